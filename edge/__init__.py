@@ -1,0 +1,1 @@
+"""Asset and location tracking for a warehouse that keeps working when the internet does not."""

@@ -1,0 +1,1 @@
+"""From a reader message on MQTT to scans in the store."""

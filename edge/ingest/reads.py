@@ -1,0 +1,53 @@
+"""What a parser makes of one message: plain, frozen values without clock, database or network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Kind(StrEnum):
+    """What sort of message it was. Every kind but `IGNORED` is a sign of life of its reader."""
+
+    READS = "reads"
+    STATUS = "status"
+    OFFLINE = "offline"
+    IGNORED = "ignored"
+
+
+class Read(NamedTuple):
+    """One sighting of one tag by one reader.
+
+    `value` is as the reader sent it. `aliases` are other identities of the same advertisement (the iBeacon
+    triple beside the MAC): whichever is registered counts, and together they are one sighting.
+    `antenna` is None where the reader has none, `rssi` is in dBm or None, never 0 for unknown.
+    `observed_at` is the reader's own time in microseconds since the epoch, or None where it gave none.
+    """
+
+    tag_type: str
+    value: str
+    aliases: tuple[str, ...] = ()
+    antenna: int | None = None
+    rssi: float | None = None
+    observed_at: int | None = None
+
+
+class Parsed(NamedTuple):
+    """One message: its reads in the order of the message, and what else it told.
+
+    `skipped` counts entries of a scan list that could not be read; their neighbours are kept.
+    `note` is a line for the technician where a status message has one ("antenna 2 disconnected").
+    """
+
+    kind: Kind
+    reads: tuple[Read, ...] = ()
+    skipped: int = 0
+    note: str | None = None
+
+
+class Malformed(Exception):
+    """The payload cannot be what the reader's format says. `str()` is the reason, for the technician."""
+
+
+Parser = Callable[[str, bytes], Parsed]
