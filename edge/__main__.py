@@ -1,0 +1,5 @@
+"""`python -m edge` is the `edge` command."""
+
+from edge.cli import main
+
+main()

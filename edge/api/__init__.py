@@ -1,0 +1,1 @@
+"""The v1 JSON API: one module for each resource."""

@@ -1,0 +1,31 @@
+"""The Flask application: one factory, plain values in, no settings read here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Flask
+
+from edge.ops.health import Health
+
+
+@dataclass(frozen=True)
+class AppSettings:
+    """What the web side needs to know of the installation."""
+
+    environment: str
+    version: str
+    blocked_user_agents: tuple[str, ...]
+    rate_per_second: int
+    rate_burst: int
+    trusted_proxy: str = ""
+    session_hours: int = 12
+    pin_required: bool = False
+
+
+def create_app(settings: AppSettings, health: Health) -> Flask:
+    """The store must be open. `health` is asked by /healthz, /readyz and the status page."""
+    app = Flask(__name__, static_folder=None)
+    app.config["EDGE"] = settings
+    app.extensions["health"] = health
+    return app

@@ -1,0 +1,1 @@
+"""Who is asking: secrets, tokens, sessions, principals. Knows the store, no Flask."""

@@ -1,0 +1,34 @@
+"""Passwords and PINs, kept as scrypt hashes."""
+
+from __future__ import annotations
+
+from werkzeug.security import check_password_hash, generate_password_hash
+
+from edge.errors import Invalid
+
+MIN_LENGTH = 12
+MAX_LENGTH = 1024
+
+
+def hash_password(password: str) -> str:
+    """Raises Invalid for one that is too short, or long enough to be an attack on the hash."""
+    if len(password) < MIN_LENGTH:
+        raise Invalid.one(
+            "password",
+            "too_short",
+            f"password must be at least {MIN_LENGTH} characters",
+            min_length=MIN_LENGTH,
+        )
+    if len(password) > MAX_LENGTH:
+        raise Invalid.one(
+            "password", "too_long", f"password must be at most {MAX_LENGTH} characters", max_length=MAX_LENGTH
+        )
+    return generate_password_hash(password)
+
+
+def matches(stored: str | None, password: str) -> bool:
+    """In equal time whether there is a hash to compare with or not."""
+    return check_password_hash(stored or _NOBODY, password[:MAX_LENGTH]) and stored is not None
+
+
+_NOBODY = generate_password_hash("nobody has this password")

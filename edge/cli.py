@@ -1,0 +1,93 @@
+"""The `edge` command: parse, call one function, print."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from edge import config
+from edge.auth.passwords import hash_password
+from edge.errors import EdgeError, SetupError
+from edge.store import migrate, organizations, people
+from edge.store.database import FILE_NAME
+
+
+class Setup(NamedTuple):
+    """The settings in force, as every command gets them."""
+
+    config: config.Config
+    shown: list[config.Value]
+
+
+@click.group()
+@click.option("--config", "file", type=click.Path(path_type=Path), envvar="EDGE_CONFIG", help="Settings file (TOML).")
+@click.option("--set", "flags", multiple=True, metavar="NAME=VALUE", help="Set one setting; may be repeated.")
+@click.version_option(package_name="edge")
+@click.pass_context
+def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> None:
+    """Asset and location tracking for a warehouse."""
+    context.obj = Setup(*config.from_process(file, flags))
+
+
+@cli.command("config")
+@click.pass_obj
+def show_config(setup: Setup) -> None:
+    """Print every setting with its value, where it came from, and what it is for."""
+    for value in setup.shown:
+        click.echo(f"{value.name} = {value.value}\n    {value.help} [{value.source}]")
+
+
+@cli.command()
+@click.option("--org", required=True, help="Name of the organization.")
+@click.option("--email", required=True, help="Email address its first administrator signs in with.")
+@click.pass_obj
+def init(setup: Setup, org: str, email: str) -> None:
+    """Create the database, an organization and its first administrator.
+
+    The password is asked for twice, or read as one line from standard input.
+    """
+    setup.config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    migrate.migrate(setup.config.data_dir)
+    existing = organizations.list_organizations()
+    if existing:
+        names = ", ".join(row.name for row in existing)
+        click.echo(f"{setup.config.data_dir / FILE_NAME} exists, with: {names}. Nothing was changed.")
+        return
+    password_hash = hash_password(_ask_password())
+    organization = organizations.add_organization(org)
+    people.add_person(
+        organization.id, email.partition("@")[0], people.Role.ADMINISTRATOR, email=email, password_hash=password_hash
+    )
+    click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
+
+
+def _ask_password() -> str:
+    if sys.stdin.isatty():
+        answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
+        return answer
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def open_site(setup: Setup) -> None:
+    """For commands that work on a site that exists. Raises SetupError when there is none."""
+    if not (setup.config.data_dir / FILE_NAME).exists():
+        raise SetupError(
+            f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
+        )
+    migrate.migrate(setup.config.data_dir)
+
+
+def main() -> None:
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except EdgeError as error:
+        click.echo(f"edge: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,257 @@
+"""Every setting of the program, in one table; the only reader of the settings file and of the environment.
+
+A value comes from, strongest first: `--set NAME=VALUE`, the environment (`EDGE_MQTT_BROKER`), the TOML file, the
+default. The fields of Config are the table.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from edge.errors import SetupError
+
+DEFAULT_USER_AGENTS = (
+    "Python-urllib/", "python-requests/", "python-httpx/", "aiohttp", "urllib3", "curl/", "Wget/", "Go-http-client/",
+    "Java/", "Apache-HttpClient", "okhttp/", "axios/", "node", "node-fetch", "undici", "libwww-perl", "Ruby",
+)  # fmt: skip
+
+
+def _setting(name: str, default: Any, cast: Callable[[Any], Any], help_text: str) -> Any:
+    return field(default=default, metadata={"name": name, "cast": cast, "help": help_text})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text")
+    return value
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def cast(value: Any) -> int:
+        try:
+            number = int(value) if not isinstance(value, bool | float) else None
+        except ValueError:
+            number = None
+        if number is None or not low <= number <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return number
+
+    return cast
+
+
+def _flag(value: Any) -> bool:
+    if value in (True, "true"):
+        return True
+    if value in (False, "false"):
+        return False
+    raise ValueError("true or false")
+
+
+def _path(value: Any) -> Path:
+    return Path(_text(value)).expanduser()
+
+
+def _optional_path(value: Any) -> Path | None:
+    return _path(value) if value else None
+
+
+def _address(value: Any) -> str:
+    host, separator, port = _text(value).rpartition(":")
+    if not (separator and host and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ValueError('an address and a port, for example "0.0.0.0:8080"')
+    return value  # type: ignore[no-any-return]
+
+
+def _broker(value: Any) -> str:
+    text = _text(value)
+    parts = urlsplit(text)
+    try:
+        is_url = parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if text != "embedded" and not is_url:
+        raise ValueError('"embedded", or an address like "mqtt://user@host:1883" or "mqtts://user@host:8883"')
+    if parts.password:
+        raise ValueError("an address without a password; put the password in a file and name it in mqtt.password_file")
+    return text
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item for item in items):
+        raise ValueError('a list of texts, for example ["a", "b"]')
+    return tuple(items)
+
+
+def _word(*allowed: str) -> Callable[[Any], str]:
+    def cast(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError("one of " + ", ".join(allowed))
+        return value  # type: ignore[no-any-return]
+
+    return cast
+
+
+@dataclass(frozen=True)
+class Config:
+    data_dir: Path = _setting(
+        "data_dir", Path("data"), _path, "folder of the database and everything else that is kept"
+    )
+    environment: str = _setting(
+        "environment",
+        "production",
+        _word("production", "preview"),
+        "credentials of one environment fail on the other",
+    )
+    log_level: str = _setting("log_level", "info", _word("debug", "info", "warning", "error"), "how much the log tells")
+
+    http_listen: str = _setting("http.listen", "0.0.0.0:8080", _address, "where pages and API are served")
+    http_threads: int = _setting("http.threads", 8, _whole(1, 64), "requests worked on at the same time")
+    http_trusted_proxy: str = _setting(
+        "http.trusted_proxy",
+        "",
+        _text,
+        "address of the proxy whose X-Forwarded-* headers are believed; empty: none",
+    )
+    http_blocked_user_agents: tuple[str, ...] = _setting(
+        "http.blocked_user_agents",
+        DEFAULT_USER_AGENTS,
+        _texts,
+        "beginnings of User-Agent that the API refuses",
+    )
+
+    rate_per_second: int = _setting(
+        "rate.per_second", 50, _whole(1, 1_000_000), "requests a second for each credential"
+    )
+    rate_burst: int = _setting("rate.burst", 200, _whole(1, 1_000_000), "requests a credential may save up")
+
+    mqtt_broker: str = _setting("mqtt.broker", "embedded", _broker, '"embedded", or the address of a broker')
+    mqtt_listen: str = _setting("mqtt.listen", "127.0.0.1:1883", _address, "where the embedded broker listens")
+    mqtt_password_file: Path | None = _setting(
+        "mqtt.password_file", None, _optional_path, "file with the password of the user in mqtt.broker"
+    )
+    mqtt_ca_file: Path | None = _setting(
+        "mqtt.ca_file",
+        None,
+        _optional_path,
+        "certificate authority of an mqtts:// broker; empty: the system's",
+    )
+    mqtt_client_id: str = _setting("mqtt.client_id", "edge", _text, "fixed: the broker keeps messages under this name")
+    mqtt_topics: tuple[str, ...] = _setting(
+        "mqtt.topics",
+        ("#",),
+        _texts,
+        "what is subscribed; readers pick from it, the rest is shown as not set up",
+    )
+
+    ingest_queue: int = _setting(
+        "ingest.queue", 10_000, _whole(100, 1_000_000), "messages held before the broker must wait"
+    )
+    ingest_batch: int = _setting("ingest.batch", 500, _whole(1, 10_000), "messages in one transaction, at most")
+    sighting_gap_seconds: int = _setting(
+        "ingest.sighting_gap_seconds",
+        300,
+        _whole(0, 86_400),
+        "unseen this long, the next read is a row of history; 0: all",
+    )
+    replay_days: int = _setting("ingest.replay_days", 7, _whole(0, 365), "how old a reader's own time may be")
+
+    session_hours: int = _setting("pages.session_hours", 12, _whole(1, 168), "how long a sign-in lasts")
+    pin_required: bool = _setting(
+        "pages.pin_required", False, _flag, "on a shared handheld, ask for a PIN beside the badge"
+    )
+
+    history_days: int = _setting("retention.history_days", 400, _whole(1, 36_500), "how long history is kept")
+
+
+class Value(NamedTuple):
+    """One setting as it came out: for `edge config`."""
+
+    name: str
+    value: Any
+    source: str
+    help: str
+
+
+def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str] = ()) -> tuple[Config, list[Value]]:
+    """The settings in force, and for each where it came from.
+
+    `flags` are `NAME=VALUE`. Raises SetupError with the name of the setting and what to write.
+    """
+    casts = {item.metadata["name"]: item for item in fields(Config)}
+    sources: dict[str, tuple[Any, str]] = {}
+    for source, values in (
+        (f"file {file}", _from_file(file) if file else {}),
+        ("environment", _from_environment(environment, list(casts))),
+        ("flag", _from_flags(flags)),
+    ):
+        for name, raw in values.items():
+            if name not in casts:
+                raise SetupError(f"{name} ({source}) is not a setting. `edge config` lists them all.")
+            sources[name] = (raw, source)
+
+    chosen: dict[str, Any] = {}
+    shown: list[Value] = []
+    for name, item in casts.items():
+        value, source = item.default, "default"
+        if name in sources:
+            raw, source = sources[name]
+            try:
+                value = item.metadata["cast"](raw)
+            except ValueError as error:
+                raise SetupError(f"{name} ({source}) is {raw!r}. Write {error}.") from error
+        chosen[item.name] = value
+        shown.append(Value(name, value, source, item.metadata["help"]))
+    return Config(**chosen), shown
+
+
+def read_secret(file: Path, setting: str) -> str:
+    """A secret kept in a file of its own, without the line end an editor adds."""
+    try:
+        return file.read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"{setting}: {file} cannot be read ({error}). Make it readable for the service.") from error
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(
+            f"The settings file {file} cannot be read: {error}. Give a readable file to --config."
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise SetupError(f"The settings file {file} is not TOML: {error}. Correct that line.") from error
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
+        else:
+            flat[key] = value
+    return flat
+
+
+def _from_environment(environment: Mapping[str, str], names: list[str]) -> dict[str, str]:
+    by_variable = {"EDGE_" + name.replace(".", "_").upper(): name for name in names}
+    own = {key: value for key, value in environment.items() if key.startswith("EDGE_") and key != "EDGE_CONFIG"}
+    return {by_variable.get(key, key): value for key, value in own.items()}
+
+
+def _from_flags(flags: Sequence[str]) -> dict[str, str]:
+    values = {}
+    for flag in flags:
+        name, separator, value = flag.partition("=")
+        if not separator:
+            raise SetupError(f"--set {flag}: write --set NAME=VALUE.")
+        values[name] = value
+    return values
+
+
+def from_process(file: Path | None, flags: Sequence[str]) -> tuple[Config, list[Value]]:
+    return load(file, os.environ, flags)

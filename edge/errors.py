@@ -1,0 +1,60 @@
+"""What can go wrong, as facts. How an error looks to a client is decided where it is answered.
+
+EdgeError
+├── NotFound          the record does not exist, is soft-deleted, or belongs to another organization
+├── Conflict          the request contradicts what is stored (key taken, location in use, cycle)
+├── Invalid           one or more fields are wrong; carries a FieldError for each
+├── Corrupt           stored data contradicts itself (a cycle in the location tree)
+├── Unavailable       the store cannot take writes now (disk full, locked); try again later
+└── SetupError        the installation is not usable as it is; the message says what to do
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class FieldError(NamedTuple):
+    """One fault of one field (spec: Validation field codes)."""
+
+    field: str
+    code: str
+    message: str
+    params: Mapping[str, Any] | None = None
+
+
+class EdgeError(Exception):
+    """Base of every error this program raises on purpose."""
+
+
+class NotFound(EdgeError):
+    pass
+
+
+class Conflict(EdgeError):
+    pass
+
+
+class Invalid(EdgeError):
+    def __init__(self, fields: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(f"{error.field}: {error.message}" for error in fields))
+        self.fields = tuple(fields)
+
+    @classmethod
+    def one(cls, field: str, code: str, message: str, **params: Any) -> Invalid:
+        return cls([FieldError(field, code, message, params or None)])
+
+
+class Corrupt(EdgeError):
+    pass
+
+
+class Unavailable(EdgeError):
+    def __init__(self, message: str, retry_after_seconds: int = 5) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class SetupError(EdgeError):
+    pass

@@ -1,0 +1,1 @@
+"""Keeping a site alive: backup, restore, retention, doctor, health."""

@@ -1,0 +1,1 @@
+"""The only part that knows the database: tables, queries, invariants, transactions, migrations."""

@@ -1,0 +1,80 @@
+"""Bring a database file to the present schema: numbered SQL steps, each with its record in one transaction."""
+
+from __future__ import annotations
+
+import secrets
+from importlib import resources
+from pathlib import Path
+from sqlite3 import complete_statement
+
+from edge import clock
+from edge.errors import SetupError
+from edge.store.database import FILE_NAME, execute, open_database, writing
+
+
+def migrate(data_dir: Path) -> list[str]:
+    """Open the database of `data_dir`, make it if it is new, and apply the steps it lacks; returns their names.
+
+    The file is copied before the first step changes it. Raises SetupError for a schema newer than this program.
+    """
+    path = data_dir / FILE_NAME
+    is_new = not path.exists()
+    open_database(path)
+    steps = _steps()
+    present = execute("PRAGMA user_version").fetchone()[0]
+    if present > len(steps):
+        raise SetupError(
+            f"{path} was written by a newer version of edge (schema {present}, this one knows {len(steps)}). "
+            "Install that version again, or restore a backup made before the upgrade."
+        )
+    missing = steps[present:]
+    if missing and not is_new and present > 0:
+        _copy_aside(path, present)
+    for number, (name, sql) in enumerate(missing, start=present + 1):
+        _apply(number, name, sql)
+    if not is_new:
+        return [name for name, _ in missing]
+    _found_instance()
+    path.chmod(0o600)
+    return [name for name, _ in missing]
+
+
+def _steps() -> list[tuple[str, str]]:
+    folder = resources.files("edge.store.migrations")
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files]
+
+
+def _apply(number: int, name: str, sql: str) -> None:
+    with writing():
+        for statement in _statements(sql):
+            execute(statement)
+        execute("CREATE TABLE IF NOT EXISTS schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)")
+        execute("INSERT INTO schema_step VALUES (?, ?, ?)", (number, name, clock.now()))
+        execute(f"PRAGMA user_version = {number:d}")
+
+
+def _statements(sql: str) -> list[str]:
+    """`executescript` would commit, so the steps are run one statement at a time."""
+    statements, pending = [], ""
+    for line in sql.splitlines(keepends=True):
+        pending += line
+        if complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return statements
+
+
+def _found_instance() -> None:
+    with writing():
+        execute(
+            "INSERT INTO instance (one, id_key, id_count, signing_key, created_at) VALUES (1, ?, 0, ?, ?)",
+            (secrets.token_bytes(32), secrets.token_bytes(32), clock.now()),
+        )
+
+
+def _copy_aside(path: Path, schema: int) -> None:
+    aside = path.with_name(f"{path.name}.schema-{schema}")
+    if not aside.exists():
+        execute("VACUUM INTO ?", (str(aside),))
+        aside.chmod(0o600)

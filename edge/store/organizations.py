@@ -1,0 +1,43 @@
+"""Organizations: whose data it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge import clock
+from edge.errors import Conflict, NotFound
+from edge.store.database import writing
+from edge.store.ids import new_id
+from edge.store.tables import Organization, rows
+
+
+class OrganizationRow(NamedTuple):
+    id: int
+    name: str
+    created_at: int
+
+
+def add_organization(name: str) -> OrganizationRow:
+    """Raises Conflict when the name is taken."""
+    with writing():
+        if Organization.get_or_none(Organization.name == name):
+            raise Conflict(f"organization {name} already exists")
+        row = OrganizationRow(new_id(), name, clock.now())
+        Organization.insert(row._asdict()).execute()
+    return row
+
+
+def list_organizations() -> list[OrganizationRow]:
+    return [OrganizationRow(*row) for row in rows(Organization.select().order_by(Organization.name))]
+
+
+def find_organization(name: str | None) -> OrganizationRow:
+    """By name; without a name the only one there is. Raises NotFound."""
+    known = list_organizations()
+    if name is None and len(known) == 1:
+        return known[0]
+    for row in known:
+        if row.name == name:
+            return row
+    names = ", ".join(row.name for row in known) or "none"
+    raise NotFound(f"no organization {name!r}; there are: {names}" if name else f"name one of: {names}")
