@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def close_database() -> None:
         database.close()
 
 
-def execute(sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
     """Run one statement as written. For the queries that are too hot, or too recursive, for the query builder."""
     try:
         return database.execute_sql(sql, parameters)  # type: ignore[no-any-return]

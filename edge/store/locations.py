@@ -1,0 +1,306 @@
+"""Locations: where things can be, as a tree. Values come in validated; every write is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import Conflict, FieldError, Invalid, NotFound
+from edge.store import tags, tree
+from edge.store.database import execute, reading, writing
+from edge.store.ids import new_id
+from edge.store.records import (
+    LOCATION_KEYS,
+    Page,
+    SortTerm,
+    any_of,
+    check_window,
+    choose_key,
+    key_number,
+    moment,
+    next_update,
+    order_by,
+    update,
+    visible,
+)
+from edge.store.tags import NewTag, TagRow
+
+SORTABLE = {
+    "external_key": "l.external_key",
+    "name": "l.name",
+    "created_at": "l.created_at",
+    "updated_at": "l.updated_at",
+}
+DEFAULT_SORT = (SortTerm("external_key"),)
+
+
+class LocationRow(NamedTuple):
+    """The parent is None when it is soft-deleted (spec: Location); `tags` are the live ones."""
+
+    id: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: bool
+    parent_id: int | None
+    parent_external_key: str | None
+    valid_from: int
+    valid_to: int | None
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+    tags: Sequence[TagRow] = ()
+
+
+class LocationFilter(NamedTuple):
+    external_keys: Sequence[str] = ()
+    parent_ids: Sequence[int] = ()
+    parent_external_keys: Sequence[str] = ()
+    is_active: bool | None = None
+    include_deleted: bool = False
+    q: str = ""
+
+
+class Parent(NamedTuple):
+    """How a client named a parent: by id, by key, or both. UNSET is not named at all, None is no parent."""
+
+    id: Any
+    external_key: Any
+
+
+UNSET: Any = object()
+NO_PARENT = Parent(UNSET, UNSET)
+
+_COLUMNS = (
+    "l.id, l.external_key, l.name, l.description, l.is_active, p.id, p.external_key, "
+    "l.valid_from, l.valid_to, l.created_at, l.updated_at, l.deleted_at"
+)
+_FROM = "location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL"
+
+
+def create(
+    organization_id: int,
+    *,
+    name: str,
+    external_key: str | None = None,
+    description: str | None = None,
+    is_active: bool = True,
+    parent: Parent = NO_PARENT,
+    valid_from: int | None = None,
+    valid_to: int | None = None,
+    tags: Sequence[NewTag] = (),
+) -> LocationRow:
+    """Mints the key when none is given. Raises Conflict for a taken key or tag, Invalid for parent or window."""
+    with writing():
+        now = moment()
+        valid_from = now if valid_from is None else valid_from
+        check_window(valid_from, valid_to)
+        parent_id = _resolve(organization_id, parent)
+        key = choose_key(LOCATION_KEYS, organization_id, external_key)
+        location_id = new_id()
+        execute(
+            "INSERT INTO location (id, organization_id, parent_id, external_key, key_number, name, description, "
+            "is_active, valid_from, valid_to, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(location_id, organization_id, parent_id, key, key_number(LOCATION_KEYS, key), name, description),
+                *(is_active, valid_from, valid_to, now, now),
+            ),
+        )
+        _add_tags(organization_id, location_id, tags, now)
+        return get(organization_id, location_id)
+
+
+def get(organization_id: int, location_id: int) -> LocationRow:
+    """Live, whatever its window. Raises NotFound."""
+    sql = f"SELECT {_COLUMNS} FROM {_FROM} WHERE l.id = ? AND l.organization_id = ? AND l.deleted_at IS NULL"  # noqa: S608
+    with reading():
+        found = execute(sql, (location_id, organization_id)).fetchone()
+        if found is None:
+            raise NotFound("location not found")
+        return LocationRow._make((*found, tags.of_one("location", location_id)))
+
+
+def list_page(
+    organization_id: int,
+    wanted: LocationFilter,
+    *,
+    limit: int,
+    offset: int = 0,
+    sort: Sequence[SortTerm] = DEFAULT_SORT,
+) -> Page[LocationRow]:
+    """Live locations within their window, and the deleted ones if wanted."""
+    where, values = _where(organization_id, wanted)
+    with reading():
+        total = execute(f"SELECT count(*) FROM {_FROM} WHERE {where}", values).fetchone()[0]  # noqa: S608
+        sql = (
+            f"SELECT {_COLUMNS} FROM {_FROM} WHERE {where} "  # noqa: S608
+            f"ORDER BY {order_by(sort, SORTABLE, 'l.id')} LIMIT :limit OFFSET :offset"
+        )
+        return Page(_with_tags(execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()), total)
+
+
+def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
+    """Root first, without regard to windows, so that a path is never broken."""
+    with reading():
+        get(organization_id, location_id)
+        chain = tree.ancestors(location_id)[::-1]
+        return Page(_by_ids(chain[offset : offset + limit]), len(chain))
+
+
+def list_children(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
+    """By name."""
+    by_name = (SortTerm("name"),)
+    with reading():
+        get(organization_id, location_id)
+        tree.ancestors(location_id)  # refuses a corrupt tree
+        return list_page(
+            organization_id, LocationFilter(parent_ids=(location_id,)), limit=limit, offset=offset, sort=by_name
+        )
+
+
+def list_descendants(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
+    """Depth first, siblings by name."""
+    with reading():
+        get(organization_id, location_id)
+        shown = tree.shown_descendants(location_id, clock.now())
+        return Page(_by_ids(shown[offset : offset + limit]), len(shown))
+
+
+def patch(
+    organization_id: int,
+    location_id: int,
+    changes: Mapping[str, Any],
+    check: Callable[[LocationRow], None] | None = None,
+    parent: Parent = NO_PARENT,
+) -> LocationRow:
+    """Change the named columns. `check` sees the row as it is, inside the transaction, and refuses by raising.
+
+    Raises Invalid for a parent that cannot be resolved, Conflict for one that would make a cycle.
+    """
+    with writing():
+        current = get(organization_id, location_id)
+        if check:
+            check(current)
+        values = {**changes, "updated_at": next_update(current.updated_at)}
+        check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
+        if parent != NO_PARENT:
+            values["parent_id"] = _resolve(organization_id, parent)
+            _refuse_cycle(location_id, values["parent_id"])
+        update("location", location_id, values)
+        return get(organization_id, location_id)
+
+
+def rename(organization_id: int, location_id: int, external_key: str) -> tuple[LocationRow, int]:
+    """The row, and how many live descendants it has (0 for its own key, which changes nothing)."""
+    with writing():
+        current = get(organization_id, location_id)
+        if external_key == current.external_key:
+            return current, 0
+        key = choose_key(LOCATION_KEYS, organization_id, external_key)
+        changed = current._replace(external_key=key, updated_at=next_update(current.updated_at))
+        values = {"external_key": key, "key_number": key_number(LOCATION_KEYS, key), "updated_at": changed.updated_at}
+        update("location", location_id, values)
+        return changed, tree.count_descendants(location_id)
+
+
+def delete(organization_id: int, location_id: int) -> None:
+    """Softly, with its tags. Raises Conflict while live locations are below it, or live assets are placed at it."""
+    with writing():
+        current = get(organization_id, location_id)
+        descendants = tree.count_descendants(location_id)
+        if descendants:
+            raise Conflict(f"location has {descendants} live descendant location(s)")
+        placed = _count_placed(location_id)
+        if placed:
+            raise Conflict(f"location has {placed} live asset(s) placed at it")
+        deleted_at = next_update(current.updated_at)
+        update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
+        tags.remove_all("location", location_id, deleted_at)
+
+
+def attach_tag(organization_id: int, location_id: int, tag: NewTag) -> TagRow:
+    """Raises Conflict for a tag that a live record holds."""
+    return tags.attach(organization_id, "location", location_id, tag)
+
+
+def detach_tag(organization_id: int, location_id: int, tag_id: int) -> None:
+    tags.detach(organization_id, "location", location_id, tag_id)
+
+
+def _count_placed(location_id: int) -> int:
+    """Live assets whose newest scan was there."""
+    sql = (
+        "SELECT count(*) FROM position JOIN asset ON asset.id = position.asset_id "
+        "WHERE position.location_id = ? AND asset.deleted_at IS NULL"
+    )
+    count: int = execute(sql, (location_id,)).fetchone()[0]
+    return count
+
+
+def _resolve(organization_id: int, parent: Parent) -> int | None:
+    """Each form that was given is resolved first, then they are compared (spec: Location parentage)."""
+    resolved: list[int | None] = []
+    for field, column, value in (
+        ("parent_id", "id", parent.id),
+        ("parent_external_key", "external_key", parent.external_key),
+    ):
+        if value is not UNSET:
+            resolved.append(_find_parent(organization_id, field, column, value))
+    if len(set(resolved)) > 1:
+        message = "parent_id and parent_external_key name different parents"
+        pair = ("parent_id", "parent_external_key")
+        raise Invalid([FieldError(field, "ambiguous_fields", message) for field in pair])
+    return resolved[0] if resolved else None
+
+
+def _find_parent(organization_id: int, field: str, column: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    sql = f"SELECT id FROM location WHERE {column} = ? AND organization_id = ? AND deleted_at IS NULL"  # noqa: S608
+    found = execute(sql, (value, organization_id)).fetchone()
+    if found is None:
+        raise Invalid.one(field, "fk_not_found", f"{field} does not name a live location")
+    parent_id: int = found[0]
+    return parent_id
+
+
+def _refuse_cycle(location_id: int, parent_id: int | None) -> None:
+    if parent_id is None:
+        return
+    if parent_id == location_id:
+        raise Conflict("cycle: a location cannot be its own parent")
+    if location_id in tree.ancestors(parent_id):
+        raise Conflict("cycle: the new parent is a descendant of this location")
+
+
+def _where(organization_id: int, wanted: LocationFilter) -> tuple[str, dict[str, Any]]:
+    parts = ["l.organization_id = :organization_id", visible("l", include_deleted=wanted.include_deleted)]
+    values: dict[str, Any] = {"organization_id": organization_id, "now": clock.now()}
+    if wanted.is_active is not None:
+        parts.append("l.is_active = :is_active")
+        values["is_active"] = wanted.is_active
+    for column, choices in (
+        ("l.external_key", wanted.external_keys),
+        ("p.id", wanted.parent_ids),
+        ("p.external_key", wanted.parent_external_keys),
+    ):
+        if choices:
+            parts.append(any_of(column, choices, values))
+    return " AND ".join(parts), values
+
+
+def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
+    """In the order of `ids`."""
+    sql = f"SELECT {_COLUMNS} FROM {_FROM} WHERE l.id IN ({', '.join('?' * len(ids))})"  # noqa: S608
+    found = {row[0]: row for row in execute(sql, ids)}
+    return _with_tags([found[location_id] for location_id in ids])
+
+
+def _with_tags(found: Sequence[tuple[Any, ...]]) -> list[LocationRow]:
+    tagged = tags.of_many("location", [row[0] for row in found])
+    return [LocationRow._make((*row, tagged.get(row[0], ()))) for row in found]
+
+
+def _add_tags(organization_id: int, location_id: int, new: Sequence[NewTag], now: int) -> list[TagRow]:
+    return tags.add_all(organization_id, "location", location_id, new, now)

@@ -1,0 +1,131 @@
+"""Tags: what a reader or a scanner sees of an asset or a location."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from edge.errors import Conflict, NotFound
+from edge.store.database import execute, execute_many, writing
+from edge.store.ids import new_ids
+from edge.store.records import moment
+
+TYPES = ("rfid", "ble", "barcode")
+
+Owner = Literal["asset", "location"]
+
+_BEACON = re.compile(r"([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}):([0-9]{1,5}):([0-9]{1,5})", re.ASCII | re.I)
+_SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
+_BLE_SEPARATORS = str.maketrans("", "", ":- ")
+_HEX = re.compile(r"[0-9A-F]+")
+
+
+class NewTag(NamedTuple):
+    tag_type: str
+    value: str
+
+
+class TagRow(NamedTuple):
+    id: int
+    tag_type: str
+    value: str
+
+
+def match_key(tag_type: str, value: str) -> str:
+    """What reads are compared by when no value is exactly equal; '' never matches (contract: Tracking)."""
+    if tag_type == "ble":
+        return _match_ble(value)
+    if tag_type == "rfid":
+        return _match_rfid(value)
+    return _SYMBOLOGY.sub("", value.strip())
+
+
+def _match_ble(value: str) -> str:
+    """An iBeacon triple keeps its colons: 10:257 and 102:57 are different beacons."""
+    beacon = _BEACON.fullmatch(value.strip())
+    if beacon:
+        return f"{beacon[1].replace('-', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
+    return value.upper().translate(_BLE_SEPARATORS)
+
+
+def _match_rfid(value: str) -> str:
+    bare = value.upper().replace(" ", "").replace("-", "").removeprefix("0X")
+    return bare.lstrip("0") if _HEX.fullmatch(bare) else value.upper()
+
+
+def attach(organization_id: int, owner: Owner, owner_id: int, tag: NewTag) -> TagRow:
+    """Raises NotFound for an owner that is not live here, Conflict for a tag that a live record holds."""
+    with writing():
+        _require_live(organization_id, owner, owner_id)
+        return add_all(organization_id, owner, owner_id, [tag], moment())[0]
+
+
+def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
+    """Within the caller's transaction, for an owner it knows to be live."""
+    if not tags:
+        return []
+    seen: set[NewTag] = set()
+    for tag in tags:
+        if tag in seen or _is_taken(organization_id, tag):
+            raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
+        seen.add(tag)
+    added = [TagRow(tag_id, *tag) for tag_id, tag in zip(new_ids(len(tags)), tags, strict=True)]
+    execute_many(
+        f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, created_at) "  # noqa: S608
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (row.id, organization_id, owner_id, row.tag_type, row.value, match_key(row.tag_type, row.value), created_at)
+            for row in added
+        ],
+    )
+    return added
+
+
+def detach(organization_id: int, owner: Owner, owner_id: int, tag_id: int) -> None:
+    """Raises NotFound also for a tag of another record, and the second time."""
+    with writing():
+        _require_live(organization_id, owner, owner_id)
+        done = execute(
+            f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL",  # noqa: S608
+            (moment(), tag_id, owner_id),
+        )
+        if done.rowcount == 0:
+            raise NotFound("tag not found")
+
+
+def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
+    """The tags go with their owner (spec: States)."""
+    execute(
+        f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",  # noqa: S608
+        (deleted_at, owner_id),
+    )
+
+
+def of_one(owner: Owner, owner_id: int) -> list[TagRow]:
+    sql = f"SELECT id, tag_type, value FROM tag WHERE {owner}_id = ? AND deleted_at IS NULL ORDER BY id"  # noqa: S608
+    return [TagRow(*row) for row in execute(sql, (owner_id,))]
+
+
+def of_many(owner: Owner, owner_ids: Sequence[int]) -> dict[int, list[TagRow]]:
+    """One query for a whole page; owners without tags are absent."""
+    found: dict[int, list[TagRow]] = {}
+    if owner_ids:
+        sql = (
+            f"SELECT {owner}_id, id, tag_type, value FROM tag "  # noqa: S608
+            f"WHERE {owner}_id IN ({','.join('?' * len(owner_ids))}) AND deleted_at IS NULL ORDER BY {owner}_id, id"
+        )
+        for owner_id, *tag in execute(sql, owner_ids):
+            found.setdefault(owner_id, []).append(TagRow(*tag))
+    return found
+
+
+def _is_taken(organization_id: int, tag: NewTag) -> bool:
+    sql = "SELECT 1 FROM tag WHERE organization_id = ? AND tag_type = ? AND value = ? AND deleted_at IS NULL"
+    return execute(sql, (organization_id, *tag)).fetchone() is not None
+
+
+def _require_live(organization_id: int, owner: Owner, owner_id: int) -> None:
+    sql = f"SELECT 1 FROM {owner} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"  # noqa: S608
+    if execute(sql, (owner_id, organization_id)).fetchone() is None:
+        raise NotFound(f"{owner} not found")

@@ -1,0 +1,32 @@
+"""Fixtures everyone uses: a fresh migrated database, and the cast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from edge.store import migrate, organizations
+from edge.store.database import close_database
+
+
+class Cast(NamedTuple):
+    """`acme` is the organization most tests act for; `rival` must never see anything of it, nor the reverse."""
+
+    acme: int
+    rival: int
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Path]:
+    """A new, migrated database; the value is its data directory."""
+    migrate.migrate(tmp_path)
+    yield tmp_path
+    close_database()
+
+
+@pytest.fixture
+def cast(store: Path) -> Cast:
+    return Cast(organizations.add_organization("Acme").id, organizations.add_organization("Rival").id)
