@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 import click
 
-from edge import config
+from edge import clock, config
 from edge.auth.passwords import hash_password
 from edge.errors import EdgeError, SetupError
+from edge.ops import backup as backups
+from edge.ops.lock import hold
 from edge.store import migrate, organizations, people
+from edge.store.copies import CopyFacts
 from edge.store.database import FILE_NAME
 
 
@@ -69,6 +72,45 @@ def _ask_password() -> str:
         answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
         return answer
     return sys.stdin.readline().rstrip("\r\n")
+
+
+@cli.command()
+@click.pass_obj
+def backup(setup: Setup) -> None:
+    """Back up the database, while the service runs, and drop backups that are no longer kept."""
+    open_site(setup)
+    config = setup.config
+    kept = backups.Kept(config.backup_daily, config.backup_weekly)
+    made = backups.make_backup(config.data_dir, _backup_dir(config), kept, config.backup_second_dir)
+    click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
+    for path in made.removed:
+        click.echo(f"Removed {path.name}")
+    if made.second_fault:
+        raise SetupError(f"The second copy failed: {made.second_fault}")
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def restore(setup: Setup, file: Path, yes: bool) -> None:
+    """Make a backup the database of this box. Stop the service first; the present database is kept aside."""
+    if not yes:
+        click.confirm(f"Replace the database in {setup.config.data_dir} by {file}?", abort=True)
+    with hold(setup.config.data_dir):
+        restored = backups.restore_backup(file, setup.config.data_dir)
+    click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
+    if restored.kept_aside:
+        click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+def _backup_dir(config: config.Config) -> Path:
+    return config.backup_dir or config.data_dir / "backups"
+
+
+def _told(facts: CopyFacts) -> str:
+    newest = clock.rfc3339(facts.newest_scan_at) if facts.newest_scan_at is not None else "none"
+    return f"{facts.organizations} organizations, {facts.assets} assets, newest scan {newest}"
 
 
 def open_site(setup: Setup) -> None:

@@ -168,6 +168,27 @@ class Config:
     )
 
     history_days: int = _setting("retention.history_days", 400, _whole(1, 36_500), "how long history is kept")
+    dead_letters: int = _setting(
+        "retention.dead_letters", 10_000, _whole(0, 1_000_000), "messages set aside that are kept, the newest"
+    )
+    unknown_tags: int = _setting(
+        "retention.unknown_tags", 10_000, _whole(0, 1_000_000), "unknown tags that are kept, the last seen"
+    )
+    unclaimed_topics: int = _setting(
+        "retention.unclaimed_topics", 1_000, _whole(0, 100_000), "topics of no reader that are kept, the last heard"
+    )
+    low_disk_mb: int = _setting(
+        "retention.low_disk_mb", 500, _whole(0, 1_000_000), "below this much free, the oldest history is dropped"
+    )
+
+    backup_dir: Path | None = _setting(
+        "backup.dir", None, _optional_path, "where backups are kept; empty: backups/ in data_dir"
+    )
+    backup_second_dir: Path | None = _setting(
+        "backup.second_dir", None, _optional_path, "a folder on another disk that gets a copy of every backup"
+    )
+    backup_daily: int = _setting("backup.keep_daily", 7, _whole(1, 1000), "days of which the newest backup is kept")
+    backup_weekly: int = _setting("backup.keep_weekly", 8, _whole(0, 1000), "weeks of which the newest backup is kept")
 
 
 class Value(NamedTuple):

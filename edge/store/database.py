@@ -22,6 +22,7 @@ FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
 
 PRAGMAS = {
+    "auto_vacuum": "incremental",  # counts only before anything is written, so it comes first
     "journal_mode": "wal",
     "synchronous": "full",  # a commit is on the disk before anybody is told "saved"
     "foreign_keys": 1,
@@ -87,6 +88,15 @@ def reading() -> Iterator[None]:
         return
     with database.atomic("DEFERRED"):
         yield
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """For the few places that use the connection itself: a full disk and a lock are Unavailable there, too."""
+    try:
+        yield
+    except (peewee.OperationalError, sqlite3.OperationalError) as error:
+        raise _translated(error) from error
 
 
 def _translated(error: Exception) -> Exception:

@@ -39,6 +39,10 @@ def migrate(data_dir: Path) -> list[str]:
     return [name for name, _ in missing]
 
 
+def newest_schema() -> int:
+    return len(_steps())
+
+
 def _steps() -> list[tuple[str, str]]:
     folder = resources.files("edge.store.migrations")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)

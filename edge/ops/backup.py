@@ -1,0 +1,217 @@
+"""Backups: a copy of the running database, checked, compressed, kept by day and by week, and brought back."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import file_digest
+from pathlib import Path
+from typing import NamedTuple
+
+from edge import clock
+from edge.errors import Corrupt, SetupError, Unavailable
+from edge.store.copies import CopyFacts, copy_database, inspect_copy, move_ids_forward
+from edge.store.database import FILE_NAME
+
+_NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz")
+_TIME = "%Y%m%dT%H%M%SZ"
+_CHUNK = 1024 * 1024
+
+
+class Backup(NamedTuple):
+    path: Path
+    made_at: datetime
+    size: int
+
+
+class Kept(NamedTuple):
+    """For how many days, and how many weeks, the newest backup is kept."""
+
+    daily: int
+    weekly: int
+
+
+class Result(NamedTuple):
+    backup: Backup
+    facts: CopyFacts
+    removed: list[Path]
+    second: Path | None
+    second_fault: str | None
+
+
+class Restored(NamedTuple):
+    facts: CopyFacts
+    kept_aside: Path | None
+
+
+def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Path | None = None) -> Result:
+    """The store must be open. A second folder that fails (stick pulled out) is told, and spoils nothing.
+
+    Raises Unavailable when there is no room, Corrupt when the copy is not sound; older backups stay then.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_room(data_dir, folder)
+    path = folder / f"edge-{clock.to_datetime(clock.now()):{_TIME}}.db.gz"
+    raw, packed = path.with_suffix(".tmp"), path.with_suffix(".gz.tmp")
+    try:
+        copy_database(raw)
+        facts = inspect_copy(raw)
+        _pack(raw, packed)
+        packed.replace(path)
+        _sync_folder(folder)
+    finally:
+        for leftover in (raw, packed):
+            leftover.unlink(missing_ok=True)
+    removed = rotate(folder, kept)
+    fault = _copy_to_second(path, second, kept) if second else None
+    return Result(_backup(path), facts, removed, second, fault)
+
+
+def list_backups(folder: Path) -> list[Backup]:
+    """Newest first. Other files in the folder are none of ours."""
+    if not folder.is_dir():
+        return []
+    found = [_backup(path) for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda backup: backup.made_at, reverse=True)
+
+
+def rotate(folder: Path, kept: Kept) -> list[Path]:
+    backups = list_backups(folder)
+    keep = to_keep([backup.made_at for backup in backups], kept)
+    gone = [backup.path for backup in backups if backup.made_at not in keep]
+    for path in gone:
+        path.unlink()
+    return gone
+
+
+def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
+    """The newest of each of the last days and weeks that have one.
+
+    Days without a backup do not count, so that a box that was off, or whose clock jumped, keeps what it has.
+    """
+    by_day: dict[str, datetime] = {}
+    by_week: dict[str, datetime] = {}
+    for moment in sorted(times, reverse=True):
+        by_day.setdefault(f"{moment:%Y-%m-%d}", moment)
+        by_week.setdefault(f"{moment:%G-%V}", moment)
+    return {*list(by_day.values())[: kept.daily], *list(by_week.values())[: kept.weekly]}
+
+
+def restore_backup(file: Path, data_dir: Path) -> Restored:
+    """Make a backup the database of this box; the service must not run. The present database is kept aside.
+
+    Raises SetupError when the file cannot be read, Corrupt when it is not sound: nothing is changed then.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
+    try:
+        _unpack(file, fresh)
+        facts = inspect_copy(fresh)
+        move_ids_forward(fresh, present)
+        _sync(fresh)
+        aside = _move_aside(present)
+        fresh.replace(present)
+        _sync_folder(data_dir)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return Restored(facts, aside)
+
+
+def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
+    """Unpack a backup and read all of it. Raises Corrupt or SetupError."""
+    scratch = scratch_dir / f"{path.name}.check"
+    try:
+        _unpack(path, scratch)
+        return inspect_copy(scratch)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _backup(path: Path) -> Backup:
+    found = _NAME.fullmatch(path.name)
+    if not found:
+        raise ValueError(f"{path} is not named like a backup")
+    return Backup(path, datetime.strptime(found[1], _TIME).replace(tzinfo=UTC), path.stat().st_size)
+
+
+def _check_room(data_dir: Path, folder: Path) -> None:
+    """The copy, and beside it the packed one, which is smaller."""
+    needed = 2 * sum(
+        file.stat().st_size for file in data_dir.glob(f"{FILE_NAME}*") if file.suffix in (".db", ".db-wal")
+    )
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise Unavailable(f"{folder} has {free >> 20} MB free and a backup needs {needed >> 20} MB; make room first")
+
+
+def _pack(raw: Path, packed: Path) -> None:
+    """Compress, then read the result back: only what can be unpacked to the same bytes is a backup."""
+    with raw.open("rb") as source, packed.open("xb") as target:
+        os.fchmod(target.fileno(), 0o600)
+        with gzip.GzipFile(fileobj=target, mode="wb", compresslevel=6, filename="") as stream:
+            shutil.copyfileobj(source, stream, _CHUNK)
+        target.flush()
+        os.fsync(target.fileno())
+    with raw.open("rb") as source, gzip.open(packed, "rb") as again:
+        if file_digest(source, "sha256").digest() != file_digest(again, "sha256").digest():
+            raise Corrupt(f"{packed} does not unpack to what was packed; is the disk failing?")
+
+
+def _unpack(file: Path, target: Path) -> None:
+    try:
+        with file.open("rb") as source:
+            is_packed = source.read(2) == b"\x1f\x8b"
+        with gzip.open(file, "rb") if is_packed else file.open("rb") as source, target.open("wb") as unpacked:
+            target.chmod(0o600)
+            shutil.copyfileobj(source, unpacked, _CHUNK)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Corrupt(f"{file.name} is damaged ({error})") from error
+    except OSError as error:
+        raise SetupError(f"{file} cannot be unpacked: {error}") from error
+
+
+def _move_aside(present: Path) -> Path | None:
+    """The database first and its WAL after it: a WAL that is left behind would be played into the next database."""
+    aside = present.with_name(f"{present.name}.before-restore-{clock.to_datetime(clock.now()):{_TIME}}")
+    moved = False
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            present.with_name(present.name + suffix).rename(aside.with_name(aside.name + suffix))
+            moved = True
+    return aside if moved else None
+
+
+def _copy_to_second(path: Path, second: Path, kept: Kept) -> str | None:
+    """What went wrong, or None. The folder is not made: on an unplugged stick it would land on the first disk."""
+    unfinished = second / f"{path.name}.tmp"
+    try:
+        if not second.is_dir():
+            raise FileNotFoundError(f"{second} is not there; is the disk plugged in and mounted?")
+        shutil.copyfile(path, unfinished)
+        _sync(unfinished)
+        unfinished.replace(second / path.name)
+        rotate(second, kept)
+    except OSError as error:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        return str(error)
+    return None
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

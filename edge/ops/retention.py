@@ -1,0 +1,106 @@
+"""What is kept and for how long, and what goes first when the disk gets low.
+
+Everything is dropped in small steps with a pause between them, so that scans are recorded in the meantime.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from edge import clock
+from edge.store import retention as store
+
+log = logging.getLogger(__name__)
+
+DEAD_LETTER_BYTES = 64 * 1024 * 1024
+SPARE_PAGES = 256  # not given back to the disk: new rows fill them soon
+SLICES = 50
+
+Step = Callable[[], int]
+Pause = Callable[[], bool]
+
+
+class Limits(NamedTuple):
+    history_days: int
+    dead_letters: int
+    unknown_tags: int
+    unclaimed_topics: int
+    low_disk_bytes: int
+
+
+def sweep(limits: Limits, disk_free: int, pause: Pause) -> None:
+    """One round: drop what is over the limits, give the room back to the disk, and tell what went.
+
+    `pause` waits a moment between two steps and answers whether to stop.
+    """
+    _drop_too_old(limits, pause)
+    _drop_too_many(limits, pause)
+    _repeat(lambda: store.drop_expired(clock.now()), pause)
+    if disk_free + _unused_bytes() < limits.low_disk_bytes:
+        _make_room(disk_free, pause)
+    give_back(pause)
+
+
+def give_back(pause: Pause) -> None:
+    """Shrink the file by what it does not use."""
+    while store.free_pages()[0] > SPARE_PAGES:
+        store.shrink()
+        if pause():
+            return
+    store.checkpoint()
+
+
+def _drop_too_old(limits: Limits, pause: Pause) -> None:
+    newest = store.newest_scan()
+    if newest is None:
+        return
+    # Counted from the newest scan, so that a clock that jumped ahead costs no history.
+    before = min(clock.now(), newest) - limits.history_days * clock.DAY
+    steps = {"history": lambda: store.drop_history(before), "records": lambda: store.drop_old_records(before)}
+    _drop(f"older than {limits.history_days} days", steps, pause)
+
+
+def _drop_too_many(limits: Limits, pause: Pause) -> None:
+    steps = {
+        "dead_letters": lambda: store.drop_dead_letters(limits.dead_letters, DEAD_LETTER_BYTES),
+        "unknown_tags": lambda: store.drop_unknown_tags(limits.unknown_tags),
+        "unclaimed_topics": lambda: store.drop_unclaimed_topics(limits.unclaimed_topics),
+    }
+    _drop("more than is kept", steps, pause)
+
+
+def _make_room(disk_free: int, pause: Pause) -> None:
+    """Drop the oldest slice of history. Not more in one round: when something else fills the disk, most of the
+    history should still be there when somebody comes to look.
+    """
+    oldest = store.oldest_history()
+    if oldest is None:
+        log.warning("Only %d MB of disk are free, and there is no history left to drop", disk_free >> 20)
+        return
+    before = oldest + max(clock.now() - oldest, 0) // SLICES + 1
+    log.warning("Only %d MB of disk are free: the oldest history is dropped", disk_free >> 20)
+    _drop(f"only {disk_free >> 20} MB of disk were free", {"history": lambda: store.drop_history(before)}, pause)
+
+
+def _drop(reason: str, steps: Mapping[str, Step], pause: Pause) -> None:
+    counts = {name: _repeat(step, pause) for name, step in steps.items()}
+    dropped = {name: count for name, count in counts.items() if count}
+    if dropped:
+        store.record_dropped(reason, dropped)
+        log.info("Dropped %s: %s", ", ".join(f"{count} {name}" for name, count in dropped.items()), reason)
+
+
+def _repeat(step: Step, pause: Pause) -> int:
+    total = 0
+    while count := step():
+        total += count
+        if pause():
+            break
+    return total
+
+
+def _unused_bytes() -> int:
+    pages, size = store.free_pages()
+    return pages * size

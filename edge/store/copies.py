@@ -1,0 +1,91 @@
+"""Whole copies of the database: taken while it is in use, checked, and made the database of a box."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.errors import Corrupt
+from edge.store.database import database, translating
+from edge.store.migrate import newest_schema
+
+# More ids than a box gives out between two backups, and 9 million restores before the range of ids is used up.
+ID_LEAP = 1_000_000_000
+
+
+class CopyFacts(NamedTuple):
+    """What a database file holds, for the person who is about to trust it."""
+
+    schema: int
+    organizations: int
+    assets: int
+    newest_scan_at: int | None
+
+
+def copy_database(target: Path) -> None:
+    """A consistent copy in one file, made in one pass: in pieces, it would begin again after every commit.
+
+    Nobody waits for it: the source is only read.
+    """
+    with translating(), closing(sqlite3.connect(target)) as copy:
+        database.connection().backup(copy, pages=-1)
+        copy.execute("PRAGMA journal_mode = delete").fetchone()  # complete without a second file
+
+
+def inspect_copy(path: Path) -> CopyFacts:
+    """Read the whole file. Raises Corrupt when it is damaged, of another program, or newer than this one."""
+    try:
+        with _opened(path) as copy:
+            schema = copy.execute("PRAGMA user_version").fetchone()[0]
+            faults = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
+            if faults != ["ok"]:
+                raise Corrupt(f"{path.name} is damaged: {'; '.join(faults)}")
+            if copy.execute("PRAGMA foreign_key_check").fetchone():
+                raise Corrupt(f"{path.name} is damaged: rows refer to rows that are not there")
+            if copy.execute("SELECT one FROM instance").fetchone() is None:
+                raise Corrupt(f"{path.name} was never completed")
+            facts = CopyFacts(schema, *copy.execute(_FACTS).fetchone())
+    except sqlite3.DatabaseError as error:
+        raise Corrupt(f"{path.name} is not a database of edge ({error})") from error
+    if not 1 <= schema <= newest_schema():
+        raise Corrupt(f"{path.name} has schema {schema}; this version of edge knows 1 to {newest_schema()}")
+    return facts
+
+
+_FACTS = """
+    SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM asset WHERE deleted_at IS NULL),
+           (SELECT max(last_seen_at) FROM position)
+"""
+
+
+def move_ids_forward(path: Path, present: Path) -> None:
+    """Make sure that ids given out after this copy was taken are not given out again (spec: Identifiers).
+
+    Beside a readable `present` database of the same instance, the count goes on from there.
+    """
+    with _opened(path) as copy:
+        id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
+        count = max(count, _id_count(present, id_key))
+        copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
+        copy.commit()
+
+
+def _id_count(path: Path, id_key: bytes) -> int:
+    """0 for a file that is missing, unreadable, or of another instance: the leap is enough then."""
+    if not path.exists():
+        return 0
+    try:
+        with _opened(path) as present:
+            row = present.execute("SELECT id_count FROM instance WHERE id_key = ?", (id_key,)).fetchone()
+    except sqlite3.DatabaseError:
+        return 0
+    return row[0] if row else 0
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+        yield connection

@@ -1,0 +1,164 @@
+"""Dropping what is too old or too much, in transactions so small that nobody notices them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from edge import clock
+from edge.store.database import execute, reading, writing
+
+# About a millisecond of writing each, so that the ingest writer never waits long for its turn.
+ROWS = 500
+PAGES = 200
+
+
+def oldest_history() -> int | None:
+    """When the oldest stay ended that is not the newest of its asset."""
+    oldest: int | None = execute(_OLDEST).fetchone()[0]
+    return oldest
+
+
+def newest_scan() -> int | None:
+    newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
+    return newest
+
+
+def drop_history(before: int, limit: int = ROWS) -> int:
+    """Drop stays that ended before a moment, oldest first; the newest row of every asset stays, whatever its age."""
+    dropped = 0
+    positions = execute(_POSITIONS_WITH_OLD, (before, limit)).fetchall()  # outside the transaction: it may look at all
+    with writing():
+        for (position_no,) in positions:
+            count = execute(_DROP_HISTORY, (position_no, before, position_no, limit - dropped)).rowcount
+            execute("UPDATE position SET history_rows = history_rows - ? WHERE no = ?", (count, position_no))
+            dropped += count
+            if dropped >= limit:
+                break
+    return dropped
+
+
+_FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"
+_OLDEST = f"SELECT min({_FIRST_END}) FROM position WHERE history_rows > 1"  # noqa: S608  all of it is ours
+_POSITIONS_WITH_OLD = f"SELECT no FROM position WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"  # noqa: S608
+_DROP_HISTORY = """
+    DELETE FROM history WHERE (position_no, observed_at, seq) IN (
+        SELECT position_no, observed_at, seq FROM history
+        WHERE position_no = ? AND observed_at + seen_for < ?
+          AND (observed_at, seq) < (SELECT observed_at, seq FROM history AS newest WHERE newest.position_no = ?
+                                    ORDER BY observed_at DESC, seq DESC LIMIT 1)
+        ORDER BY observed_at, seq LIMIT ?)
+"""
+
+
+def drop_dead_letters(keep: int, keep_bytes: int, limit: int = ROWS) -> int:
+    """Keep the newest, as many as `keep` and no more than fit in `keep_bytes`."""
+    with writing():
+        return execute(_DROP_DEAD_LETTERS, (keep, keep_bytes, limit)).rowcount
+
+
+_DROP_DEAD_LETTERS = """
+    DELETE FROM dead_letter WHERE no IN (
+        SELECT no FROM (SELECT no, row_number() OVER newest AS place, sum(length(payload)) OVER newest AS bytes
+                        FROM dead_letter WINDOW newest AS (ORDER BY no DESC))
+        WHERE place > ? OR bytes > ? ORDER BY no LIMIT ?)
+"""
+
+
+def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
+    """Keep those that were seen last, of all organizations together."""
+    with writing():
+        return execute(_DROP_UNKNOWN_TAGS, (keep, limit)).rowcount
+
+
+_DROP_UNKNOWN_TAGS = """
+    DELETE FROM unknown_tag WHERE (organization_id, tag_type, match_key, reader_id) IN (
+        SELECT organization_id, tag_type, match_key, reader_id FROM (
+            SELECT *, row_number() OVER (ORDER BY last_seen_at DESC) AS place FROM unknown_tag)
+        WHERE place > ? ORDER BY place DESC LIMIT ?)
+"""
+
+
+def drop_unclaimed_topics(keep: int, limit: int = ROWS) -> int:
+    """Keep those that were heard last."""
+    with writing():
+        return execute(_DROP_UNCLAIMED_TOPICS, (keep, limit)).rowcount
+
+
+_DROP_UNCLAIMED_TOPICS = """
+    DELETE FROM unclaimed_topic WHERE topic IN (
+        SELECT topic FROM (SELECT topic, row_number() OVER (ORDER BY last_heard_at DESC) AS place FROM unclaimed_topic)
+        WHERE place > ? ORDER BY place DESC LIMIT ?)
+"""
+
+
+def drop_old_records(before: int, limit: int = ROWS) -> int:
+    """Handheld scans, audit records and hours of the ledger from before a moment: they go with their history."""
+    with writing():
+        return sum(
+            execute(sql, (moment, limit)).rowcount
+            for sql, moment in (
+                (_DROP_SCANS, before),
+                ("DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ? ORDER BY no LIMIT ?)", before),
+                (_DROP_HOURS, before // clock.HOUR),
+            )
+        )
+
+
+_DROP_SCANS = "DELETE FROM handheld_scan WHERE id IN (SELECT id FROM handheld_scan WHERE received_at < ? LIMIT ?)"
+_DROP_HOURS = """
+    DELETE FROM ledger WHERE (reader_id, hour, bucket) IN (
+        SELECT reader_id, hour, bucket FROM ledger WHERE hour < ? LIMIT ?)
+"""
+
+
+def drop_expired(now: int, limit: int = ROWS) -> int:
+    """Sign-ins and refresh tokens that nobody can use any more, and the chains that are left without one."""
+    with writing():
+        dropped = sum(
+            execute(f"DELETE FROM {table} WHERE token_hash IN"  # noqa: S608  names of ours
+                    f" (SELECT token_hash FROM {table} WHERE expires_at < ? LIMIT ?)", (now, limit)).rowcount
+            for table in ("web_session", "refresh_token")
+        )  # fmt: skip
+        return dropped + execute(_DROP_CHAINS, (now - clock.DAY, limit)).rowcount
+
+
+_DROP_CHAINS = """
+    DELETE FROM token_chain WHERE no IN (
+        SELECT no FROM token_chain WHERE created_at < ?
+          AND NOT EXISTS (SELECT 1 FROM refresh_token WHERE chain_no = token_chain.no) LIMIT ?)
+"""
+
+
+def free_pages() -> tuple[int, int]:
+    """Pages the file holds unused, and the bytes of one."""
+    with reading():
+        return execute("PRAGMA freelist_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
+
+
+def checkpoint() -> None:
+    """Move the WAL into the file, as far as no reader is in the way: only then does the file get smaller."""
+    execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def shrink(pages: int = PAGES) -> None:
+    """Give some unused pages back to the disk."""
+    with writing():
+        execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()  # one page a row: unread, it stops after the first
+
+
+def record_dropped(reason: str, dropped: Mapping[str, int]) -> None:
+    """For the people of the site, who may miss it."""
+    with writing():
+        execute(
+            "INSERT INTO audit (at, actor, action, detail) VALUES (?, 'edge', 'dropped', ?)",
+            (clock.now(), json.dumps({"reason": reason, **dropped})),
+        )
+
+
+def last_dropped(count: int) -> list[tuple[int, str]]:
+    """When, and what as JSON; newest first."""
+    return execute(
+        "SELECT at, detail FROM audit WHERE organization_id IS NULL AND action = 'dropped' ORDER BY at DESC LIMIT ?",
+        (count,),
+    ).fetchall()

@@ -1,0 +1,163 @@
+import gzip
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge import clock
+from edge.errors import Corrupt, SetupError, Unavailable
+from edge.ops import backup
+from edge.ops.backup import Kept, check_backup, list_backups, make_backup, restore_backup, to_keep
+from edge.store import migrate
+from edge.store.database import FILE_NAME, close_database, execute
+from edge.store.ids import new_ids
+from edge.store.organizations import add_organization, list_organizations
+
+KEPT = Kept(daily=7, weekly=8)
+
+
+def names() -> list[str]:
+    return [row.name for row in list_organizations()]
+
+
+def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(site: Path) -> None:
+    made = make_backup(site, site / "backups", KEPT)
+    add_organization("Later")
+    close_database()
+    restored = restore_backup(made.backup.path, site)
+    migrate.migrate(site)
+    assert names() == ["Acme"]
+    assert restored.kept_aside is not None
+    close_database()
+    restored.kept_aside.rename(site / FILE_NAME)
+    migrate.migrate(site)
+    assert names() == ["Acme", "Later"]
+
+
+def test_a_backup_can_be_restored_on_another_box(site: Path, tmp_path: Path) -> None:
+    made = make_backup(site, site / "backups", KEPT)
+    close_database()
+    assert restore_backup(made.backup.path, tmp_path / "other").kept_aside is None
+    migrate.migrate(tmp_path / "other")
+    assert names() == ["Acme"]
+    assert (tmp_path / "other" / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_ids_given_out_after_the_backup_are_never_given_out_again(site: Path) -> None:
+    made = make_backup(site, site / "backups", KEPT)
+    later = set(new_ids(5000))
+    close_database()
+    restore_backup(made.backup.path, site)
+    migrate.migrate(site)
+    assert not later & set(new_ids(5000))
+    again = make_backup(site, site / "backups", KEPT)
+    later = set(new_ids(5000))
+    close_database()
+    (site / FILE_NAME).write_bytes(b"not a database any more" * 1000)
+    restore_backup(again.backup.path, site)
+    migrate.migrate(site)
+    assert not later & set(new_ids(5000))
+
+
+def test_a_backup_taken_while_scans_are_written_is_whole(site: Path) -> None:
+    stop, written = threading.Event(), []
+
+    def write() -> None:
+        while not stop.is_set():
+            written.append(add_organization(f"org {len(written)}"))
+        close_database()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while len(written) < 20:
+            stop.wait(0.001)
+        known = len(written)
+        made = make_backup(site, site / "backups", KEPT)
+    finally:
+        stop.set()
+        writer.join()
+    assert made.facts.organizations >= known
+    assert check_backup(made.backup.path, site).organizations == made.facts.organizations
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", Corrupt),
+        (b"hello", Corrupt),
+        (gzip.compress(b"SQLite format 3\0" + bytes(5000)), Corrupt),
+        (b"\x1f\x8b garbage", Corrupt),
+    ],
+)
+def test_a_file_that_is_no_backup_changes_nothing(site: Path, content: bytes, error: type[Exception]) -> None:
+    close_database()
+    before = sorted(path.name for path in site.iterdir())
+    file = site.parent / "edge-20260101T000000Z.db.gz"
+    file.write_bytes(content)
+    with pytest.raises(error):
+        restore_backup(file, site)
+    assert sorted(path.name for path in site.iterdir()) == before
+
+
+def test_a_backup_cut_short_or_with_a_flipped_bit_is_refused(site: Path) -> None:
+    path = make_backup(site, site / "backups", KEPT).backup.path
+    close_database()
+    whole = path.read_bytes()
+    for damaged in (whole[:-20], whole[: len(whole) // 2], whole[:900] + bytes([whole[900] ^ 1]) + whole[901:]):
+        path.write_bytes(damaged)
+        with pytest.raises(Corrupt):
+            restore_backup(path, site)
+    with pytest.raises(SetupError):
+        restore_backup(path.with_name("nothing-here.db.gz"), site)
+
+
+def test_a_backup_of_a_newer_version_is_refused(site: Path) -> None:
+    execute("PRAGMA user_version = 99")
+    with pytest.raises(Corrupt, match="schema 99"):
+        make_backup(site, site / "backups", KEPT)
+    assert list_backups(site / "backups") == []
+
+
+def test_without_room_nothing_is_begun(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    with pytest.raises(Unavailable, match="make room"):
+        make_backup(site, site / "backups", KEPT)
+    assert list((site / "backups").iterdir()) == []
+
+
+def test_a_second_disk_gets_a_copy_and_a_missing_one_is_told(site: Path, tmp_path: Path) -> None:
+    stick = tmp_path / "stick"
+    missing = make_backup(site, site / "backups", KEPT, stick)
+    assert missing.second_fault is not None
+    assert "plugged in" in missing.second_fault
+    assert not stick.exists()
+    stick.mkdir()
+    made = make_backup(site, site / "backups", KEPT, stick)
+    assert made.second_fault is None
+    assert check_backup(list_backups(stick)[0].path, tmp_path) == made.facts
+
+
+def test_rotation_keeps_days_and_weeks(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = clock.to_micros(datetime(2026, 1, 1, 2, tzinfo=UTC))
+    for day in range(40):
+        monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
+        make_backup(site, site / "backups", Kept(daily=3, weekly=2))
+    assert [f"{kept.made_at:%m-%d}" for kept in list_backups(site / "backups")] == ["02-09", "02-08", "02-07"]
+
+
+moments = st.sets(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)))
+
+
+@given(moments, st.integers(1, 10), st.integers(0, 10))
+def test_what_is_kept(times: set[datetime], daily: int, weekly: int) -> None:
+    keep = to_keep(times, Kept(daily, weekly))
+    assert keep <= times
+    assert len(keep) <= daily + weekly
+    assert not times or max(times) in keep
+    assert to_keep(keep, Kept(daily, weekly)) == keep  # again, nothing more goes
+    later = max(times, default=datetime(2020, 1, 1, tzinfo=UTC)) + timedelta(hours=1)
+    assert len(to_keep({*keep, later}, Kept(daily, weekly))) >= min(len(keep), daily)

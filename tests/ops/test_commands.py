@@ -1,0 +1,35 @@
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from edge.cli import cli
+from edge.errors import SetupError
+from edge.ops.backup import list_backups
+from edge.ops.lock import hold
+
+
+def edge(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["--set", f"data_dir={data}", *arguments])
+
+
+def test_backup_and_restore_from_a_shell(site: Path) -> None:
+    result = edge(site, "backup")
+    assert result.exit_code == 0, result.output
+    assert "1 organizations, 0 assets, newest scan none" in result.output
+    file = list_backups(site / "backups")[0].path
+    result = edge(site, "restore", "--yes", str(file))
+    assert result.exit_code == 0, result.output
+    assert "The database before that is" in result.output
+
+
+def test_restore_is_refused_while_the_service_runs(site: Path) -> None:
+    edge(site, "backup")
+    with hold(site):
+        result = edge(site, "restore", "--yes", str(list_backups(site / "backups")[0].path))
+    assert isinstance(result.exception, SetupError)
+
+
+def test_a_second_disk_that_is_missing_fails_the_command_but_not_the_backup(site: Path) -> None:
+    result = edge(site, "--set", f"backup.second_dir={site}/nowhere", "backup")
+    assert isinstance(result.exception, SetupError)
+    assert len(list_backups(site / "backups")) == 1
