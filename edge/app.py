@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flask import Flask
 
 from edge.ops.health import Health
+from edge.pages import site
 
 
 @dataclass(frozen=True)
@@ -28,4 +29,6 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app = Flask(__name__, static_folder=None)
     app.config["EDGE"] = settings
     app.extensions["health"] = health
+    site.register(app, site.Site(settings.environment, settings.version, settings.session_hours, settings.pin_required))
+    app.register_error_handler(Exception, site.error_page)
     return app

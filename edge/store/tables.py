@@ -61,7 +61,6 @@ class WebSession(Table):
     token_hash = BlobField(primary_key=True)
     person_id = IntegerField()
     device_id = IntegerField(null=True)
-    csrf_token = TextField()
     created_at = IntegerField()
     expires_at = IntegerField()
 

@@ -57,7 +57,6 @@ CREATE TABLE web_session (
     token_hash   BLOB PRIMARY KEY,
     person_id    INTEGER NOT NULL REFERENCES person (id),
     device_id    INTEGER REFERENCES device (id),
-    csrf_token   TEXT NOT NULL,
     created_at   INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

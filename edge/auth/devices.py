@@ -1,0 +1,40 @@
+"""Shared handhelds: enrolled once by a link, known by a cookie from then on."""
+
+from __future__ import annotations
+
+from edge import clock
+from edge.auth.secrets import hash_secret, new_token
+from edge.store import devices
+from edge.store.devices import DeviceRow
+
+ENROLMENT_HOURS = 24
+
+
+def invite(organization_id: int, name: str, created_by: int) -> tuple[DeviceRow, str]:
+    """A new device and the one-time code of its link, good for a day. Raises Invalid."""
+    code = new_token()
+    until = clock.now() + ENROLMENT_HOURS * clock.HOUR
+    return devices.add_device(organization_id, name, hash_secret(code), until, created_by), code
+
+
+def invite_again(organization_id: int, device_id: int) -> str:
+    """A new one-time code for a device that lost its cookie; the old cookie works until it is used."""
+    code = new_token()
+    devices.renew_enrolment(organization_id, device_id, hash_secret(code), clock.now() + ENROLMENT_HOURS * clock.HOUR)
+    return code
+
+
+def awaiting(code: str) -> DeviceRow | None:
+    """The device a link is for, while it is good."""
+    return devices.find_by_enrolment(hash_secret(code))
+
+
+def enrol(code: str) -> tuple[DeviceRow, str] | None:
+    """Use up the link; the token goes into the device's cookie. None when somebody was first."""
+    token = new_token()
+    device = devices.enrol(hash_secret(code), hash_secret(token))
+    return (device, token) if device else None
+
+
+def find(token: str) -> DeviceRow | None:
+    return devices.find_by_token(hash_secret(token))

@@ -1,0 +1,147 @@
+"""Signing in to the web app: by password anywhere, by badge or name on an enrolled device."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from threading import BoundedSemaphore
+from typing import NamedTuple
+
+from edge import clock
+from edge.auth import badges, passwords
+from edge.auth.secrets import hash_secret, new_token
+from edge.auth.throttle import Throttle
+from edge.store import people, sessions
+from edge.store.people import PersonRow, Role
+
+# Wrong answers that may be given in a row, and seconds until one more may be.
+_by_account = Throttle(burst=10, seconds_each=60)
+_by_address = Throttle(burst=60, seconds_each=10)
+
+# Each check takes 32 MB for a moment (scrypt), and the box is small.
+_checks_at_once = BoundedSemaphore(2)
+
+
+class SignIn(NamedTuple):
+    """A session that was begun; `token` goes into the cookie and is stored nowhere."""
+
+    token: str
+    person: PersonRow
+    expires_at: int
+
+
+class Refused(NamedTuple):
+    """`wait_seconds` is set when there were too many wrong answers; `needs_pin` when only the PIN is missing."""
+
+    reason: str
+    wait_seconds: int = 0
+    needs_pin: bool = False
+
+
+WRONG_PASSWORD = "Email and password do not match an account"  # noqa: S105
+WRONG_BADGE = "This badge or name cannot sign in here"
+WRONG_PIN = "That PIN is not right"
+NO_PIN = "A PIN is required here and none is set for you. Ask an administrator"
+TOO_MANY = "Too many wrong attempts"
+
+
+def sign_in(email: str, password: str, *, address: str, hours: int) -> SignIn | Refused:
+    """The answer, and the time it takes, are the same whether the account exists or not."""
+    account = f"email:{email.strip().lower()}"
+    wait = _wait(account, address)
+    if wait:
+        return Refused(TOO_MANY, wait)
+    person = people.find_by_email(email.strip())
+    if not _matches(person.password_hash if person else None, password) or person is None:
+        _count_wrong(account, address)
+        return Refused(WRONG_PASSWORD)
+    _by_account.forget(account)
+    return _begin(person, None, hours)
+
+
+def sign_in_on_device(
+    organization_id: int,
+    device_id: int,
+    *,
+    badge: str = "",
+    person_id: int = 0,
+    pin: str = "",
+    pin_required: bool,
+    address: str,
+    hours: int,
+) -> SignIn | Refused:
+    """By badge or by name. A PIN is asked for where the site requires one, of everybody who has one, and always of
+    editors; administrators use their password. A badge never replaces a PIN."""
+    person = _on_device(organization_id, badge, person_id)
+    account = f"device:{person.id}" if person else f"badge:{device_id}"
+    wait = _wait(account, address)
+    if wait:
+        return Refused(TOO_MANY, wait)
+    if person is None or person.role == Role.ADMINISTRATOR:
+        _count_wrong(account, address)
+        return Refused(WRONG_BADGE)
+    if pin_required or person.pin_hash or person.role == Role.EDITOR:
+        if person.pin_hash is None:
+            return Refused(NO_PIN)
+        if not pin:
+            return Refused("", needs_pin=True)
+        if not _matches(person.pin_hash, pin):
+            _count_wrong(account, address)
+            return Refused(WRONG_PIN, needs_pin=True)
+    _by_account.forget(account)
+    return _begin(person, device_id, hours)
+
+
+def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
+    """For the change of one's own password; throttled like a sign-in."""
+    account = f"email:{(person.email or '').lower()}"
+    if _wait(account, address):
+        return False
+    if _matches(person.password_hash, password):
+        return True
+    _count_wrong(account, address)
+    return False
+
+
+def find(token: str) -> sessions.SessionRow | None:
+    return sessions.find_session(hash_secret(token))
+
+
+def sign_out(token: str) -> None:
+    sessions.end_session(hash_secret(token))
+
+
+def sign_out_others(person_id: int, token: str) -> None:
+    """Everywhere but in the browser that holds `token`."""
+    sessions.end_sessions_of(person_id, but=hash_secret(token))
+
+
+def csrf_token(cookie: str) -> str:
+    """The proof, in every form, that it was made for the browser that holds `cookie`."""
+    return sha256(b"form:" + cookie.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | None:
+    if badge:
+        return people.find_by_badge(organization_id, badges.hash_badge(badge))
+    person = people.find_person(organization_id, person_id)
+    return person if person and person.disabled_at is None else None
+
+
+def _begin(person: PersonRow, device_id: int | None, hours: int) -> SignIn:
+    token, expires_at = new_token(), clock.now() + hours * clock.HOUR
+    sessions.add_session(hash_secret(token), person.id, device_id, expires_at)
+    return SignIn(token, person, expires_at)
+
+
+def _matches(stored: str | None, given: str) -> bool:
+    with _checks_at_once:
+        return passwords.matches(stored, given)
+
+
+def _wait(account: str, address: str) -> int:
+    return max(_by_account.wait_seconds(account), _by_address.wait_seconds(address))
+
+
+def _count_wrong(account: str, address: str) -> None:
+    _by_account.count(account)
+    _by_address.count(address)

@@ -1,0 +1,67 @@
+"""The style sheet, scripts and pictures: read once at start, named by their content, compressed once."""
+
+from __future__ import annotations
+
+import gzip
+import mimetypes
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from flask import Response, abort, request
+
+FOREVER = "public, max-age=31536000, immutable"
+_TYPES = {".js": "text/javascript", ".webmanifest": "application/manifest+json", ".svg": "image/svg+xml"}
+_WORTH_COMPRESSING = {".js", ".css", ".svg", ".webmanifest"}
+
+
+class File(NamedTuple):
+    content: bytes
+    compressed: bytes | None
+    mimetype: str
+
+
+def web_folder() -> Path:
+    """`web/` beside the package in a checkout, inside it when it was installed."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "web"
+    return installed if installed.is_dir() else package.parent / "web"
+
+
+class Files:
+    """All of `web/static`. Addresses carry one hash over all of it: modules find each other by relative names."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = {
+            path.relative_to(folder).as_posix(): _read(path) for path in sorted(folder.rglob("*")) if path.is_file()
+        }
+        digest = sha256()
+        for name, file in self._files.items():
+            digest.update(name.encode() + b"\0" + sha256(file.content).digest())
+        self.version = digest.hexdigest()[:12]
+
+    def url(self, name: str) -> str:
+        if name not in self._files:
+            raise KeyError(name)
+        return f"/static/{self.version}/{name}"
+
+    def names(self) -> list[str]:
+        return list(self._files)
+
+    def answer(self, version: str, name: str) -> Response:
+        """A page that was loaded before an upgrade asks for an old version: it gets the present one, uncached."""
+        file = self._files.get(name) or abort(404)
+        response = Response(file.content, mimetype=file.mimetype)
+        if file.compressed is not None and request.accept_encodings["gzip"] > 0:
+            response.set_data(file.compressed)
+            response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+        response.headers["Cache-Control"] = FOREVER if version == self.version else "no-cache"
+        return response
+
+
+def _read(path: Path) -> File:
+    content = path.read_bytes()
+    compressed = gzip.compress(content, 9, mtime=0) if path.suffix in _WORTH_COMPRESSING else None
+    mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return File(content, compressed, mimetype)

@@ -1,0 +1,139 @@
+"""The door of the web app: who is asking, whether their role may, whether the form was made for them.
+
+Every view says the least role it needs, or that it is open; one that says nothing is answered to nobody.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import quote
+
+from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, request
+from werkzeug.exceptions import Forbidden
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.auth import devices, sessions
+from edge.auth.secrets import new_token
+from edge.store.devices import DeviceRow
+from edge.store.people import Role
+from edge.store.sessions import SessionRow
+
+SESSION_COOKIE = "edge_session"
+FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
+DEVICE_COOKIE = "edge_device"
+DEVICE_SECONDS = 400 * 86400  # the longest a browser keeps a cookie
+
+RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
+
+pages = Blueprint("pages", __name__)
+
+View = TypeVar("View", bound=Callable[..., object])
+
+
+def least(role: Role) -> Callable[[View], View]:
+    """The view is for people of this role and of those above it."""
+
+    def mark(view: View) -> View:
+        view.least_role = role  # type: ignore[attr-defined]
+        return view
+
+    return mark
+
+
+def open_to_all(view: View) -> View:
+    """The view is for everybody, signed in or not."""
+    view.least_role = None  # type: ignore[attr-defined]
+    return view
+
+
+def me() -> SessionRow:
+    """Who is signed in. Only for views that need a role."""
+    session: SessionRow = g.session
+    return session
+
+
+def actor() -> str:
+    """As the audit names them."""
+    return f"person:{me().person_id}"
+
+
+def may(role: Role) -> bool:
+    return g.session is not None and RANK[Role(g.session.role)] >= RANK[role]
+
+
+def address() -> str:
+    return request.remote_addr or "unknown"
+
+
+@pages.before_request
+def _check() -> AnyResponse | None:
+    _identify()
+    view = current_app.view_functions[request.endpoint or ""]
+    if not hasattr(view, "least_role"):
+        abort(403)
+    role: Role | None = view.least_role
+    if role is not None and g.session is None:
+        return _ask_to_sign_in()
+    if role is not None and not may(role):
+        abort(403)
+    if request.method not in ("GET", "HEAD", "OPTIONS") and not _form_is_ours():
+        return _stale_form()
+    return None
+
+
+def _identify() -> None:
+    cookie = request.cookies.get(SESSION_COOKIE, "")
+    g.session = sessions.find(cookie) if cookie else None
+    if g.session is None:
+        cookie = request.cookies.get(FORM_COOKIE, "")
+        g.new_form_cookie = cookie = cookie or new_token()
+    g.csrf = sessions.csrf_token(cookie)
+
+
+def device() -> DeviceRow | None:
+    """The enrolled device that is asking, if it is one."""
+    cookie = request.cookies.get(DEVICE_COOKIE, "")
+    return devices.find(cookie) if cookie else None
+
+
+def wants_json() -> bool:
+    return request.is_json or request.headers.get("Accept", "").startswith("application/json")
+
+
+def _form_is_ours() -> bool:
+    given = request.headers.get("X-CSRF-Token") or request.form.get("csrf", "")
+    return hmac.compare_digest(given.encode(), g.csrf.encode())
+
+
+def _ask_to_sign_in() -> AnyResponse:
+    if wants_json() or request.method not in ("GET", "HEAD"):
+        return _json_error(401, "Sign in again")
+    wanted = request.full_path.rstrip("?")
+    return redirect(f"/sign-in?next={quote(wanted, safe='/')}", 303)
+
+
+def _stale_form() -> AnyResponse:
+    if wants_json():
+        return _json_error(403, "This page is out of date; load it again")
+    raise Forbidden("This form is out of date, perhaps because you signed in again. Go back and load the page again.")
+
+
+def _json_error(status: int, message: str) -> Response:
+    answer = jsonify(error=message)
+    answer.status_code = status
+    return answer
+
+
+def set_cookie(response: AnyResponse, name: str, value: str, seconds: int | None = None) -> None:
+    response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="Lax", secure=request.is_secure)
+
+
+@pages.after_request
+def _keep_form_cookie(response: Response) -> Response:
+    """Only with a page that was really made for it, so that cached files carry no cookie."""
+    fresh = g.get("new_form_cookie")
+    if fresh and response.mimetype == "text/html" and not request.cookies.get(FORM_COOKIE):
+        set_cookie(response, FORM_COOKIE, fresh)
+    return response

@@ -1,0 +1,98 @@
+"""Account menu, API Keys, New Key: the only place where credentials of the API are made (spec: Authentication 1)."""
+
+from __future__ import annotations
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.errors import Invalid
+from edge.pages.guard import actor, least, me, pages
+from edge.pages.notices import done
+from edge.store import audit
+from edge.store import keys as store
+from edge.store.database import writing
+from edge.store.people import Role
+
+RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking"}
+LEVELS = {"": "No access", "read": "Read", "write": "Read and write"}
+EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year"}
+
+
+@pages.get("/keys")
+@least(Role.ADMINISTRATOR)
+def list_keys() -> str:
+    return render_template("keys.html", keys=store.list_keys(me().organization_id), now=clock.now())
+
+
+@pages.get("/keys/new")
+@least(Role.ADMINISTRATOR)
+def new_key_form() -> str:
+    return _form({}, {"tracking": "read"})
+
+
+@pages.post("/keys/new")
+@least(Role.ADMINISTRATOR)
+def new_key() -> str | tuple[str, int]:
+    """Answers with the secret itself: it is on this one page and nowhere else, so there is no redirect."""
+    form = request.form
+    secret = new_client_secret()
+    days = form.get("expires", "")
+    try:
+        if days not in EXPIRIES:
+            raise Invalid.one("expires", "invalid_value", "Choose one of the list")
+        with writing():
+            key = store.add_key(
+                me().organization_id,
+                form.get("name", "").strip(),
+                _chosen_scopes(),
+                hash_secret(secret),
+                created_by=me().person_id,
+                expires_at=clock.now() + int(days) * clock.DAY if days else None,
+            )
+            audit.note(me().organization_id, actor(), "key made", key=key.id, name=key.name, scopes=list(key.scopes))
+    except Invalid as error:
+        return _form({fault.field: fault.message for fault in error.fields}, form), 400
+    return render_template("key-made.html", key=key, secret=secret)
+
+
+@pages.get("/keys/<key_id>/revoke")
+@least(Role.ADMINISTRATOR)
+def ask_to_revoke(key_id: str) -> str:
+    key = next((key for key in store.list_keys(me().organization_id) if key.id == key_id), None) or abort(404)
+    return render_template("key-revoke.html", key=key)
+
+
+@pages.post("/keys/<key_id>/revoke")
+@least(Role.ADMINISTRATOR)
+def revoke_key(key_id: str) -> AnyResponse:
+    with writing():
+        store.revoke_key(me().organization_id, key_id)
+        audit.note(me().organization_id, actor(), "key revoked", key=key_id)
+    return done("/keys", "revoked")
+
+
+def levels_of(resource: str) -> dict[str, str]:
+    return {level: words for level, words in LEVELS.items() if not level or f"{resource}:{level}" in store.SCOPES}
+
+
+def _chosen_scopes() -> list[str]:
+    """Writing includes reading."""
+    scopes = []
+    for resource in RESOURCES:
+        level = request.form.get(resource, "")
+        if level not in levels_of(resource):
+            raise Invalid.one("scopes", "invalid_value", "That is not a level")
+        scopes += [f"{resource}:{step}" for step in ("read", "write")[: ("", "read", "write").index(level)]]
+    return scopes
+
+
+def _form(errors: dict[str, str], values: object) -> str:
+    return render_template(
+        "key-new.html",
+        errors=errors,
+        values=values,
+        resources=[(name, words, levels_of(name)) for name, words in RESOURCES.items()],
+        expiries=EXPIRIES,
+    )

@@ -1,0 +1,19 @@
+"""What the next page says after something was done. The address carries a word, never the text."""
+
+from __future__ import annotations
+
+from flask import redirect
+from werkzeug.wrappers import Response
+
+NOTICES = {
+    "password": "Your password was changed. Other sessions of yours were ended.",
+    "revoked": "The key was revoked. It stopped working at once.",
+}
+
+
+def done(path: str, notice: str) -> Response:
+    """Send the browser on, so that loading the page again does not do it again."""
+    if notice not in NOTICES:
+        raise KeyError(notice)
+    separator = "&" if "?" in path else "?"
+    return redirect(f"{path}{separator}done={notice}", 303)

@@ -1,0 +1,123 @@
+"""Signing in and out, and one's own password."""
+
+from __future__ import annotations
+
+from flask import Response, current_app, g, make_response, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.auth import passwords, sessions
+from edge.errors import Invalid
+from edge.pages.guard import SESSION_COOKIE, address, device, least, me, open_to_all, pages, set_cookie
+from edge.pages.notices import done
+from edge.store import audit, people
+from edge.store.database import writing
+from edge.store.people import Role
+
+
+@pages.get("/sign-in")
+@open_to_all
+def sign_in_page() -> AnyResponse | str:
+    if g.session is not None:
+        return redirect(_wanted(), 303)
+    return _page()
+
+
+@pages.post("/sign-in")
+@open_to_all
+def sign_in() -> AnyResponse:
+    """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for."""
+    form, site = request.form, current_app.extensions["site"]
+    here = device()
+    if "email" in form or here is None:
+        answer = sessions.sign_in(
+            form.get("email", ""), form.get("password", ""), address=address(), hours=site.session_hours
+        )
+    else:
+        answer = sessions.sign_in_on_device(
+            here.organization_id,
+            here.id,
+            badge=form.get("badge", ""),
+            person_id=form.get("person", 0, type=int),
+            pin=form.get("pin", ""),
+            pin_required=site.pin_required,
+            address=address(),
+            hours=site.session_hours,
+        )
+    if isinstance(answer, sessions.Refused):
+        return _refused(answer)
+    if g.session is not None:
+        sessions.sign_out(request.cookies[SESSION_COOKIE])
+    fallback = "/scan" if answer.person.role == Role.OPERATOR else "/"
+    response = redirect(_wanted(fallback), 303)
+    set_cookie(response, SESSION_COOKIE, answer.token, site.session_hours * 3600)
+    return response
+
+
+@pages.post("/sign-out")
+@open_to_all
+def sign_out() -> AnyResponse:
+    sessions.sign_out(request.cookies.get(SESSION_COOKIE, ""))
+    response = redirect("/sign-in", 303)
+    response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="Lax", secure=request.is_secure)
+    return response
+
+
+@pages.get("/account")
+@least(Role.VIEWER)
+def account() -> str:
+    return render_template("account.html", errors={}, person=people.find_person(me().organization_id, me().person_id))
+
+
+@pages.post("/account")
+@least(Role.VIEWER)
+def change_password() -> AnyResponse | tuple[str, int]:
+    """One's own password; every other session of the person ends."""
+    person = people.find_person(me().organization_id, me().person_id)
+    if person is None or not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
+        return _account_again({"present": "That is not your present password"})
+    if request.form.get("password") != request.form.get("again"):
+        return _account_again({"again": "The two are not the same"})
+    try:
+        new_hash = passwords.hash_password(request.form.get("password", ""))
+    except Invalid as error:
+        return _account_again({"password": error.fields[0].message})
+    with writing():
+        people.update_person(me().organization_id, person.id, password_hash=new_hash)
+        sessions.sign_out_others(person.id, request.cookies[SESSION_COOKIE])
+        audit.note(me().organization_id, f"person:{person.id}", "password changed")
+    return done("/account", "password")
+
+
+def _account_again(errors: dict[str, str]) -> tuple[str, int]:
+    person = people.find_person(me().organization_id, me().person_id)
+    return render_template("account.html", errors=errors, person=person), 400
+
+
+def _page(refused: sessions.Refused | None = None) -> str:
+    here = device()
+    names = []
+    if here is not None:
+        names = [
+            person
+            for person in people.list_people(here.organization_id)
+            if person.disabled_at is None and person.role != Role.ADMINISTRATOR
+        ]
+    by_password = here is None or "password" in request.args or "email" in request.form
+    return render_template(
+        "sign-in.html", device=here, names=names, by_password=by_password, refused=refused, next=_wanted("")
+    )
+
+
+def _refused(answer: sessions.Refused) -> Response:
+    if answer.wait_seconds:
+        response = make_response(_page(answer), 429)
+        response.headers["Retry-After"] = str(answer.wait_seconds)
+        return response
+    return make_response(_page(answer), 200 if answer.needs_pin and not answer.reason else 403)
+
+
+def _wanted(fallback: str = "/") -> str:
+    """Where to go after signing in: a path of this site, never another site's address."""
+    wanted = request.values.get("next", "")
+    is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return wanted if is_ours and not wanted.startswith("/sign-") else fallback

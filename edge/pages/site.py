@@ -1,0 +1,139 @@
+"""The web app as one blueprint: its views, its files, and what every page of it carries."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+from flask import Flask, Response, current_app, g, jsonify, render_template, request
+from jinja2 import FileSystemLoader
+from werkzeug.exceptions import HTTPException
+
+from edge import clock
+from edge.errors import EdgeError, Invalid, NotFound, Unavailable
+from edge.pages import keys, sign_in, words
+from edge.pages.files import Files, web_folder
+from edge.pages.guard import may, open_to_all, pages
+from edge.pages.notices import NOTICES
+from edge.store.people import Role
+
+log = logging.getLogger(__name__)
+
+VIEWS = (sign_in, keys)  # imported so that their views are on the blueprint
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "worker-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+class Site(NamedTuple):
+    """What the pages need to know of the installation."""
+
+    environment: str
+    version: str
+    session_hours: int
+    pin_required: bool
+
+
+def register(app: Flask, site: Site) -> None:
+    folder = web_folder()
+    app.extensions["site"] = site
+    app.extensions["files"] = files = Files(folder / "static")
+    pages.jinja_loader = FileSystemLoader(folder / "templates")
+    app.jinja_env.filters.update(
+        ago=words.when, at=words.at, lasting=words.lasting, duration=words.duration, count=words.count
+    )
+    app.jinja_env.globals.update(
+        static=files.url, may=may, Role=Role, plural=words.plural, ROLES=words.ROLES, site=site
+    )
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.register_blueprint(pages)
+
+
+@pages.get("/static/<version>/<path:name>")
+@open_to_all
+def static_file(version: str, name: str) -> Response:
+    files: Files = current_app.extensions["files"]
+    return files.answer(version, name)
+
+
+@pages.context_processor
+def _on_every_page() -> dict[str, Any]:
+    return {
+        "session": g.get("session"),
+        "csrf": g.get("csrf", ""),
+        "notice": NOTICES.get(request.args.get("done", "")),
+        "now": clock.now(),
+    }
+
+
+@pages.after_request
+def secure(response: Response) -> Response:
+    """Pages are private, run no script but their own, and are framed by nobody."""
+    headers = response.headers
+    headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("Referrer-Policy", "same-origin")
+    headers.setdefault("Cache-Control", "no-store")
+    headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    return response
+
+
+class Problem(NamedTuple):
+    status: int
+    title: str
+    text: str
+
+
+_TITLES = {
+    403: ("This is not for your role", "Ask an administrator if you need it."),
+    404: ("Nothing here", "It may have been retired, or the address is wrong."),
+    405: ("That does not work this way", "Go back and use the form on the page."),
+    413: ("That is too large", "Send less at once."),
+}
+
+
+def error_page(error: Exception) -> Response:
+    """The page for a request that failed; the application asks for it outside `/api/`."""
+    problem = _problem(error)
+    if request.is_json or request.headers.get("Accept", "").startswith("application/json"):
+        response = jsonify(error=problem.text)
+    else:
+        g.setdefault("session", None)
+        response = Response(render_template("error.html", problem=problem, **_on_every_page()), mimetype="text/html")
+    response.status_code = problem.status
+    if isinstance(error, HTTPException):
+        for name, value in error.get_headers():
+            if name in ("Allow", "Retry-After"):
+                response.headers[name] = value
+    if isinstance(error, Unavailable):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return secure(response)
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, NotFound):
+        return Problem(404, *_TITLES[404])
+    if isinstance(error, Unavailable):
+        return Problem(503, "Not possible right now", str(error))
+    if isinstance(error, Invalid):
+        return Problem(400, "That was not accepted", str(error))
+    if isinstance(error, EdgeError):
+        return Problem(409, "That was not accepted", str(error))
+    if isinstance(error, HTTPException) and error.code:
+        title, text = _TITLES.get(error.code, (error.name, ""))
+        own_words = error.description if error.description != type(error).description else ""
+        return Problem(error.code, title, own_words or text)
+    log.error("a page failed: %s %s", request.method, request.path, exc_info=error)
+    return Problem(500, "Something broke on our side", "The log says more. Try again, then tell an administrator.")

@@ -1,0 +1,71 @@
+"""How facts are put on a page: times, durations and counts as people say them."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from edge import clock
+
+ROLES = {
+    "administrator": "Administrator",
+    "editor": "Editor",
+    "operator": "Operator",
+    "viewer": "Viewer",
+}
+
+
+def duration(seconds: int) -> str:
+    """The two largest units: `3 d 4 h`, `12 min`, `8 s`."""
+    seconds = max(seconds, 0)
+    for size, unit, small_size, small_unit in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+    ):
+        if seconds >= size:
+            rest = seconds % size // small_size
+            return f"{seconds // size} {unit} {rest} {small_unit}" if rest else f"{seconds // size} {unit}"
+    return f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
+
+
+def micros_duration(micros: int) -> str:
+    return duration(micros // clock.SECOND)
+
+
+def ago(micros: int) -> str:
+    seconds = (clock.now() - micros) // clock.SECOND
+    if seconds < -5:
+        return "in " + duration(-seconds)
+    return "just now" if seconds < 5 else duration(seconds) + " ago"
+
+
+def when(micros: int | None, otherwise: str = "never") -> Markup:
+    """A time the browser turns into local time and keeps current; readable without script, too."""
+    if micros is None:
+        return Markup('<span class="quiet">{}</span>').format(otherwise)
+    exact = clock.rfc3339(micros)
+    text = f"{exact[:10]} {exact[11:16]} UTC"
+    return Markup('<time datetime="{}" data-ago title="{}">{}</time>').format(exact, text, ago(micros))
+
+
+def at(micros: int | None, otherwise: str = "never") -> Markup:
+    """Date and time of the clock, local in the browser."""
+    if micros is None:
+        return Markup('<span class="quiet">{}</span>').format(otherwise)
+    exact = clock.rfc3339(micros)
+    return Markup('<time datetime="{}" data-at>{} {} UTC</time>').format(exact, exact[:10], exact[11:16])
+
+
+def lasting(since: int) -> Markup:
+    """A duration that goes on: counted up by the browser."""
+    exact = clock.rfc3339(since)
+    words = micros_duration(clock.now() - since)
+    return Markup('<time datetime="{}" data-lasting>{}</time>').format(exact, words)
+
+
+def count(number: int) -> str:
+    """`12 345`, with a narrow space that does not break."""
+    return f"{number:,}".replace(",", " ")
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,118 @@
+"""Handhelds that people share: enrolled by an administrator, revoked by one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import Invalid, NotFound
+from edge.store.database import execute, writing
+from edge.store.ids import new_id
+from edge.store.tables import Device, WebSession, rows
+
+_SEEN_EVERY = 60 * clock.SECOND  # `last_seen_at` is not written more often than this
+
+
+class DeviceRow(NamedTuple):
+    id: int
+    organization_id: int
+    name: str
+    is_enrolled: bool
+    enrolment_until: int | None
+    created_at: int
+    last_seen_at: int | None
+    revoked_at: int | None
+
+
+_COLUMNS = (
+    Device.id,
+    Device.organization_id,
+    Device.name,
+    Device.token_hash.is_null(False),
+    Device.enrolment_until,
+    Device.created_at,
+    Device.last_seen_at,
+    Device.revoked_at,
+)
+
+
+def add_device(organization_id: int, name: str, enrolment_hash: bytes, until: int, created_by: int) -> DeviceRow:
+    """Raises Invalid for a name that cannot be."""
+    if not name.strip() or len(name) > 255:
+        raise Invalid.one("name", "invalid_value", "Give the device a name of 1 to 255 characters")
+    row = DeviceRow(new_id(), organization_id, name, False, until, clock.now(), None, None)
+    with writing():
+        Device.insert(
+            id=row.id,
+            organization_id=organization_id,
+            name=name,
+            enrolment_hash=enrolment_hash,
+            enrolment_until=until,
+            created_by=created_by,
+            created_at=row.created_at,
+        ).execute()
+    return row
+
+
+def list_devices(organization_id: int) -> list[DeviceRow]:
+    """Without those that were revoked."""
+    wanted = (Device.organization_id == organization_id) & Device.revoked_at.is_null()
+    return [DeviceRow(*row) for row in rows(Device.select(*_COLUMNS).where(wanted).order_by(Device.name, Device.id))]
+
+
+def find_device(organization_id: int, device_id: int) -> DeviceRow | None:
+    return _one((Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null())
+
+
+def renew_enrolment(organization_id: int, device_id: int, enrolment_hash: bytes, until: int) -> None:
+    """Raises NotFound."""
+    this = (Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null()
+    with writing():
+        change = Device.update(enrolment_hash=enrolment_hash, enrolment_until=until)
+        if change.where(this).execute() == 0:
+            raise NotFound("no such device")
+
+
+def find_by_enrolment(enrolment_hash: bytes) -> DeviceRow | None:
+    in_time = Device.enrolment_until > clock.now()
+    return _one((Device.enrolment_hash == enrolment_hash) & in_time & Device.revoked_at.is_null())
+
+
+def enrol(enrolment_hash: bytes, token_hash: bytes) -> DeviceRow | None:
+    """The link works once: of two that use it together one gets None."""
+    with writing():
+        device = find_by_enrolment(enrolment_hash)
+        if device is None:
+            return None
+        change = Device.update(token_hash=token_hash, enrolment_hash=None, enrolment_until=None)
+        change.where(Device.id == device.id).execute()
+        WebSession.delete().where(WebSession.device_id == device.id).execute()
+    return device
+
+
+def find_by_token(token_hash: bytes) -> DeviceRow | None:
+    return _one((Device.token_hash == token_hash) & Device.revoked_at.is_null())
+
+
+def seen(device_id: int) -> None:
+    """It asked for something just now."""
+    moment = clock.now()
+    stale = "SELECT 1 FROM device WHERE id = ? AND (last_seen_at IS NULL OR last_seen_at < ?)"
+    if execute(stale, (device_id, moment - _SEEN_EVERY)).fetchone():
+        with writing():
+            Device.update(last_seen_at=moment).where(Device.id == device_id).execute()
+
+
+def revoke_device(organization_id: int, device_id: int) -> None:
+    """Ends the sessions on it. Raises NotFound."""
+    this = (Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null()
+    with writing():
+        change = Device.update(revoked_at=clock.now(), token_hash=None, enrolment_hash=None)
+        if change.where(this).execute() == 0:
+            raise NotFound("no such device")
+        WebSession.delete().where(WebSession.device_id == device_id).execute()
+
+
+def _one(condition: Any) -> DeviceRow | None:
+    row = next(rows(Device.select(*_COLUMNS).where(condition)), None)
+    return DeviceRow(*row) if row else None

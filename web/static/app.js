@@ -1,0 +1,44 @@
+// On every page: times in the reader's own zone, copy buttons, the account menu.
+
+import { keepTimesCurrent } from "./times.js";
+import { followLive } from "./live.js";
+
+keepTimesCurrent();
+followLive();
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) await copy(button);
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+  if (menu) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+
+// Choosing in a filter is asking for it: no extra button to press.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
+});
+
+async function copy(button) {
+  const source = document.getElementById(button.dataset.copy);
+  let copied = false;
+  if (navigator.clipboard) {
+    copied = await navigator.clipboard.writeText(source.textContent).then(() => true, () => false);
+  }
+  if (!copied) copied = copyBySelection(source); // the clipboard is only for https; the old way works everywhere
+  button.textContent = copied ? "Copied" : "Select and copy";
+}
+
+function copyBySelection(source) {
+  const selection = getSelection();
+  selection.selectAllChildren(source);
+  return document.execCommand("copy");
+}

@@ -1,0 +1,53 @@
+// <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration.
+
+export function duration(seconds) {
+  seconds = Math.max(0, Math.floor(seconds));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  const [size, unit, small, smallUnit] = seconds < 86400 ? [3600, "h", 60, "min"] : [86400, "d", 3600, "h"];
+  const rest = Math.floor((seconds % size) / small);
+  return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${smallUnit}` : ""}`;
+}
+
+export function ago(milliseconds, now = Date.now()) {
+  const seconds = (now - milliseconds) / 1000;
+  if (seconds < -5) return `in ${duration(-seconds)}`;
+  return seconds < 5 ? "just now" : `${duration(seconds)} ago`;
+}
+
+export function clockTime(milliseconds) {
+  const moment = new Date(milliseconds);
+  const today = new Date().toDateString() === moment.toDateString();
+  return moment.toLocaleString([], today
+    ? { hour: "2-digit", minute: "2-digit" }
+    : { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+}
+
+export function renderTimes(root = document) {
+  const now = Date.now() + offset();
+  for (const element of root.querySelectorAll("time[datetime]")) {
+    const moment = Date.parse(element.dateTime);
+    let text;
+    if ("ago" in element.dataset) text = ago(moment, now);
+    else if ("lasting" in element.dataset) text = duration((now - moment) / 1000);
+    else if ("at" in element.dataset) text = clockTime(moment);
+    if (text && element.textContent !== text) element.textContent = text;
+    if (!element.dataset.titled) {
+      element.dataset.titled = "1";
+      element.title = new Date(moment).toLocaleString();
+    }
+  }
+}
+
+// The site's clock counts, not the phone's.
+function offset() {
+  const now = Number(document.body.dataset.now);
+  if (!now) return 0;
+  offset.value ??= now - Date.now();
+  return offset.value;
+}
+
+export function keepTimesCurrent() {
+  renderTimes();
+  setInterval(() => document.hidden || renderTimes(), 5000);
+}
