@@ -37,7 +37,8 @@ class Parsed(NamedTuple):
     """One message: its reads in the order of the message, and what else it told.
 
     `skipped` counts entries of a scan list that could not be read; their neighbours are kept.
-    `note` is a line for the technician where a status message has one ("antenna 2 disconnected").
+    `note` is a line for the technician: what a status message told ("antenna 2 disconnected"), or why an
+    entry was skipped, or what to change on a reader whose message had to be ignored.
     """
 
     kind: Kind

@@ -1,0 +1,149 @@
+"""Single fields of a reader's message: patient about how they are spelt, strict about what they can mean.
+
+Readers send numbers as text and leave blank what they do not know. A field that is absent or blank is None;
+one that is there and cannot be meant raises `Unreadable`, and costs its own entry only.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+Fields = dict[str, Any]
+
+# Microseconds in the unit a reader counts its time in.
+MICROSECOND = 1
+MILLISECOND = 1_000
+SECOND = 1_000_000
+
+LONGEST_TEXT = 255
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
+_HIGHEST_ANTENNA = 65_535
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ONE_MICROSECOND = timedelta(microseconds=1)
+_END_OF_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _ONE_MICROSECOND
+
+
+class Unreadable(Exception):
+    """A field that cannot be what it should be. `str()` is the reason, for the technician."""
+
+
+def first(entry: Fields, *names: str) -> Any:
+    """The first of these fields that is there and not blank: one meaning under several labels."""
+    for name in names:
+        value = entry.get(name)
+        if value is not None and value != "":
+            return value
+    return None
+
+
+def text(value: object, what: str) -> str | None:
+    """Without the blanks and line ends around it. The separator 0x1D of GS1 data is not one of them."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise Unreadable(f"{what} is {describe(value)}, not text")
+    if len(value) > LONGEST_TEXT:
+        raise Unreadable(f"{what} is longer than {LONGEST_TEXT} characters")
+    return value.strip(" \t\r\n") or None
+
+
+def number(value: object, what: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        stripped = value.strip()
+        if not stripped:
+            return None
+        if _NUMBER.fullmatch(stripped):
+            return float(stripped)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return float(value)
+    raise Unreadable(f"{what} is {describe(value)}, not a number")
+
+
+def antenna(value: object) -> int | None:
+    """A port, from 1. Zero is how readers say that they do not know."""
+    if type(value) is int:
+        port = value
+    else:
+        counted = number(value, "antenna")
+        if counted is None:
+            return None
+        if not counted.is_integer():
+            raise Unreadable(f"antenna is {describe(value)}, not a whole number")
+        port = int(counted)
+    if not 0 <= port <= _HIGHEST_ANTENNA:
+        raise Unreadable(f"antenna {describe(value)} is out of range")
+    return port or None
+
+
+def rssi(value: object) -> float | None:
+    return number(value, "rssi")
+
+
+def instant(value: object, unit: int) -> int | None:
+    """A reader's time in microseconds since the epoch.
+
+    Numbers, also as text, count `unit` since the epoch; other text is ISO 8601. A time without a zone, before
+    1970 or after 9999 says nothing about when the tag was read: None, as if the reader had sent none.
+    """
+    if value is None:
+        return None
+    if type(value) is int:
+        return plausible(value * unit)
+    if isinstance(value, float) and isfinite(value):
+        return _counted(str(value), unit)
+    if isinstance(value, str):
+        stripped = value.strip()
+        if not stripped:
+            return None
+        if _NUMBER.fullmatch(stripped):
+            return _counted(stripped, unit)
+        moment = iso(stripped)
+        return plausible(micros(moment)) if moment.tzinfo else None
+    raise Unreadable(f"time is {describe(value)}, not a time")
+
+
+def iso(spelt: str) -> datetime:
+    """Zebra's `+0000` and Impinj's nine digits of a second (cut to six) included; without zone stays so."""
+    try:
+        return datetime.fromisoformat(spelt)
+    except ValueError:
+        raise Unreadable(f"time is {describe(spelt)}, not a time") from None
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since the epoch; a time without zone counts as UTC."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _ONE_MICROSECOND
+
+
+def plausible(observed_at: int) -> int | None:
+    return observed_at if 0 <= observed_at <= _END_OF_TIME else None
+
+
+def describe(value: object) -> str:
+    """A value as an error message shows it: short, and in the words of JSON."""
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 40 else f'"{value[:40]}…"'
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    return "null" if value is None else str(value)
+
+
+def one_line(spoken: object) -> str | None:
+    """What a reader says of itself, as one short line; None when it says nothing."""
+    return " ".join(spoken.split())[:200] or None if isinstance(spoken, str) else None
+
+
+def _counted(digits: str, unit: int) -> int | None:
+    """Through Decimal, because a float of today's microseconds has no room for the last digit."""
+    return plausible(int(Decimal(digits) * unit))

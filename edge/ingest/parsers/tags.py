@@ -1,0 +1,49 @@
+"""Tag values as a person may have registered them, from what a reader sent."""
+
+from __future__ import annotations
+
+import re
+
+from edge.ingest.parsers import ble
+from edge.ingest.parsers.fields import LONGEST_TEXT, Unreadable, describe, text
+
+TAG_TYPES = ("rfid", "ble", "barcode")
+
+_HEX = re.compile(r"[0-9A-Fa-f]{1,255}")
+_SEPARATORS = str.maketrans("", "", " -")
+_SERIALIZED_TID = 24
+
+
+def value(tag_type: str, sent: object) -> str:
+    """The value of a tag in a format where any type may come."""
+    if tag_type == "rfid":
+        return epc(sent)
+    spelt = text(sent, "tag")
+    if spelt is None:
+        raise Unreadable("tag is missing")
+    return ble.identity(spelt) if tag_type == "ble" else spelt
+
+
+def epc(sent: object) -> str:
+    """Hex as the reader sent it, without blanks or hyphens between groups and the 0x of hand-made formats."""
+    if not isinstance(sent, str):
+        raise Unreadable("the EPC is missing" if sent is None else f"the EPC is {describe(sent)}, not text")
+    if _HEX.fullmatch(sent):
+        return sent
+    joined = sent.strip().translate(_SEPARATORS).removeprefix("0x").removeprefix("0X")
+    if _HEX.fullmatch(joined):
+        return joined
+    if len(joined) > LONGEST_TEXT:
+        raise Unreadable(f"the EPC is longer than {LONGEST_TEXT} digits")
+    raise Unreadable(f"the EPC is {describe(sent)}, not hexadecimal" if joined else "the EPC is blank")
+
+
+def tid(sent: object) -> tuple[str, ...]:
+    """The chip's own number as another identity of the tag.
+
+    Only a serialized one, 96 bits and more: a shorter one names the model and is shared by every tag of it.
+    A bank that could not be read holds an error sentence instead.
+    """
+    if isinstance(sent, str) and len(sent) >= _SERIALIZED_TID and _HEX.fullmatch(sent):
+        return (sent,)
+    return ()
