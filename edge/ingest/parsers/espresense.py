@@ -1,0 +1,37 @@
+"""ESPresense: one device per message on `…/devices/<id>/<room>`; the room is the reader. There is no time."""
+
+from __future__ import annotations
+
+from edge.ingest.parsers import ble
+from edge.ingest.parsers.fields import Fields, first, text
+from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, each, single
+from edge.ingest.reads import Parsed, Read
+
+_WILL = {b"online": STATUS, b"offline": OFFLINE}
+
+
+def parse(topic: str, payload: bytes) -> Parsed:
+    match topic.split("/")[-3:]:
+        case ["devices", _, _]:
+            return each(payload, _device)
+        case ["rooms", _, "status"]:
+            return _WILL.get(payload.strip().lower(), IGNORED)
+        case ["rooms", _, "telemetry"]:
+            return STATUS
+    return IGNORED
+
+
+def _device(device: Fields) -> Parsed:
+    return single(device, _read) if "id" in device or "mac" in device else IGNORED
+
+
+def _read(device: Fields) -> Read:
+    """The id says what kind it is: `iBeacon:`, `eddy:`, `known:`, `irk:` and others, or is the MAC alone.
+
+    It stays the same while the MAC of a phone or a watch rotates.
+    """
+    address = first(device, "mac")
+    name = text(device.get("id"), "id")
+    known = ble.identity(name) if name else None
+    others = (known,) if known and known != ble.mac(address) else ()
+    return ble.sighting(address, others, device.get("rssi"), None)

@@ -1,0 +1,26 @@
+"""GL.iNet GL-S10: a window of advertisements (firmware 3), or one per message (older, open firmware)."""
+
+from __future__ import annotations
+
+from edge.ingest.parsers import ble
+from edge.ingest.parsers.fields import MILLISECOND, Fields, instant
+from edge.ingest.parsers.framing import IGNORED, STATUS, collect, each, single
+from edge.ingest.reads import Parsed, Read
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    return each(payload, _message)
+
+
+def _message(message: Fields) -> Parsed:
+    window = message.get("dev_list")
+    if isinstance(window, list):
+        return collect(window, _read)
+    if "adv_data" in message or "scan_resp" in message:
+        return single(message, _read)
+    return STATUS if "jsonrpc" in message and "method" not in message else IGNORED
+
+
+def _read(heard: Fields) -> Read:
+    others = ble.advertised(heard.get("ad"), heard.get("adv_data"), heard.get("scan_resp"))
+    return ble.sighting(heard.get("mac"), others, heard.get("rssi"), instant(heard.get("ts"), MILLISECOND))

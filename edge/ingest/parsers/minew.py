@@ -1,0 +1,29 @@
+"""Minew G1, MG3 and MG4: an array whose first element describes the gateway; alone, it is a heartbeat."""
+
+from __future__ import annotations
+
+from edge.ingest.parsers import ble
+from edge.ingest.parsers.fields import MILLISECOND, Fields, instant
+from edge.ingest.parsers.framing import IGNORED, collect, documents
+from edge.ingest.reads import Kind, Parsed, Read
+
+_BINARY_HEADS = (b"\xbb\x00", b"\xbb\x01", b"\xbb\x02")
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    if payload.startswith(_BINARY_HEADS):
+        return Parsed(Kind.IGNORED, note="binary message: choose JSON on the gateway")
+    entries = documents(payload)
+    if not any(isinstance(entry, dict) and ("mac" in entry or "gateway" in entry) for entry in entries):
+        return IGNORED
+    return collect(entries, _read)
+
+
+def _read(heard: Fields) -> Read | None:
+    if heard.get("type") == "Gateway" or "gateway" in heard:
+        return None
+    decoded = ble.ibeacon(heard.get("ibeaconUuid"), heard.get("ibeaconMajor"), heard.get("ibeaconMinor"))
+    others = decoded or ble.advertised(heard.get("rawData"))
+    return ble.sighting(
+        heard.get("mac"), others, heard.get("rssi"), instant(heard.get("timestamp"), MILLISECOND)
+    )
