@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from edge import clock, config
+from edge import __version__, clock, config, runtime
 from edge.auth.passwords import hash_password
 from edge.errors import EdgeError, SetupError
 from edge.ops import backup as backups
@@ -28,7 +28,7 @@ class Setup(NamedTuple):
 @click.group()
 @click.option("--config", "file", type=click.Path(path_type=Path), envvar="EDGE_CONFIG", help="Settings file (TOML).")
 @click.option("--set", "flags", multiple=True, metavar="NAME=VALUE", help="Set one setting; may be repeated.")
-@click.version_option(package_name="edge")
+@click.version_option(__version__)
 @click.pass_context
 def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> None:
     """Asset and location tracking for a warehouse."""
@@ -65,6 +65,14 @@ def init(setup: Setup, org: str, email: str) -> None:
         organization.id, email.partition("@")[0], people.Role.ADMINISTRATOR, email=email, password_hash=password_hash
     )
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
+
+
+@cli.command()
+@click.pass_obj
+def serve(setup: Setup) -> None:
+    """Run the service until it is told to stop."""
+    open_site(setup)
+    runtime.serve(setup.config)
 
 
 def _ask_password() -> str:

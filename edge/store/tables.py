@@ -205,6 +205,8 @@ class Position(Table):
     location_id = IntegerField()
     last_seen_at = IntegerField()
     dwell_started_at = IntegerField()
+    row_at = IntegerField()
+    row_seq = IntegerField()
     history_rows = IntegerField()
 
 

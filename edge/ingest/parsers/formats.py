@@ -36,9 +36,7 @@ FORMATS: dict[str, Format] = {
     for format_ in (
         Format("csl", "CSL CS463, CS203X", "site/reader/reads", csl.parse),
         Format("zebra", "Zebra FX7500, FX9600, FXR60, FXR90, ATR7000", "zebra/reader/data", zebra.parse),
-        Format(
-            "zebra_sled", "Zebra RFD40, RFD90 sled", "site/DATA/clients/data1event/serial", zebra_sled.parse
-        ),
+        Format("zebra_sled", "Zebra RFD40, RFD90 sled", "site/DATA/clients/data1event/serial", zebra_sled.parse),
         Format("impinj", "Impinj R700, R720", "impinj/reader/events", impinj.parse),
         Format("smartreader", "Impinj with SmartReader", "smartreader/reader/tagEvents", smartreader.parse),
         Format("gl_s10", "GL.iNet GL-S10", "GL-IoT/dataTopic/C4DEE2310A42", gl_s10.parse),

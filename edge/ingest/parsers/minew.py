@@ -24,6 +24,4 @@ def _read(heard: Fields) -> Read | None:
         return None
     decoded = ble.ibeacon(heard.get("ibeaconUuid"), heard.get("ibeaconMajor"), heard.get("ibeaconMinor"))
     others = decoded or ble.advertised(heard.get("rawData"))
-    return ble.sighting(
-        heard.get("mac"), others, heard.get("rssi"), instant(heard.get("timestamp"), MILLISECOND)
-    )
+    return ble.sighting(heard.get("mac"), others, heard.get("rssi"), instant(heard.get("timestamp"), MILLISECOND))

@@ -26,9 +26,7 @@ from edge.ingest.reads import Kind, Parsed, Read
 _SCANS = (3004, 3070)
 _STATUS = (3003, 3004)
 _BINARY_HEAD = b"\xef\x30"
-_TIME = re.compile(
-    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})&([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([+-][0-9]{1,2})"
-)
+_TIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})&([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([+-][0-9]{1,2})")
 
 # A newer gateway whose clock is not set sends the seconds since its start. As milliseconds, this is in 1973.
 _LONGEST_UPTIME = 100_000_000_000

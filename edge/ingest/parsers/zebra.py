@@ -109,9 +109,7 @@ def _radio_note(radio: object) -> str | None:
         return None
     notes = []
     ports = radio.get("antennas")
-    away = (
-        [port for port, state in ports.items() if state == "disconnected"] if isinstance(ports, dict) else []
-    )
+    away = [port for port, state in ports.items() if state == "disconnected"] if isinstance(ports, dict) else []
     if away:
         notes.append(f"antenna{'s' if len(away) > 1 else ''} {', '.join(away)} disconnected")
     if radio.get("radioConnection") == "disconnected":

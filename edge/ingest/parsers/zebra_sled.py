@@ -28,9 +28,7 @@ def _message(message: Fields) -> Parsed:
 
 
 def _tag(tag: Fields, time: object) -> Read:
-    return Read(
-        "rfid", epc(tag.get("EPCid")), (), None, rssi(tag.get("peakRssi")), instant(time, MILLISECOND)
-    )
+    return Read("rfid", epc(tag.get("EPCid")), (), None, rssi(tag.get("peakRssi")), instant(time, MILLISECOND))
 
 
 def _barcode(code: Fields, time: object) -> Read:

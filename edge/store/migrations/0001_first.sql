@@ -241,12 +241,15 @@ CREATE TABLE position (
     location_id      INTEGER NOT NULL REFERENCES location (id),
     last_seen_at     INTEGER NOT NULL,
     dwell_started_at INTEGER NOT NULL,
+    row_at           INTEGER NOT NULL, -- key of its newest history row, whose stay ends at last_seen_at
+    row_seq          INTEGER NOT NULL,
     history_rows     INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX position_newest ON position (organization_id, last_seen_at DESC, asset_id);
 CREATE INDEX position_place ON position (location_id, last_seen_at DESC);
 
--- One row for each stay: seen first at `observed_at`, then again and again until `seen_for` later.
+-- One row for each stay: seen first at `observed_at`, then again and again until `seen_for` later. The newest
+-- row of an asset is still open: its end is the position's `last_seen_at`, so most reads write no history at all.
 -- No secondary index and small numbers: a row costs about 50 bytes of disk.
 CREATE TABLE history (
     position_no INTEGER NOT NULL REFERENCES position (no),

@@ -1,0 +1,55 @@
+"""The broker inside the process, so that one command gives a working site. A real site runs mosquitto."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+from amqtt.broker import Broker
+from amqtt.errors import BrokerError
+
+from edge.errors import SetupError
+
+START_SECONDS = 10.0
+STOP_SECONDS = 2.0
+
+
+class EmbeddedBroker:
+    """amqtt on an event loop in a thread of its own; keeps nothing across a restart, asks nobody for a password."""
+
+    def __init__(self, listen: str) -> None:
+        self._listen = listen
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
+        logging.getLogger("amqtt").setLevel(logging.ERROR)
+        logging.getLogger("transitions").setLevel(logging.ERROR)
+
+    def start(self) -> None:
+        """Returns when it listens. Raises SetupError when it cannot."""
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(START_SECONDS)
+        except BrokerError as error:
+            raise SetupError(
+                f"The embedded broker cannot listen on {self._listen}: {error.__cause__ or error}. "
+                "Give mqtt.listen a free port, or set mqtt.broker to the address of the broker that is there."
+            ) from error
+
+    def stop(self) -> None:
+        try:
+            asyncio.run_coroutine_threadsafe(self._broker.shutdown(), self._loop).result(STOP_SECONDS)
+        except TimeoutError:
+            logging.getLogger(__name__).warning("The embedded broker did not close within %s seconds", STOP_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(STOP_SECONDS)
+
+    async def _start(self) -> None:
+        self._broker = Broker(
+            {
+                "listeners": {"default": {"type": "tcp", "bind": self._listen}},
+                "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+            },
+            loop=self._loop,
+        )
+        await self._broker.start()

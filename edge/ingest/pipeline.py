@@ -1,0 +1,298 @@
+"""From a batch of MQTT messages to one committed transaction.
+
+Every message ends in exactly one bucket of the ledger, and so does every read. What a message is worth is decided
+in three steps: open it (whose is it, what does it say, when was it), match its reads (which asset, which place), and
+record what counts. Nothing here knows MQTT beyond the fields of `Message`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from edge.errors import Unavailable
+from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from edge.ingest.routing import Line, Router
+from edge.ingest.timing import Stamp, Timekeeper
+from edge.store import accounts
+from edge.store.accounts import Bucket, DeadLetter, Heard, Tally, UnknownTag
+from edge.store.database import writing
+from edge.store.matching import NoAsset, TagMatcher
+from edge.store.readers import Place
+from edge.store.scans import Scan, record
+from edge.store.tags import match_key
+
+log = logging.getLogger(__name__)
+
+NO_PORT = 0  # in places and states, where the reader has no antennas
+MAX_NOTE = 500
+
+
+class Message(NamedTuple):
+    """One MQTT message as it was delivered; `received_at` by the box's clock.
+
+    `connection` counts the connections to the broker: a packet id means something only on its own.
+    """
+
+    topic: str
+    payload: bytes
+    received_at: int
+    mid: int = 0
+    qos: int = 0
+    is_retained: bool = False
+    is_redelivered: bool = False
+    connection: int = 0
+
+
+class _Opened(NamedTuple):
+    """A message that was read: its reader, its reads with their times, or the bucket it already fell into."""
+
+    message: Message
+    digest: bytes
+    received_at: int
+    line: Line | None = None
+    parsed: Parsed | None = None
+    stamps: Sequence[Stamp] = ()
+    bucket: Bucket | None = None
+    reason: str = ""
+
+
+class Pipeline:
+    """The state that outlives a batch: what was delivered before, the readers' clocks, the maps. For one thread."""
+
+    def __init__(self, gap: int, replay_days: int) -> None:
+        """`gap` in microseconds, see `store.scans.record`."""
+        self._gap = gap
+        self._router = Router()
+        self._matcher = TagMatcher()
+        self._receipts = dict(accounts.load_receipts())
+        self._delivered = set(self._receipts.values())
+        self.timekeeper = Timekeeper(accounts.newest_scan(), replay_days, accounts.clock_offsets())
+
+    def handle(self, messages: Sequence[Message]) -> set[int]:
+        """Commit a batch; returns the organizations that have something new to see.
+
+        Raises Unavailable when the store cannot take it now: hand the same batch in again later. Whatever else goes
+        wrong is put down to a single message, which is set aside with its bytes.
+        """
+        try:
+            return self._commit(messages)
+        except Unavailable:
+            raise
+        except Exception as error:
+            if len(messages) == 1:
+                log.exception("A message on %s could not be handled and was set aside", messages[0].topic)
+                return self._commit(messages, poison=f"{type(error).__name__}: {error}")
+            return set[int]().union(*(self.handle([message]) for message in messages))
+
+    def _commit(self, messages: Sequence[Message], poison: str = "") -> set[int]:
+        with writing():
+            self._router.refresh()
+            opened = [self._open(message, poison) for message in messages]
+            self._matcher.prepare(_identities(opened))
+            batch = _Batch(self._matcher, self.timekeeper)
+            for item in opened:
+                batch.add(item)
+            batch.write(self._gap)
+            receipts = [(item.message.mid, item.digest) for item in opened if item.message.qos]
+            accounts.keep_receipts(receipts)
+        self._remember(receipts)
+        return batch.organizations
+
+    def _remember(self, receipts: list[tuple[int, bytes]]) -> None:
+        for mid, digest in receipts:
+            self._delivered.discard(self._receipts.get(mid, b""))
+            self._receipts[mid] = digest
+            self._delivered.add(digest)
+
+    def _open(self, message: Message, poison: str) -> _Opened:
+        digest = blake2b(message.topic.encode() + b"\0" + message.payload, digest_size=16).digest()
+        received_at = self.timekeeper.receive(message.received_at)
+        line = self._router.find(message.topic)
+        opened = _Opened(message, digest, received_at, line)
+        if message.is_redelivered and self._receipts.get(message.mid) == digest:
+            return opened._replace(bucket=Bucket.REPEAT)
+        if message.is_retained:
+            return opened._replace(bucket=Bucket.RETAINED)
+        if line is None:
+            return opened._replace(bucket=Bucket.UNKNOWN_TOPIC)
+        if poison:
+            return opened._replace(bucket=Bucket.MALFORMED, reason=poison)
+        try:
+            parsed = line.parse(message.topic, message.payload)
+        except Malformed as error:
+            return opened._replace(bucket=Bucket.MALFORMED, reason=str(error))
+        times = [read.observed_at for read in parsed.reads]
+        if times and None not in times and digest in self._delivered:
+            return opened._replace(bucket=Bucket.REPEAT, parsed=parsed)
+        stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
+        return opened._replace(parsed=parsed, stamps=stamps)
+
+
+class _Batch:
+    """What one batch adds to the books, collected first and written together."""
+
+    def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper) -> None:
+        self._matcher = matcher
+        self._timekeeper = timekeeper
+        self._scans: list[Scan] = []
+        self._outcomes: list[tuple[_Opened, list[Bucket | int]]] = []
+        self._letters: list[DeadLetter] = []
+        self._unknown: list[UnknownTag] = []
+        self._unclaimed: list[tuple[str, int, bytes]] = []
+        self._heard: dict[int, Heard] = {}
+        self._antennas: dict[tuple[int, int], int] = {}
+        self.organizations: set[int] = set()
+
+    def add(self, opened: _Opened) -> None:
+        outcomes: list[Bucket | int] = []
+        message, line = opened.message, opened.line
+        if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
+            self._unclaimed.append((message.topic, opened.received_at, message.payload))
+        elif line and opened.bucket is Bucket.MALFORMED:
+            route = line.route
+            self._letters.append(
+                DeadLetter(
+                    route.organization_id,
+                    route.reader_id,
+                    message.topic,
+                    message.payload,
+                    opened.reason,
+                    opened.received_at,
+                )
+            )
+        elif line and opened.parsed:
+            self._hear(opened, line, opened.parsed)
+            if opened.bucket:
+                outcomes = [opened.bucket] * len(opened.parsed.reads)
+            else:
+                outcomes = [
+                    self._classify(line, read, stamp, opened.received_at)
+                    for read, stamp in zip(opened.parsed.reads, opened.stamps, strict=True)
+                ]
+        self._outcomes.append((opened, outcomes))
+
+    def write(self, gap: int) -> None:
+        news = record(self._scans, gap)
+        for scan in self._scans:
+            self._timekeeper.recorded(scan.observed_at)
+        messages: Counter[Tally] = Counter()
+        reads: Counter[Tally] = Counter()
+        for opened, outcomes in self._outcomes:
+            reader_id = opened.line.route.reader_id if opened.line else accounts.NO_READER
+            hour = accounts.hour_of(opened.received_at)
+            buckets = [
+                outcome if isinstance(outcome, Bucket) else (Bucket.RECORDED if news[outcome] else Bucket.REPEAT)
+                for outcome in outcomes
+            ]
+            for bucket in buckets:
+                reads[Tally(reader_id, hour, bucket)] += 1
+            messages[Tally(reader_id, hour, _bucket_of(opened, buckets))] += 1
+        accounts.add_to_ledger(messages, reads)
+        accounts.set_aside(self._letters)
+        accounts.note_unknown_tags(self._unknown)
+        accounts.note_unclaimed(self._unclaimed)
+        accounts.note_readers(self._heard.values())
+        accounts.note_antennas(self._antennas)
+
+    def _hear(self, opened: _Opened, line: Line, parsed: Parsed) -> None:
+        """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
+        if parsed.kind is Kind.IGNORED:
+            return
+        route = line.route
+        read_at = opened.received_at if parsed.reads else None
+        before = self._heard.get(route.reader_id)
+        if before and read_at is None:
+            read_at = before.read_at
+        note = parsed.note[:MAX_NOTE] if parsed.note else (before.note if before else None)
+        self._heard[route.reader_id] = Heard(
+            route.reader_id,
+            opened.received_at,
+            read_at,
+            self._timekeeper.offset(route.reader_id),
+            opened.message.qos,
+            note,
+            parsed.kind is Kind.OFFLINE,
+        )
+        for read in parsed.reads:
+            self._antennas[route.reader_id, read.antenna or NO_PORT] = opened.received_at
+        self.organizations.add(route.organization_id)
+
+    def _classify(self, line: Line, read: Read, stamp: Stamp, received_at: int) -> Bucket | int:
+        """The bucket of a read, or its index among the scans that count."""
+        route = line.route
+        place = route.antennas.get(read.antenna or NO_PORT, route.place)
+        if not place.is_on or _is_weak(read, place):
+            return Bucket.FILTERED
+        asset = self._matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
+        if isinstance(asset, NoAsset):
+            return self._unmatched(line, read, asset, place, received_at)
+        if place.location_id is None:
+            return Bucket.NO_LOCATION
+        self._scans.append(
+            Scan(
+                route.organization_id,
+                asset,
+                place.location_id,
+                route.reader_id,
+                read.antenna,
+                stamp.observed_at,
+                received_at,
+                stamp.quality,
+                read.rssi,
+            )
+        )
+        return len(self._scans) - 1
+
+    def _unmatched(self, line: Line, read: Read, why: NoAsset, place: Place, received_at: int) -> Bucket:
+        if why is not NoAsset.LOCATION:
+            route = line.route
+            self._unknown.append(
+                UnknownTag(
+                    route.organization_id,
+                    read.tag_type,
+                    match_key(read.tag_type, read.value) or read.value,
+                    route.reader_id,
+                    read.value,
+                    why,
+                    received_at,
+                    place.location_id,
+                )
+            )
+        return Bucket.AMBIGUOUS_TAG if why is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
+
+
+_WORTH = (
+    Bucket.RECORDED,
+    Bucket.REPEAT,
+    Bucket.NO_LOCATION,
+    Bucket.AMBIGUOUS_TAG,
+    Bucket.UNMATCHED_TAG,
+    Bucket.FILTERED,
+)
+
+
+def _bucket_of(opened: _Opened, reads: Sequence[Bucket]) -> Bucket:
+    """A message with reads ends where its most telling read ends."""
+    if opened.bucket:
+        return opened.bucket
+    if reads:
+        return min(reads, key=_WORTH.index)
+    return Bucket.STATUS if opened.parsed and opened.parsed.kind is not Kind.IGNORED else Bucket.IGNORED
+
+
+def _is_weak(read: Read, place: Place) -> bool:
+    return place.min_rssi is not None and read.rssi is not None and read.rssi < place.min_rssi
+
+
+def _identities(opened: Sequence[_Opened]) -> Iterator[tuple[int, str, str]]:
+    for item in opened:
+        if item.line and item.parsed:
+            organization_id = item.line.route.organization_id
+            for read in item.parsed.reads:
+                yield organization_id, read.tag_type, read.value
+                for alias in read.aliases:
+                    yield organization_id, read.tag_type, alias

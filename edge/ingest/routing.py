@@ -1,0 +1,54 @@
+"""Which reader a topic belongs to, and how its messages are read."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from edge.ingest.parsers.formats import FORMATS
+from edge.ingest.parsers.mapping import mapping_from, parser_for
+from edge.ingest.reads import Parser
+from edge.store.readers import Route, readers_version, routes
+from edge.validation.topics import has_wildcard, matches
+
+MAX_REMEMBERED = 10_000
+CUSTOM = "mapping"  # the format an installer describes, see parsers.mapping
+
+
+class Line(NamedTuple):
+    """A reader with the parser of its format."""
+
+    route: Route
+    parse: Parser
+
+
+def parser_of(format_name: str, mapping: str | None) -> Parser:
+    """Raises KeyError for an unknown format, ValueError for a mapping that says what to write instead."""
+    if format_name == CUSTOM:
+        return parser_for(mapping_from(json.loads(mapping or "{}")))
+    return FORMATS[format_name].parse
+
+
+class Router:
+    """Follows the readers in the database: `refresh` sees every change, whichever process made it."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._lines: list[Line] = []
+        self._known: dict[str, Line | None] = {}
+
+    def refresh(self) -> None:
+        version = readers_version()
+        if version != self._version:
+            self._lines = [Line(route, parser_of(route.format, route.mapping)) for route in routes()]
+            self._known = {line.route.topic: line for line in self._lines if not has_wildcard(line.route.topic)}
+            self._version = version
+
+    def find(self, topic: str) -> Line | None:
+        """The reader whose filter matches; filters never overlap, so there is at most one."""
+        if topic not in self._known:
+            if len(self._known) > MAX_REMEMBERED:
+                self._version = -1
+                self.refresh()
+            self._known[topic] = next((line for line in self._lines if matches(line.route.topic, topic)), None)
+        return self._known[topic]

@@ -1,0 +1,331 @@
+"""The MQTT side of ingest: one network thread that takes messages, one writer thread that commits them.
+
+A message is acknowledged only after its transaction. When the queue is full the network thread stops reading from
+the socket, so the broker holds the rest. It runs its own loop around paho's non-blocking calls: paho's own thread
+would go on reading, and would end silently on an exception in a callback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge import clock
+from edge.errors import Unavailable
+from edge.ingest.pipeline import Message
+
+log = logging.getLogger(__name__)
+
+KEEPALIVE_SECONDS = 30
+CONNECT_SECONDS = 3.0
+PING_EVERY_SECONDS = 10.0
+PING_LOST_SECONDS = 45.0
+TURN_SECONDS = 0.5
+MAX_BACKOFF_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+LARGEST_PAYLOAD = 1_048_576
+REFUSED = 0x80
+
+
+class Broker(NamedTuple):
+    """Where the broker is and how to sign in; `url` is `mqtt://` or `mqtts://`."""
+
+    url: str
+    client_id: str
+    password: str | None = None
+    ca_file: str | None = None
+
+
+class State(NamedTuple):
+    """What the subscriber knows of itself, for health and metrics."""
+
+    is_running: bool
+    is_connected: bool
+    problem: str  # empty, or why there is no connection or no subscription
+    queued: int
+    in_hand: int
+    seconds_since_round_trip: float | None
+    seconds_since_commit_progress: float
+    received: int
+    store_problem: str
+
+
+class Subscriber:
+    """Takes messages from the broker and hands them in batches to `handle`, which commits them.
+
+    `handle` returns the organizations with news, which are passed to `on_news` after the commit.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        topics: Sequence[str],
+        handle: Callable[[Sequence[Message]], set[int]],
+        on_news: Callable[[set[int]], None],
+        *,
+        queue_size: int,
+        batch_size: int,
+    ) -> None:
+        self._broker = broker
+        self._topics = topics
+        self._handle = handle
+        self._on_news = on_news
+        self._queue_size = queue_size
+        self._batch_size = batch_size
+        self._queue: deque[Message] = deque()
+        self._in_hand = 0
+        self._done: deque[tuple[int, int]] = deque()  # (packet id, connection) committed, to be acknowledged
+        self._has_work = threading.Event()
+        self._stopping = threading.Event()
+        self._wake_read, self._wake_write = _wake_pipe()
+        self._connection = 0
+        self._is_connected = False
+        self._problem = "not connected yet"
+        self._store_problem = ""
+        self._ping_sent = self._ping_seen = 0.0
+        self._writer_alive_at = time.monotonic()
+        self._received = 0
+        self._ping_topic = f"edge/ping/{broker.client_id}"
+        self._client = self._make_client()
+        self._network = threading.Thread(target=self._run_network, name="mqtt")
+        self._writer = threading.Thread(target=self._run_writer, name="writer")
+
+    def start(self) -> None:
+        self._writer.start()
+        self._network.start()
+
+    def stop(self, seconds: float = 4.0) -> None:
+        """Take nothing more, commit and acknowledge what was taken, say goodbye."""
+        self._stopping.set()
+        self._has_work.set()
+        self._wake()
+        deadline = time.monotonic() + seconds
+        for thread in (self._writer, self._network):
+            thread.join(max(0.1, deadline - time.monotonic()))
+            if thread.is_alive():
+                log.error("The %s thread did not stop within %s seconds", thread.name, seconds)
+
+    def state(self) -> State:
+        now = time.monotonic()
+        return State(
+            self._network.is_alive() and self._writer.is_alive(),
+            self._is_connected,
+            self._problem,
+            len(self._queue),
+            self._in_hand,
+            now - self._ping_seen if self._ping_seen else None,
+            now - self._writer_alive_at,
+            self._received,
+            self._store_problem,
+        )
+
+    # Network thread -------------------------------------------------------------------------------------------
+
+    def _make_client(self) -> mqtt.Client:
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._broker.client_id,
+            clean_session=False,
+            manual_ack=True,
+            reconnect_on_failure=False,
+        )
+        parts = urlsplit(self._broker.url)
+        if parts.username:
+            client.username_pw_set(parts.username, self._broker.password)
+        if parts.scheme == "mqtts":
+            client.tls_set(ca_certs=self._broker.ca_file)
+        client.connect_timeout = CONNECT_SECONDS
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+        return client
+
+    def _run_network(self) -> None:
+        backoff = 1.0
+        while not self._stopping.is_set():
+            try:
+                self._connect()
+                self._serve_connection()
+                backoff = 1.0 if self._ping_seen else backoff
+            except OSError as error:
+                self._lost(f"broker {_host_of(self._broker.url)} cannot be reached: {error}")
+            except Exception:
+                self._lost("an unexpected error ended the connection to the broker; see the log")
+                log.exception("The connection to the broker ended unexpectedly; connecting again")
+            if self._stopping.wait(backoff):
+                break
+            backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)
+        self._say_goodbye()
+
+    def _connect(self) -> None:
+        parts = urlsplit(self._broker.url)
+        port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+        self._connection += 1
+        self._ping_seen = 0.0
+        self._client.connect(str(parts.hostname), port, keepalive=KEEPALIVE_SECONDS)
+
+    def _serve_connection(self) -> None:
+        """Until the connection is lost or the service stops."""
+        self._ping_sent = time.monotonic()
+        while not self._stopping.is_set():
+            connection = self._client.socket()
+            if connection is None:
+                return
+            has_room = len(self._queue) < self._queue_size
+            pending = has_room and getattr(connection, "pending", lambda: 0)() > 0  # decrypted, invisible to select
+            readable, writable, _ = select.select(
+                [self._wake_read, connection] if has_room else [self._wake_read],
+                [connection] if self._client.want_write() else [],
+                [],
+                0 if pending else TURN_SECONDS,
+            )
+            if self._wake_read in readable:
+                self._wake_read.recv(4096)
+            if connection in readable or pending:
+                self._client.loop_read()
+            if connection in writable:
+                self._client.loop_write()
+            self._acknowledge()
+            self._ping()
+            self._client.loop_misc()
+
+    def _acknowledge(self) -> None:
+        while self._done:
+            mid, connection = self._done.popleft()
+            if connection == self._connection:  # on a new connection the broker has sent it again
+                self._client.ack(mid, 1)
+
+    def _ping(self) -> None:
+        """A message to ourselves shows that the whole way through the broker works."""
+        now = time.monotonic()
+        if self._is_connected and now - self._ping_sent >= PING_EVERY_SECONDS:
+            self._ping_sent = now
+            self._client.publish(self._ping_topic, b"", qos=0)
+
+    def _say_goodbye(self) -> None:
+        self._writer.join()
+        self._acknowledge()
+        self._client.disconnect()
+        self._wake_read.close()
+
+    def _on_connect(self, client: mqtt.Client, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
+        if reason.is_failure:
+            self._lost(f"broker {_host_of(self._broker.url)} refused the connection: {reason}")
+            return
+        client.subscribe([(topic, 1) for topic in (*self._topics, self._ping_topic)])
+
+    def _on_subscribe(
+        self, client: mqtt.Client, _data: Any, _mid: int, granted: list[ReasonCode], _properties: Any
+    ) -> None:
+        refused = [
+            topic
+            for topic, code in zip((*self._topics, self._ping_topic), granted, strict=False)
+            if code.value >= REFUSED
+        ]
+        if refused:
+            self._problem = f"the broker does not let us subscribe to {', '.join(refused)}; check its ACL"
+            log.error("MQTT: %s", self._problem)
+        else:
+            log.info("MQTT: connected to %s", _host_of(self._broker.url))
+            self._problem = ""
+        self._is_connected = True
+        client.publish(self._ping_topic, b"", qos=0)
+
+    def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
+        if not self._stopping.is_set():
+            self._lost(f"the connection to broker {_host_of(self._broker.url)} was lost: {reason}")
+
+    def _lost(self, problem: str) -> None:
+        if self._is_connected or problem != self._problem:
+            log.warning("MQTT: %s", problem)
+        self._is_connected = False
+        self._problem = problem
+
+    def _on_message(self, client: mqtt.Client, _data: Any, message: mqtt.MQTTMessage) -> None:
+        """Only enqueues. Must not raise and must not wait."""
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = "(not UTF-8)"
+        if topic == self._ping_topic:
+            self._ping_seen = time.monotonic()
+            client.ack(message.mid, message.qos)
+            return
+        payload = bytes(message.payload[: LARGEST_PAYLOAD + 1])
+        self._queue.append(
+            Message(
+                topic,
+                payload,
+                clock.now(),
+                message.mid,
+                message.qos,
+                message.retain,
+                message.dup,
+                self._connection,
+            )
+        )
+        self._received += 1
+        self._has_work.set()
+
+    # Writer thread --------------------------------------------------------------------------------------------
+
+    def _run_writer(self) -> None:
+        while not (self._stopping.is_set() and not self._queue):
+            self._writer_alive_at = time.monotonic()
+            if not self._has_work.wait(TURN_SECONDS):
+                continue
+            self._has_work.clear()
+            while self._queue:
+                self._commit([self._queue.popleft() for _ in range(min(len(self._queue), self._batch_size))])
+
+    def _commit(self, batch: list[Message]) -> None:
+        self._in_hand = len(batch)
+        news: set[int] = set()
+        while True:
+            self._writer_alive_at = time.monotonic()
+            try:
+                news = self._handle(batch)
+                break
+            except Unavailable as error:
+                if not self._store_problem:
+                    log.error("Scans cannot be stored and stay at the broker until they can: %s", error)
+                self._store_problem = str(error)
+                if self._stopping.wait(RETRY_SECONDS):
+                    self._queue.clear()  # unacknowledged: the broker sends them again
+                    return
+        if self._store_problem:
+            log.info("Scans are stored again")
+        self._store_problem = ""
+        self._done.extend((message.mid, message.connection) for message in batch if message.qos)
+        self._in_hand = 0
+        self._wake()
+        self._on_news(news)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):  # full: it is awake already; closed: it has stopped
+            self._wake_write.send(b"\0")
+
+
+def _wake_pipe() -> tuple[socket.socket, socket.socket]:
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    return reader, writer
+
+
+def _host_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)

@@ -1,0 +1,179 @@
+"""Builds the parts of the running service, starts them in order and stops them in reverse."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
+
+from edge import __version__
+from edge import config as settings
+from edge.app import AppSettings, create_app
+from edge.clock import SECOND
+from edge.config import Config
+from edge.errors import SetupError
+from edge.ingest.pipeline import Pipeline
+from edge.ingest.subscriber import PING_LOST_SECONDS, Broker, Subscriber
+from edge.ops.health import Check, Health
+from edge.ops.lock import hold
+from edge.store.database import close_database, execute
+from edge.store.migrate import migrate
+
+log = logging.getLogger(__name__)
+
+WRITER_STUCK_SECONDS = 30.0
+
+
+def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
+    """Run until SIGTERM or SIGINT. `on_ready` gets the address of the pages once everything has started."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with running(config) as address:
+        on_ready(address)
+        stop.wait()
+        log.info("Stopping")
+
+
+@contextmanager
+def running(config: Config) -> Iterator[str]:
+    """The whole service while the block runs; gives the address of the pages.
+
+    Raises SetupError when the installation is not usable: no database, data in use, address taken.
+    """
+    set_up_log(config.log_level)
+    with ExitStack() as parts:
+        parts.enter_context(hold(config.data_dir))
+        migrate(config.data_dir)
+        parts.callback(_close_store)
+        health = Health()
+        health.register(_check_database)
+
+        broker = _broker(config, parts)
+        pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days)
+        subscriber = Subscriber(
+            broker,
+            config.mqtt_topics,
+            pipeline.handle,
+            lambda _: None,
+            queue_size=config.ingest_queue,
+            batch_size=config.ingest_batch,
+        )
+        health.register(lambda: _check_ingest(subscriber))
+        health.register(lambda: _check_broker(subscriber), vital=False)
+        health.register(lambda: _check_clock(pipeline), vital=False)
+        subscriber.start()
+        parts.callback(subscriber.stop)
+
+        server = _serve_http(config, health)
+        parts.callback(server.stop)
+        log.info("Serving pages and API on %s", server.address)
+        yield server.address
+
+
+def set_up_log(level: str) -> None:
+    """Plain lines on standard error, for the journal, which adds the time."""
+    logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(levelname)s %(message)s", force=True)
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each
+
+
+def _broker(config: Config, parts: ExitStack) -> Broker:
+    if config.mqtt_broker != "embedded":
+        password_file = config.mqtt_password_file
+        return Broker(
+            config.mqtt_broker,
+            config.mqtt_client_id,
+            settings.read_secret(password_file, "mqtt.password_file") if password_file else None,
+            str(config.mqtt_ca_file) if config.mqtt_ca_file else None,
+        )
+    try:
+        # Not at the top: it is an extra, and costs a site with mosquitto 30 MB of memory.
+        from edge.ingest.broker import EmbeddedBroker
+    except ImportError as error:
+        raise SetupError(
+            "mqtt.broker is embedded, which needs the extra: pip install 'edge[broker]'. "
+            "Or write the address of a broker there, for example mqtt://localhost:1883."
+        ) from error
+    embedded = EmbeddedBroker(config.mqtt_listen)
+    embedded.start()
+    parts.callback(embedded.stop)
+    return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
+
+
+class _Server:
+    """waitress in a thread of its own."""
+
+    def __init__(self, server: BaseWSGIServer | MultiSocketServer, host: str, port: int) -> None:
+        self._server = server
+        self.address = f"http://{host}:{port}"
+        self._thread = threading.Thread(target=server.run, name="http", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No new request is taken; those being answered get two seconds."""
+        self._server.close()
+        self._server.task_dispatcher.shutdown(timeout=2)
+
+
+def _serve_http(config: Config, health: Health) -> _Server:
+    app = create_app(
+        AppSettings(
+            environment=config.environment,
+            version=__version__,
+            blocked_user_agents=config.http_blocked_user_agents,
+            rate_per_second=config.rate_per_second,
+            rate_burst=config.rate_burst,
+            trusted_proxy=config.http_trusted_proxy,
+            session_hours=config.session_hours,
+            pin_required=config.pin_required,
+        ),
+        health,
+    )
+    host, _, port = config.http_listen.rpartition(":")
+    try:
+        server = create_server(app, host=host, port=int(port), threads=config.http_threads, ident=None)
+    except OSError as error:
+        raise SetupError(f"http.listen {config.http_listen} cannot be used: {error}. Give it a free port.") from error
+    return _Server(server, host, getattr(server, "effective_port", int(port)))
+
+
+def _close_store() -> None:
+    execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    close_database()
+
+
+def _check_database() -> Check:
+    execute("SELECT one FROM instance").fetchone()
+    return Check("database", True, "answers")
+
+
+def _check_ingest(subscriber: Subscriber) -> Check:
+    state = subscriber.state()
+    if not state.is_running:
+        return Check("ingest", False, "a thread has ended; restart the service")
+    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
+        return Check("ingest", False, "the writer is stuck; restart the service")
+    if state.store_problem:
+        return Check("ingest", True, f"scans wait at the broker: {state.store_problem}")
+    return Check("ingest", True, f"{state.received} messages taken, {state.queued} waiting")
+
+
+def _check_broker(subscriber: Subscriber) -> Check:
+    state = subscriber.state()
+    since = state.seconds_since_round_trip
+    if state.problem or not state.is_connected:
+        return Check("broker", False, state.problem or "not connected")
+    if since is None or since > PING_LOST_SECONDS:
+        return Check("broker", False, "connected, but a message to ourselves does not come back; check the broker")
+    return Check("broker", True, f"round trip {since:.0f} s ago")
+
+
+def _check_clock(pipeline: Pipeline) -> Check:
+    if pipeline.timekeeper.is_trusted:
+        return Check("clock", True, "not behind the newest scan")
+    return Check("clock", False, "the clock is behind the newest scan, times are not trusted; set it: timedatectl")

@@ -1,0 +1,205 @@
+"""Readers as technicians set them up: which topic, which format, which antenna stands where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import Conflict, Invalid, NotFound
+from edge.store.database import execute, writing
+from edge.store.ids import new_id
+from edge.store.tables import Antenna, Location, Reader, rows
+from edge.validation.topics import check_filter, overlap
+
+CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "is_on"})
+
+
+class ReaderRow(NamedTuple):
+    id: int
+    organization_id: int
+    name: str
+    topic: str
+    format: str
+    mapping: str | None
+    location_id: int | None
+    min_rssi: float | None
+    is_on: bool
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+
+
+class AntennaRow(NamedTuple):
+    reader_id: int
+    port: int
+    location_id: int | None
+    min_rssi: float | None
+    is_on: bool
+
+
+class Place(NamedTuple):
+    """What one antenna, or a whole reader, stands for: where, from which signal strength (dBm) on, and whether."""
+
+    location_id: int | None
+    min_rssi: float | None
+    is_on: bool
+
+
+class Route(NamedTuple):
+    """A reader as ingest needs it; a location that was deleted since is no place any more."""
+
+    reader_id: int
+    organization_id: int
+    topic: str
+    format: str
+    mapping: str | None
+    place: Place
+    antennas: Mapping[int, Place]
+
+
+def add_reader(
+    organization_id: int,
+    *,
+    name: str,
+    topic: str,
+    format: str,  # noqa: A002  the word for it
+    mapping: str | None = None,
+    location_id: int | None = None,
+    min_rssi: float | None = None,
+) -> ReaderRow:
+    """Raises Conflict for a taken name or a topic that meets another reader's, Invalid for a bad topic or location."""
+    check_filter(topic)
+    with writing():
+        _check_name(organization_id, name)
+        _check_topic(organization_id, topic)
+        _check_location(organization_id, location_id)
+        moment = clock.now()
+        row = ReaderRow(
+            new_id(), organization_id, name, topic, format, mapping, location_id, min_rssi, True, moment, moment, None
+        )
+        Reader.insert(row._asdict()).execute()
+    return row
+
+
+def list_readers(organization_id: int) -> list[ReaderRow]:
+    live = (Reader.organization_id == organization_id) & Reader.deleted_at.is_null()
+    return [ReaderRow(*row) for row in rows(Reader.select().where(live).order_by(Reader.name))]
+
+
+def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
+    """Raises NotFound."""
+    live = (Reader.organization_id == organization_id) & (Reader.id == reader_id) & Reader.deleted_at.is_null()
+    for row in rows(Reader.select().where(live)):
+        return ReaderRow(*row)
+    raise NotFound("no such reader")
+
+
+def change_reader(organization_id: int, reader_id: int, changes: Mapping[str, Any]) -> ReaderRow:
+    """Change some of CHANGEABLE. Raises NotFound, and Conflict and Invalid as add_reader does."""
+    if unknown := set(changes) - CHANGEABLE:
+        raise ValueError(f"not changeable: {sorted(unknown)}")
+    with writing():
+        before = get_reader(organization_id, reader_id)
+        if "topic" in changes:
+            check_filter(changes["topic"])
+            _check_topic(organization_id, changes["topic"], except_id=reader_id)
+        if "name" in changes:
+            _check_name(organization_id, changes["name"], except_id=reader_id)
+        if "location_id" in changes:
+            _check_location(organization_id, changes["location_id"])
+        after = before._replace(**changes, updated_at=clock.now())
+        Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
+    return after
+
+
+def remove_reader(organization_id: int, reader_id: int) -> None:
+    """Its topic and name are free again; what it recorded stays. Raises NotFound."""
+    with writing():
+        get_reader(organization_id, reader_id)
+        Reader.update(deleted_at=clock.now()).where(Reader.id == reader_id).execute()
+
+
+def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
+    get_reader(organization_id, reader_id)
+    return [
+        AntennaRow(*row) for row in rows(Antenna.select().where(Antenna.reader_id == reader_id).order_by(Antenna.port))
+    ]
+
+
+def set_antenna(organization_id: int, reader_id: int, port: int, place: Place) -> None:
+    """Say what one antenna stands for, instead of what its reader says. Raises NotFound, Invalid."""
+    if port < 0:
+        raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
+    with writing():
+        get_reader(organization_id, reader_id)
+        _check_location(organization_id, place.location_id)
+        Antenna.insert(reader_id=reader_id, port=port, **place._asdict()).on_conflict_replace().execute()
+
+
+def remove_antenna(organization_id: int, reader_id: int, port: int) -> None:
+    """From now on the antenna is what its reader says. Raises NotFound."""
+    with writing():
+        get_reader(organization_id, reader_id)
+        Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
+
+
+def readers_version() -> int:
+    """Changes whenever any reader, antenna or location does, whichever process changed it."""
+    version: int = execute("SELECT readers FROM version").fetchone()[0]
+    return version
+
+
+def routes() -> list[Route]:
+    """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
+    antennas: dict[int, dict[int, Place]] = {}
+    for reader_id, port, location_id, min_rssi, is_on in execute(_ANTENNA_PLACES):
+        antennas.setdefault(reader_id, {})[port] = Place(location_id, min_rssi, bool(is_on))
+    found = []
+    for reader_id, owner, topic, name, mapping, location_id, min_rssi, is_on in execute(_READER_PLACES):
+        whole = Place(location_id, min_rssi, bool(is_on))
+        own = {port: _inherit(place, whole) for port, place in antennas.get(reader_id, {}).items()}
+        found.append(Route(reader_id, owner, topic, name, mapping, whole, own))
+    return found
+
+
+def _inherit(antenna: Place, whole: Place) -> Place:
+    """What an antenna does not say itself, its reader says; a reader that is off is off with all antennas."""
+    min_rssi = whole.min_rssi if antenna.min_rssi is None else antenna.min_rssi
+    return Place(antenna.location_id or whole.location_id, min_rssi, antenna.is_on and whole.is_on)
+
+
+_ANTENNA_PLACES = """
+SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_on
+FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
+"""
+_READER_PLACES = """
+SELECT reader.id, reader.organization_id, reader.topic, reader.format, reader.mapping,
+       location.id, reader.min_rssi, reader.is_on
+FROM reader LEFT JOIN location ON location.id = reader.location_id AND location.deleted_at IS NULL
+WHERE reader.deleted_at IS NULL
+"""
+
+
+def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
+    if not 1 <= len(name) <= 255 or name != name.strip():
+        raise Invalid.one("name", "invalid_value", "name must have 1 to 255 characters and no blanks around it")
+    if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
+        raise Conflict(f"a reader called {name} already exists")
+
+
+def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
+    """One topic, one reader: otherwise a message would belong to two, perhaps of two organizations."""
+    live = Reader.deleted_at.is_null() & (Reader.id != except_id)
+    for owner, name, other in rows(Reader.select(Reader.organization_id, Reader.name, Reader.topic).where(live)):
+        if overlap(topic, other):
+            whose = f"the reader {name} ({other})" if owner == organization_id else "a reader of another organization"
+            raise Conflict(f"topic {topic} overlaps with that of {whose}; give each reader a topic of its own")
+
+
+def _check_location(organization_id: int, location_id: int | None) -> None:
+    if location_id is None:
+        return
+    live = (Location.organization_id == organization_id) & (Location.id == location_id) & Location.deleted_at.is_null()
+    if not Location.select(Location.id).where(live).exists():
+        raise Invalid.one("location_id", "fk_not_found", "location_id does not name a location")

@@ -1,0 +1,48 @@
+"""MQTT topic filters: are they well-formed, what do they match, can two of them meet."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from edge.errors import Invalid
+
+MAX_BYTES = 65_535
+
+
+def check_filter(text: str) -> str:
+    """A filter a reader may have. Raises Invalid on field `topic` with what to write instead."""
+    levels = text.split("/")
+    if not text.strip() or "\0" in text or len(text.encode()) > MAX_BYTES:
+        raise _invalid("write the topic the reader publishes to, for example site/dock1/reads")
+    if text.startswith("$"):
+        raise _invalid("topics that begin with $ belong to the broker")
+    if any("+" in level and level != "+" for level in levels):
+        raise _invalid("+ stands for one whole level, as in site/+/reads")
+    if any("#" in level and level != "#" for level in levels) or "#" in levels[:-1]:
+        raise _invalid("# stands alone and last, as in site/dock1/#")
+    return text
+
+
+def has_wildcard(text: str) -> bool:
+    return "+" in text or "#" in text
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """A leading slash is an empty first level; wildcards do not reach topics that begin with $."""
+    return not (topic.startswith("$") and topic_filter[:1] in "+#") and overlap(topic_filter, topic)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some topic is matched by both filters; a topic without wildcards is a filter, too."""
+    for left, right in zip_longest(one.split("/"), other.split("/")):
+        if "#" in (left, right):  # also matches the level above it, so the other one may have ended
+            return True
+        if left is None or right is None:
+            return False
+        if left != right and "+" not in (left, right):
+            return False
+    return True
+
+
+def _invalid(advice: str) -> Invalid:
+    return Invalid.one("topic", "invalid_value", f"topic is not an MQTT topic filter: {advice}")
