@@ -1,0 +1,134 @@
+"""Where things are, as people look at it: the list of assets with their places, and one asset's way here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.store.database import execute, reading
+from edge.store.records import Page
+
+
+class BoardFilter(NamedTuple):
+    """`location_id` includes everything below it; `unseen_hours` also finds what was never seen."""
+
+    q: str = ""
+    location_id: int | None = None
+    unseen_hours: int = 0
+
+
+class BoardRow(NamedTuple):
+    asset_id: int
+    external_key: str
+    name: str
+    is_active: bool
+    location_id: int | None
+    location_key: str | None
+    location_name: str | None
+    last_seen_at: int | None
+    dwell_started_at: int | None
+
+
+class Move(NamedTuple):
+    """One stay in an asset's history: when it began, how long it was seen there, and who saw it."""
+
+    observed_at: int
+    seq: int
+    last_seen_at: int
+    location_id: int
+    location_key: str
+    location_name: str
+    location_is_live: bool
+    reader_id: int | None
+    reader_name: str | None
+    port: int | None
+    person_name: str | None
+    quality: int
+    delay: int
+
+
+_BELOW = """
+WITH RECURSIVE below (id) AS (
+    SELECT :location_id
+    UNION
+    SELECT location.id FROM below JOIN location ON location.parent_id = below.id AND location.deleted_at IS NULL
+)
+"""
+
+_COLUMNS = (
+    "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, p.last_seen_at, p.dwell_started_at"
+)
+
+
+def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
+    """Live assets, the one seen last first, those never seen at the end."""
+    where, values = _where(organization_id, wanted)
+    start = _BELOW if wanted.location_id is not None else ""
+    source = f"FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
+    newest = (
+        f"{start} SELECT {_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
+        f"WHERE {where} ORDER BY p.last_seen_at DESC, a.name, a.id LIMIT :limit OFFSET :offset"
+    )
+    with reading():
+        total = execute(f"{start} SELECT count(*) {source}", values).fetchone()[0]  # noqa: S608
+        found = [BoardRow(*row) for row in execute(newest, {**values, "limit": limit, "offset": offset})]
+    return Page(found, total)
+
+
+def whereabouts(organization_id: int, asset_id: int) -> BoardRow | None:
+    """One live asset and its place."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
+        "WHERE a.organization_id = ? AND a.id = ? AND a.deleted_at IS NULL"
+    )
+    row = execute(sql, (organization_id, asset_id)).fetchone()
+    return BoardRow(*row) if row else None
+
+
+_MOVES = """
+SELECT h.observed_at, h.seq,
+       iif(h.observed_at = p.row_at AND h.seq = p.row_seq, p.last_seen_at, h.observed_at + h.seen_for),
+       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, r.name, s.port,
+       (SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
+        WHERE hs.asset_id = p.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq AND hs.undone_at IS NULL),
+       h.quality, h.delay
+FROM position p
+JOIN history h ON h.position_no = p.no
+JOIN source s ON s.no = h.source_no
+JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+WHERE p.asset_id = :asset_id AND p.organization_id = :organization_id AND h.observed_at < :before
+ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
+"""
+
+
+def moves(organization_id: int, asset_id: int, *, before: int | None = None, limit: int = 50) -> list[Move]:
+    """The newest first; `before` leads to older ones."""
+    values = {
+        "asset_id": asset_id,
+        "organization_id": organization_id,
+        "before": 2**62 if before is None else before,
+        "limit": limit,
+    }
+    return [Move(*row) for row in execute(_MOVES, values)]
+
+
+def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
+    parts = ["a.organization_id = :organization_id", "a.deleted_at IS NULL"]
+    values: dict[str, Any] = {"organization_id": organization_id}
+    if wanted.q:
+        parts.append(
+            "(a.name LIKE :q ESCAPE '\\' OR a.external_key LIKE :q ESCAPE '\\' OR EXISTS (SELECT 1 FROM tag "
+            "WHERE tag.asset_id = a.id AND tag.deleted_at IS NULL AND tag.value LIKE :q ESCAPE '\\'))"
+        )
+        escaped = wanted.q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        values["q"] = f"%{escaped}%"
+    if wanted.location_id is not None:
+        parts.append("p.location_id IN (SELECT id FROM below)")
+        values["location_id"] = wanted.location_id
+    if wanted.unseen_hours:
+        parts.append("(p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)")
+        values["unseen_since"] = clock.now() - wanted.unseen_hours * clock.HOUR
+    return " AND ".join(parts), values
