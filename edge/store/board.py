@@ -55,9 +55,7 @@ WITH RECURSIVE below (id) AS (
 )
 """
 
-_COLUMNS = (
-    "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, p.last_seen_at, p.dwell_started_at"
-)
+_COLUMNS = "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, p.last_seen_at, p.dwell_started_at"
 
 
 def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
@@ -71,7 +69,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
         f"WHERE {where} ORDER BY p.last_seen_at DESC, a.name, a.id LIMIT :limit OFFSET :offset"
     )
     with reading():
-        total = execute(f"{start} SELECT count(*) {source}", values).fetchone()[0]  # noqa: S608
+        total = execute(f"{start} SELECT count(*) {source}", values).fetchone()[0]
         found = [BoardRow(*row) for row in execute(newest, {**values, "limit": limit, "offset": offset})]
     return Page(found, total)
 

@@ -64,7 +64,9 @@ def tree(organization_id: int) -> list[Branch]:
         if row[4] is not None:
             below[row[4]] += below[row[0]]
     return [
-        Branch(*row[:3], bool(row[3]), row[4], depth, counts.get(row[0], 0), below[row[0]], len(by_parent.get(row[0], ())))
+        Branch(
+            *row[:3], bool(row[3]), row[4], depth, counts.get(row[0], 0), below[row[0]], len(by_parent.get(row[0], ()))
+        )
         for row, depth in order
     ]
 

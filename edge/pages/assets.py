@@ -1,0 +1,56 @@
+"""An asset's page: facts, tags, place, history, label; and the link that its label carries."""
+
+from __future__ import annotations
+
+import orjson
+from flask import abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.pages import labels
+from edge.pages.guard import least, me, pages
+from edge.store import assets, board, lookup
+from edge.store.people import Role
+
+MOVES = 50
+
+
+@pages.get("/assets/<int:asset_id>")
+@least(Role.VIEWER)
+def show_asset(asset_id: int) -> str:
+    asset = assets.get(me().organization_id, asset_id)
+    before = request.args.get("before", type=int)
+    moves = board.moves(me().organization_id, asset_id, before=before, limit=MOVES + 1)
+    return render_template(
+        "asset.html",
+        asset=asset,
+        where=board.whereabouts(me().organization_id, asset_id) or abort(404),
+        metadata=orjson.loads(asset.metadata),
+        moves=moves[:MOVES],
+        more=moves[MOVES - 1].observed_at if len(moves) > MOVES else None,
+        before=before,
+        in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
+    )
+
+
+@pages.get("/assets/<int:asset_id>/label")
+@least(Role.VIEWER)
+def asset_label(asset_id: int) -> str:
+    asset = assets.get(me().organization_id, asset_id)
+    link = labels.asset_link(request.host_url, asset.external_key)
+    return render_template(
+        "label.html",
+        name=asset.name,
+        key=asset.external_key,
+        link=link,
+        code=labels.qr(link),
+        back=f"/assets/{asset_id}",
+    )
+
+
+@pages.get("/a/<external_key>")
+@least(Role.VIEWER)
+def labelled_asset(external_key: str) -> AnyResponse:
+    """What the camera of any phone opens from a label."""
+    asset = lookup.asset_by_key(me().organization_id, external_key) or abort(404)
+    return redirect(f"/assets/{asset.id}", 303)

@@ -1,0 +1,67 @@
+"""The start page: every asset, where it is, since when, and when it was last seen."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from flask import Response, render_template, request
+
+from edge.pages.guard import least, me, pages
+from edge.pages.live import fragment
+from edge.store import places
+from edge.store.board import BoardFilter, board
+from edge.store.people import Role
+
+PER_PAGE = 50
+UNSEEN = {0: "Seen any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours", 24: "Not seen for 1 day"} | {
+    72: "Not seen for 3 days",
+    168: "Not seen for 7 days",
+    720: "Not seen for 30 days",
+}
+
+
+@pages.get("/")
+@least(Role.VIEWER)
+def show_board() -> str:
+    wanted, offset = _wanted()
+    return render_template(
+        "board.html",
+        page=board(me().organization_id, wanted, limit=PER_PAGE, offset=offset),
+        wanted=wanted,
+        places=places.tree(me().organization_id),
+        unseen=UNSEEN,
+        live="/board/rows?" + _query(wanted, offset),
+        **_pager(wanted, offset),
+    )
+
+
+@pages.get("/board/rows")
+@least(Role.VIEWER)
+def board_rows() -> Response:
+    """The same rows as on the page, for the page that follows the site."""
+    wanted, offset = _wanted()
+    page = board(me().organization_id, wanted, limit=PER_PAGE, offset=offset)
+    return fragment("_board-rows.html", page, page=page, wanted=wanted, **_pager(wanted, offset))
+
+
+def _wanted() -> tuple[BoardFilter, int]:
+    values = request.args
+    location_id = values.get("place", 0, type=int)
+    hours = values.get("unseen", 0, type=int)
+    offset = max(values.get("offset", 0, type=int), 0)
+    q = values.get("q", "").strip()[:255]
+    return BoardFilter(q, location_id or None, min(max(hours, 0), 100_000)), min(offset, 2**31)
+
+
+def _query(wanted: BoardFilter, offset: int) -> str:
+    values = {"q": wanted.q, "place": wanted.location_id, "unseen": wanted.unseen_hours, "offset": offset}
+    return urlencode({name: value for name, value in values.items() if value})
+
+
+def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
+    return {
+        "offset": offset,
+        "per_page": PER_PAGE,
+        "earlier": "/?" + _query(wanted, max(offset - PER_PAGE, 0)),
+        "later": "/?" + _query(wanted, offset + PER_PAGE),
+    }

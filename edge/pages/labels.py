@@ -1,0 +1,25 @@
+"""Labels: a QR code of the record's link, which a phone's camera opens and a scanner types."""
+
+from __future__ import annotations
+
+import io
+
+import segno
+from markupsafe import Markup
+
+
+def asset_link(host_url: str, external_key: str) -> str:
+    return f"{host_url}a/{external_key}"
+
+
+def location_link(host_url: str, external_key: str) -> str:
+    return f"{host_url}l/{external_key}"
+
+
+def qr(text: str) -> Markup:
+    """An SVG that scales with its box: a fixed size would need a style, which the policy of the pages forbids."""
+    out = io.BytesIO()
+    segno.make(text, error="m", micro=False).save(
+        out, kind="svg", xmldecl=False, svgns=True, omitsize=True, border=4, light="#fff", svgclass="qr", lineclass=None
+    )
+    return Markup(out.getvalue().decode())  # noqa: S704 - made of squares, the text is not in it

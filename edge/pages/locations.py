@@ -1,0 +1,74 @@
+"""The location tree with its counts, and a location's page: what is there, what came and went today."""
+
+from __future__ import annotations
+
+import time
+
+from flask import abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.pages import labels
+from edge.pages.guard import least, me, pages
+from edge.store import locations, lookup, places
+from edge.store.people import Role
+
+PER_PAGE = 50
+WHOLE_TREE = 1000  # a larger one is shown by its top, and opened place by place
+
+
+@pages.get("/locations")
+@least(Role.VIEWER)
+def show_locations() -> str:
+    branches = places.tree(me().organization_id)
+    shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
+    return render_template("locations.html", branches=shown, total=len(branches))
+
+
+@pages.get("/locations/<int:location_id>")
+@least(Role.VIEWER)
+def show_location(location_id: int) -> str:
+    location = locations.get(me().organization_id, location_id)
+    branches = places.tree(me().organization_id)
+    way = places.way_to(branches, location_id)
+    offset = min(max(request.args.get("offset", 0, type=int), 0), 2**31)
+    return render_template(
+        "location.html",
+        location=location,
+        way=way,
+        branch=way[-1] if way else None,
+        children=[branch for branch in branches if branch.parent_id == location_id],
+        page=places.here(me().organization_id, location_id, limit=PER_PAGE, offset=offset),
+        offset=offset,
+        per_page=PER_PAGE,
+        passages=places.passages(me().organization_id, location_id, _midnight()),
+    )
+
+
+@pages.get("/locations/<int:location_id>/label")
+@least(Role.VIEWER)
+def location_label(location_id: int) -> str:
+    location = locations.get(me().organization_id, location_id)
+    link = labels.location_link(request.host_url, location.external_key)
+    return render_template(
+        "label.html",
+        name=location.name,
+        key=location.external_key,
+        link=link,
+        code=labels.qr(link),
+        back=f"/locations/{location_id}",
+    )
+
+
+@pages.get("/l/<external_key>")
+@least(Role.VIEWER)
+def labelled_location(external_key: str) -> AnyResponse:
+    """What the camera of any phone opens from a label."""
+    location = lookup.location_by_key(me().organization_id, external_key) or abort(404)
+    return redirect(f"/locations/{location.id}", 303)
+
+
+def _midnight() -> int:
+    """When today began where the box stands."""
+    today = time.localtime()
+    return int(time.mktime((today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0, 0, 0, -1))) * clock.SECOND

@@ -1,0 +1,87 @@
+"""From what is printed on a thing, or typed, to the thing: by key, by tag, by the link of a label."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from edge.store.database import execute
+from edge.store.tags import TYPES, match_key
+
+
+class Found(NamedTuple):
+    """`kind` is asset or location."""
+
+    kind: str
+    id: int
+    external_key: str
+    name: str
+
+
+def asset_by_key(organization_id: int, external_key: str) -> Found | None:
+    return _by_key("asset", organization_id, external_key)
+
+
+def location_by_key(organization_id: int, external_key: str) -> Found | None:
+    return _by_key("location", organization_id, external_key)
+
+
+def by_code(organization_id: int, code: str) -> Found | None:
+    """What a scanned code stands for: a label's link, then a tag, then a key. None when nothing, or not clear what."""
+    code = code.strip()
+    kind, key = label_key(code)
+    if kind:
+        return _by_key(kind, organization_id, key)
+    return (
+        _by_tag(organization_id, code) or asset_by_key(organization_id, code) or location_by_key(organization_id, code)
+    )
+
+
+def label_key(code: str) -> tuple[str, str]:
+    """("asset", key) or ("location", key) of a label's link, whichever address the box had when it was printed."""
+    if "/a/" not in code and "/l/" not in code:
+        return "", ""
+    parts = urlsplit(code) if code.isprintable() else None
+    if parts is None or parts.scheme not in ("http", "https"):
+        return "", ""
+    _, _, letter_and_key = parts.path.partition("/")
+    letter, _, key = letter_and_key.partition("/")
+    kind = {"a": "asset", "l": "location"}.get(letter, "")
+    return (kind, unquote(key)) if kind and key and "/" not in key else ("", "")
+
+
+_BY_TAG = """
+SELECT tag.asset_id, tag.location_id FROM tag
+WHERE tag.organization_id = ? AND tag.tag_type = ? AND tag.{column} = ? AND tag.deleted_at IS NULL LIMIT 2
+"""
+_EXACT, _MATCHING = _BY_TAG.format(column="value"), _BY_TAG.format(column="match_key")
+
+
+def _by_tag(organization_id: int, code: str) -> Found | None:
+    """A scanner does not say what it read, so every type is tried: exactly first, then by match key."""
+    for sql, values in (
+        (_EXACT, [(kind, code) for kind in TYPES]),
+        (_MATCHING, [(kind, match_key(kind, code)) for kind in TYPES]),
+    ):
+        found = {row for kind, value in values if value for row in execute(sql, (organization_id, kind, value))}
+        if len(found) == 1:
+            asset_id, location_id = found.pop()
+            return _by_id("asset", asset_id) if asset_id else _by_id("location", location_id)
+        if found:
+            return None
+    return None
+
+
+def _by_key(kind: str, organization_id: int, external_key: str) -> Found | None:
+    sql = (
+        f"SELECT id, external_key, name FROM {kind} "  # noqa: S608 - one of two tables
+        "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL"
+    )
+    row = execute(sql, (organization_id, external_key)).fetchone()
+    return Found(kind, *row) if row else None
+
+
+def _by_id(kind: str, record_id: int) -> Found | None:
+    sql = f"SELECT id, external_key, name FROM {kind} WHERE id = ? AND deleted_at IS NULL"  # noqa: S608
+    row = execute(sql, (record_id,)).fetchone()
+    return Found(kind, *row) if row else None
