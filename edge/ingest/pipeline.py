@@ -125,6 +125,8 @@ class Pipeline:
             parsed = line.parse(message.topic, message.payload)
         except Malformed as error:
             return opened._replace(bucket=Bucket.MALFORMED, reason=str(error))
+        if parsed.skipped and not parsed.reads:
+            return opened._replace(bucket=Bucket.MALFORMED, reason=parsed.note or "no entry could be read")
         times = [read.observed_at for read in parsed.reads]
         if times and None not in times and digest in self._delivered:
             return opened._replace(bucket=Bucket.REPEAT, parsed=parsed)

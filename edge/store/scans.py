@@ -104,7 +104,7 @@ def record_by_person(scan: Scan) -> int:
     return seq
 
 
-def take_back(asset_id: int, observed_at: int, seq: int) -> None:
+def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
     """Remove one person's scan: position and history become what they would be without it.
 
     Where a fixed reader saw the asset at that place afterwards, the stay begins with that sighting instead.
@@ -116,20 +116,30 @@ def take_back(asset_id: int, observed_at: int, seq: int) -> None:
             return
         row = _with_end(position, row)
         before = [other for other in _rows_until(position, observed_at) if (other.observed_at, other.seq) < row[:2]]
+        previous = before[0] if before else None
+        is_newest = (position.row_at, position.row_seq) == (row.observed_at, row.seq)
         _delete(position, row)
-        if before and before[0].location_id == row.location_id:
-            _set_end(position, before[0], row.ended_at)
-        elif row.ended_at > row.observed_at:
-            values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi)
-            execute(_INSERT_HISTORY, values)
-            position.history_rows += 1
-        elif before and position.row_at == row.observed_at and position.row_seq == row.seq:
-            position.last_seen_at = before[0].ended_at
+        if row.ended_at > row.observed_at:
+            _keep_confirmed(position, previous, row)
+        elif previous and is_newest:
+            position.last_seen_at = previous.ended_at
+        elif previous:
+            _join(position, previous, _row_after(position, observed_at), gap)
         if position.history_rows:
             _settle(position)
             _write_positions([position])
         else:
             execute("DELETE FROM position WHERE no = ?", (position.no,))
+
+
+def _keep_confirmed(position: _Position, previous: _Row | None, row: _Row) -> None:
+    """After a scan that is taken back a fixed reader went on seeing the asset there: that stays."""
+    if previous and previous.location_id == row.location_id:
+        _set_end(position, previous, row.ended_at)
+    else:
+        values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi)
+        execute(_INSERT_HISTORY, values)
+        position.history_rows += 1
 
 
 class _Book:
@@ -295,11 +305,13 @@ def _covers(row: _Row, scan: Scan, source_no: int, gap: int) -> bool:
 
 
 def _come_back(position: _Position, stay: _Row, following: _Row | None) -> None:
-    """A stay turns out to be two: the asset was elsewhere in between, and back when the stay ended at the latest."""
-    taken = following is not None and following.observed_at == stay.ended_at
-    seq = following.seq - 1 if following and taken else 0
-    execute(_INSERT_HISTORY, (position.no, stay.ended_at, seq, 0, stay.source_no, 0, stay.quality, stay.rssi))
-    position.history_rows += 1
+    """A stay turns out to be two: the asset was elsewhere in between, and back when the stay ended at the latest.
+
+    A stay that ends where the next row begins was cut there before; nothing is known of a return in between.
+    """
+    if following is None or following.observed_at > stay.ended_at:
+        execute(_INSERT_HISTORY, (position.no, stay.ended_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi))
+        position.history_rows += 1
 
 
 def _join(position: _Position, row: _Row | None, following: _Row | None, gap: int) -> None:

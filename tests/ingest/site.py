@@ -1,0 +1,68 @@
+"""A small site with two readers, for tests of ingest, and the messages they send."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from edge import clock
+from edge.clock import SECOND
+from edge.ingest.pipeline import Message, Pipeline
+from edge.store import assets, locations, readers
+from edge.store.database import execute
+from edge.store.readers import Place
+from edge.store.tags import NewTag
+
+GAP = 300 * SECOND
+DOCK, AISLE = "site/dock/reads", "site/aisle/reads"
+
+
+class Site(NamedTuple):
+    organization_id: int
+    dock: int
+    aisle: int
+    dock_reader: int
+    assets: list[int]
+    epcs: list[str]
+
+
+def make_site(organization_id: int, count: int = 3) -> Site:
+    """`count` assets with an RFID tag each, a CSL reader with two antennas at the dock, a plain one in the aisle."""
+    dock = locations.create(organization_id, name="Dock").id
+    aisle = locations.create(organization_id, name="Aisle").id
+    epcs = [f"30AA{number:020X}" for number in range(count)]
+    ids = [assets.create(organization_id, name=f"Pallet {epc}", tags=[NewTag("rfid", epc)]).id for epc in epcs]
+    reader = readers.add_reader(organization_id, name="dock", topic=DOCK, format="csl", location_id=dock)
+    readers.set_antenna(organization_id, reader.id, 2, Place(None, -60.0, True))
+    readers.set_antenna(organization_id, reader.id, 3, Place(None, None, False))
+    readers.add_reader(organization_id, name="aisle", topic=AISLE, format="edge", location_id=aisle)
+    return Site(organization_id, dock, aisle, reader.id, ids, epcs)
+
+
+def csl(*tags: dict[str, Any]) -> bytes:
+    return orjson.dumps({"tags": list(tags)})
+
+
+def seen(epc: str, at: int | None = None, port: int = 1, rssi: int = -50) -> dict[str, Any]:
+    time = {} if at is None else {"timeStampOfRead": at}
+    return {"epc": epc, "antennaPort": port, "rssi": str(rssi), **time}
+
+
+def message(payload: bytes, topic: str = DOCK, *, mid: int = 0, received_at: int | None = None, **flags: bool) -> Message:
+    return Message(topic, payload, received_at or clock.now(), mid, 1 if mid else 0, **flags)
+
+
+def pipeline() -> Pipeline:
+    return Pipeline(GAP, 7)
+
+
+def buckets() -> dict[str, tuple[int, int]]:
+    """bucket -> (messages, reads), over all readers and hours."""
+    rows = execute("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")
+    return {bucket: (messages, reads) for bucket, messages, reads in rows}
+
+
+def everything_recorded() -> list[list[tuple[Any, ...]]]:
+    """All that scans change; the books of what was delivered are not part of it."""
+    return [list(execute(f"SELECT * FROM {table}")) for table in ("position", "history", "unknown_tag", "dead_letter")]  # noqa: S608

@@ -1,0 +1,295 @@
+"""Every message ends in exactly one bucket, and nothing a reader sends stops the next message."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge import clock
+from edge.clock import SECOND
+from edge.errors import Unavailable
+from edge.ingest import pipeline as pipeline_module
+from edge.ingest.pipeline import Message
+from edge.ingest.reads import Malformed
+from edge.ingest.routing import parser_of
+from edge.store import assets, locations, readers
+from edge.store.database import execute
+from edge.store.readers import Place
+from edge.store.tags import NewTag
+from tests.conftest import Cast
+from tests.ingest.site import (
+    AISLE,
+    DOCK,
+    Site,
+    buckets,
+    csl,
+    everything_recorded,
+    make_site,
+    message,
+    pipeline,
+    seen,
+)
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    return make_site(cast.acme)
+
+
+def location_of(asset_id: int) -> int | None:
+    row = execute("SELECT location_id FROM position WHERE asset_id = ?", (asset_id,)).fetchone()
+    return row[0] if row else None
+
+
+def test_a_read_of_a_known_tag_places_its_asset(site: Site) -> None:
+    assert pipeline().handle([message(csl(seen(site.epcs[0])))]) == {site.organization_id}
+    assert location_of(site.assets[0]) == site.dock
+    assert buckets() == {"recorded": (1, 1)}
+
+
+def test_each_way_a_read_does_not_count_has_its_bucket(site: Site, cast: Cast) -> None:
+    readers.add_reader(cast.acme, name="nowhere", topic="site/nowhere", format="csl")
+    for value in ("00000ABC", "ABC"):
+        assets.create(cast.acme, name="twin", tags=[NewTag("rfid", value)])
+    epc = site.epcs[0]
+    pipeline().handle(
+        [
+            message(csl(seen("30FF"))),
+            message(csl(seen("0ABC"))),
+            message(csl(seen(epc)), "site/nowhere"),
+            message(csl(seen(epc, port=2, rssi=-61))),
+            message(csl(seen(epc, port=3))),
+            message(b"{broken"),
+            message(b"{}"),
+            message(b'{"heartBeatFlag":1}'),
+            message(csl(seen(epc)), "nobody/knows"),
+            message(csl(seen(epc)), is_retained=True),
+        ]
+    )
+    assert buckets() == {
+        "unmatched_tag": (1, 1),
+        "ambiguous_tag": (1, 1),
+        "no_location": (1, 1),
+        "filtered": (2, 2),
+        "malformed": (1, 0),
+        "ignored": (1, 0),
+        "status": (1, 0),
+        "unknown_topic": (1, 0),
+        "retained": (1, 0),
+    }
+    assert execute("SELECT count(*) FROM position").fetchone() == (0,)
+
+
+def test_a_message_ends_where_its_best_read_ends(site: Site) -> None:
+    pipeline().handle([message(csl(seen("30FF"), seen(site.epcs[0]), seen("30EE")))])
+    assert buckets() == {"recorded": (1, 1), "unmatched_tag": (0, 2)}
+
+
+def test_a_poison_message_is_set_aside_with_its_bytes_and_the_next_one_counts(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = pipeline_module.match_key
+
+    def fails(tag_type: str, value: str) -> str:
+        if value == "30BAD0":
+            raise ZeroDivisionError("a bug")
+        return works(tag_type, value)
+
+    monkeypatch.setattr(pipeline_module, "match_key", fails)
+    poison = csl(seen("30BAD0"))
+    pipeline().handle([message(csl(seen(site.epcs[0]))), message(poison), message(csl(seen(site.epcs[1])))])
+    assert buckets() == {"recorded": (2, 2), "malformed": (1, 0)}
+    letter = execute("SELECT payload, reason, topic FROM dead_letter").fetchone()
+    assert letter == (poison, "ZeroDivisionError: a bug", DOCK)
+
+
+def test_a_scan_list_of_which_nothing_can_be_read_is_set_aside_with_the_reason(site: Site) -> None:
+    pipeline().handle([message(b'{"reads":[{"tag":5}]}', AISLE)])
+    assert buckets() == {"malformed": (1, 0)}
+    assert "tag" in execute("SELECT reason FROM dead_letter").fetchone()[0]
+
+
+def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = pipeline()
+    batch = [message(csl(seen(site.epcs[0])), mid=7)]
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline_module.accounts, "keep_receipts", lambda _: (_ for _ in ()).throw(Unavailable("full")))
+        with pytest.raises(Unavailable):
+            line.handle(batch)
+    assert buckets() == {}
+    assert location_of(site.assets[0]) is None
+    line.handle(batch)
+    assert buckets() == {"recorded": (1, 1)}
+
+
+def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(site: Site) -> None:
+    """Readers without a clock: only the packet id tells a redelivery from the tag being seen again."""
+    at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()
+    first = [message(csl(seen(site.epcs[0])), mid=1), message(at_aisle, AISLE, mid=2)]
+    pipeline().handle(first)
+    before = everything_recorded()
+    later = clock.now() + 60 * SECOND
+    pipeline().handle([one._replace(is_redelivered=True, received_at=later) for one in first])
+    assert everything_recorded() == before
+    assert buckets() == {"recorded": (2, 2), "repeat": (2, 0)}
+
+
+def test_a_packet_id_used_again_for_another_message_is_not_a_repeat(site: Site) -> None:
+    line = pipeline()
+    line.handle([message(csl(seen(site.epcs[0])), mid=1)])
+    line.handle([message(csl(seen(site.epcs[1])), mid=1, is_redelivered=True)])
+    assert buckets() == {"recorded": (2, 2)}
+
+
+def test_a_timed_message_sent_twice_by_the_reader_is_a_repeat(site: Site) -> None:
+    line = pipeline()
+    payload = csl(seen(site.epcs[0], clock.now()), seen(site.epcs[1], clock.now()))
+    line.handle([message(payload, mid=1)])
+    line.handle([message(payload, mid=2)])
+    assert buckets() == {"recorded": (1, 2), "repeat": (1, 2)}
+
+
+def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
+    at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()
+    moment = clock.now()
+    pipeline().handle(
+        [message(csl(seen(site.epcs[0])), received_at=moment), message(at_aisle, AISLE, received_at=moment)]
+    )
+    assert location_of(site.assets[0]) == site.aisle
+
+
+def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> None:
+    line = pipeline()
+    line.handle([message(csl(seen("30FF")))])
+    asset = assets.create(site.organization_id, name="late", tags=[NewTag("rfid", "30FF")]).id
+    readers.change_reader(site.organization_id, site.dock_reader, {"location_id": site.aisle})
+    line.handle([message(csl(seen("30FF")))])
+    assert location_of(asset) == site.aisle
+    assets.delete(site.organization_id, asset)
+    line.handle([message(csl(seen("30FF")))])
+    assert buckets() == {"unmatched_tag": (2, 2), "recorded": (1, 1)}
+
+
+def test_a_deleted_location_gives_no_place(site: Site) -> None:
+    line = pipeline()
+    locations.delete(site.organization_id, site.dock)
+    line.handle([message(csl(seen(site.epcs[0])))])
+    assert buckets() == {"no_location": (1, 1)}
+
+
+def test_one_organizations_tags_mean_nothing_on_anothers_reader(site: Site, cast: Cast) -> None:
+    place = locations.create(cast.rival, name="Theirs").id
+    readers.add_reader(cast.rival, name="theirs", topic="rival/reads", format="csl", location_id=place)
+    pipeline().handle([message(csl(seen(site.epcs[0])), "rival/reads")])
+    assert location_of(site.assets[0]) is None
+    assert buckets() == {"unmatched_tag": (1, 1)}
+
+
+def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> None:
+    line = pipeline()
+    line.handle([message(b"one", "who/knows"), message(b"two", "who/knows")])
+    assert execute("SELECT topic, messages, sample FROM unclaimed_topic").fetchall() == [("who/knows", 2, b"two")]
+
+
+def test_an_unknown_tag_is_counted_by_reader_with_its_place(site: Site) -> None:
+    line = pipeline()
+    line.handle([message(csl(seen("00ff01"), seen("30EE")))])
+    line.handle([message(csl(seen("FF01")))])
+    rows = execute("SELECT match_key, value, sightings, location_id, reason FROM unknown_tag ORDER BY match_key")
+    assert rows.fetchall() == [("30EE", "30EE", 1, site.dock, "unmatched"), ("FF01", "00ff01", 2, site.dock, "unmatched")]
+
+
+def test_every_recognised_message_is_a_sign_of_life(site: Site) -> None:
+    line = pipeline()
+    moment = clock.now()
+    line.handle([message(csl(seen(site.epcs[0], port=2)), mid=3, received_at=moment)])
+    line.handle([message(b'{"heartBeatFlag":1}', received_at=moment + SECOND)])
+    state = execute("SELECT last_heard_at, last_read_at, qos FROM reader_state").fetchone()
+    assert state == (moment + SECOND, moment, 0)
+    assert execute("SELECT port, last_read_at FROM antenna_state").fetchall() == [(2, moment)]
+
+
+def test_two_identities_of_one_advertisement_are_one_sighting(cast: Cast) -> None:
+    place = locations.create(cast.acme, name="Hall").id
+    readers.add_reader(cast.acme, name="gateway", topic="gw", format="openmqttgateway", location_id=place)
+    beacon = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10:10:257"
+    asset = assets.create(cast.acme, name="forklift", tags=[NewTag("ble", beacon)]).id
+    payload = (
+        b'{"id":"C3:0A:11:4E:7F:21","rssi":-74,"mfid":"4c00","uuid":"5b2f0c1e8d474f0a9c3371de20aa4b10",'
+        b'"major":10,"minor":257,"txpower":-59}'
+    )
+    pipeline().handle([message(payload, "gw")])
+    assert location_of(asset) == place
+    assert buckets() == {"recorded": (1, 1)}
+
+
+def test_the_signal_threshold_of_the_reader_holds_for_antennas_without_their_own(site: Site) -> None:
+    readers.change_reader(site.organization_id, site.dock_reader, {"min_rssi": -55.0})
+    readers.set_antenna(site.organization_id, site.dock_reader, 4, Place(site.aisle, None, True))
+    line = pipeline()
+    line.handle([message(csl(seen(site.epcs[0], port=4, rssi=-56))), message(csl(seen(site.epcs[1], port=4)))])
+    assert buckets() == {"filtered": (1, 1), "recorded": (1, 1)}
+    assert location_of(site.assets[1]) == site.aisle
+
+
+# Invariants ------------------------------------------------------------------------------------------------------
+
+one_read = st.builds(
+    seen,
+    epc=st.sampled_from([f"30AA{number:020X}" for number in range(3)] + ["30FF", "zz", ""]),
+    at=st.none() | st.integers(-(10**6), 10**18),
+    port=st.integers(0, 4),
+    rssi=st.integers(-70, -40),
+)
+payloads = st.one_of(
+    st.lists(one_read, max_size=4).map(lambda tags: csl(*tags)),
+    st.binary(max_size=20),
+    st.sampled_from([b"", b"null", b"[]", b'{"heartBeatFlag":1}', b'{"tags":[{"epc":"30AA"}, 5, null]}', b"[" * 100_000]),
+)
+messages = st.lists(
+    st.builds(
+        lambda payload, topic, mid, retained: message(payload, topic, mid=mid, is_retained=retained),
+        payloads,
+        st.sampled_from([DOCK, AISLE, "nobody", "$x", "a/b"]),
+        st.integers(0, 5),
+        st.booleans() | st.just(False),
+    ),
+    max_size=8,
+)
+
+
+def count_reads(batch: Sequence[Message]) -> int:
+    """How many reads the parsers find in the messages that are parsed at all."""
+    formats = {DOCK: "csl", AISLE: "edge"}
+    total = 0
+    for one in batch:
+        if one.topic in formats and not one.is_retained:
+            with contextlib.suppress(Malformed):
+                total += len(parser_of(formats[one.topic], None)(one.topic, one.payload).reads)
+    return total
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(messages)
+def test_the_buckets_add_up_to_every_message_and_every_read(site: Site, batch: list[Message]) -> None:
+    before = buckets()
+    pipeline().handle(batch)
+    after = buckets()
+    assert sum(count for count, _ in after.values()) - sum(count for count, _ in before.values()) == len(batch)
+    assert sum(count for _, count in after.values()) - sum(count for _, count in before.values()) == count_reads(batch)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(messages)
+def test_a_batch_delivered_again_after_a_crash_changes_nothing(site: Site, batch: list[Message]) -> None:
+    numbered = [one._replace(mid=mid, qos=1) for mid, one in enumerate(batch, start=1)]
+    pipeline().handle(numbered)
+    before = everything_recorded()
+    pipeline().handle([one._replace(is_redelivered=True, received_at=one.received_at + SECOND) for one in numbered])
+    assert everything_recorded() == before
