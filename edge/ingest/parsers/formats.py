@@ -60,7 +60,7 @@ _LARGEST_GUESSED = 262_144
 
 def recognise(topic: str, payload: bytes) -> str | None:
     """The name of the format this message most probably speaks: to suggest, never to route by."""
-    if len(payload) > _LARGEST_GUESSED:
+    if len(payload) > _LARGEST_GUESSED or not payload.strip():
         return None
     best = max(FORMATS.values(), key=lambda format_: _understood(format_.parse, topic, payload))
     return best.name if _understood(best.parse, topic, payload) > (0, 0) else None
@@ -74,4 +74,4 @@ def _understood(parse: Parser, topic: str, payload: bytes) -> tuple[int, int]:
         return (0, 0)
     if parsed.reads:
         return (2, -parsed.skipped)
-    return (1 if payload and parsed.kind in (Kind.STATUS, Kind.OFFLINE) else 0, 0)
+    return (1 if parsed.kind in (Kind.STATUS, Kind.OFFLINE) else 0, 0)

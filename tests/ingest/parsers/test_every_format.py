@@ -1,0 +1,311 @@
+"""What holds for every reader format, looped over the table of formats itself."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import time
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
+
+from edge.ingest import parsers
+from edge.ingest.parsers.formats import FORMATS, recognise
+from edge.ingest.parsers.tags import TAG_TYPES
+from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
+
+PARSERS: dict[str, tuple[str, Parser]] = {
+    **{name: (format_.example_topic, format_.parse) for name, format_ in FORMATS.items()},
+    "mapping": ("any/topic", MAPPED),
+}
+
+every_format = pytest.mark.parametrize("name", FORMATS)
+every_parser = pytest.mark.parametrize("name", PARSERS)
+
+
+def parse(name: str, message: Any) -> Parsed:
+    topic, parser = PARSERS[name]
+    return parser(topic, message if isinstance(message, bytes) else orjson.dumps(message))
+
+
+def at(message: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        message = message[key]
+    return message
+
+
+def test_every_format_has_a_sample():
+    assert SAMPLES.keys() == FORMATS.keys()
+
+
+@every_format
+def test_the_table_is_keyed_by_name(name):
+    assert FORMATS[name].name == name
+    assert FORMATS[name].title
+    assert FORMATS[name].example_topic
+
+
+@every_format
+def test_the_documented_message_gives_its_reads(name):
+    assert parse(name, SAMPLES[name].message) == Parsed(Kind.READS, SAMPLES[name].reads)
+
+
+@every_format
+def test_what_is_optional_may_be_absent_and_is_unknown_then(name):
+    assert parse(name, SAMPLES[name].bare) == Parsed(Kind.READS, SAMPLES[name].bare_reads)
+
+
+@every_format
+def test_unknown_keys_change_nothing(name):
+    def with_unknown_keys(value: Any) -> Any:
+        if isinstance(value, list):
+            return [with_unknown_keys(item) for item in value]
+        if isinstance(value, dict):
+            return {
+                **{key: with_unknown_keys(item) for key, item in value.items()},
+                "unheardOf": [1, {"x": None}],
+            }
+        return value
+
+    assert parse(name, with_unknown_keys(SAMPLES[name].message)).reads == SAMPLES[name].reads
+
+
+@every_format
+@pytest.mark.parametrize("wrong", [True, [], {}, "strong"])
+def test_a_wrong_type_in_one_entry_costs_that_entry_only(name, wrong):
+    sample = SAMPLES[name]
+    good = copy.deepcopy(sample.message)
+    entries = at(good, sample.entries) if sample.entries else good if isinstance(good, list) else [good]
+    scanned = entries[1] if name == "minew" else entries[0]
+    spoilt = copy.deepcopy(scanned)
+    at(spoilt, sample.rssi[:-1])[sample.rssi[-1]] = wrong
+    entries.insert(1, spoilt)
+    parsed = parse(name, good if sample.entries else entries)
+    assert parsed.reads == sample.reads
+    assert parsed.skipped == 1
+    assert parsed.note
+
+
+@every_format
+@pytest.mark.parametrize("stray", [5, "text", None, True, []])
+def test_what_is_no_object_among_the_scans_is_counted(name, stray):
+    sample = SAMPLES[name]
+    message = copy.deepcopy(sample.message)
+    if sample.entries:
+        at(message, sample.entries).append(stray)
+    else:
+        message = [*message, stray] if isinstance(message, list) else [message, stray]
+    parsed = parse(name, message)
+    assert (parsed.reads, parsed.skipped) == (sample.reads, 1)
+
+
+@every_format
+@pytest.mark.parametrize("between", [b"", b" ", b"\n", b"\r\n\t"])
+def test_messages_run_together_are_read_one_after_the_other(name, between):
+    once = orjson.dumps(SAMPLES[name].message)
+    assert parse(name, once + between + once).reads == SAMPLES[name].reads * 2
+
+
+@every_format
+def test_an_array_of_messages_is_read_like_messages(name):
+    message = SAMPLES[name].message
+    array = message * 2 if isinstance(message, list) else [message, message]
+    assert parse(name, array).reads == SAMPLES[name].reads * 2
+
+
+@every_format
+def test_the_same_message_twice_gives_the_same_twice(name):
+    payload = orjson.dumps(SAMPLES[name].message)
+    assert parse(name, payload) == parse(name, payload)
+
+
+@every_parser
+@pytest.mark.parametrize(
+    "payload", [b"null", b"[]", b"{}", b'"text"', b"5", b"true", b"[[]]", b"[5]", b" {} "]
+)
+def test_json_of_no_known_shape_is_ignored(name, payload):
+    assert parse(name, payload) == Parsed(Kind.IGNORED)
+
+
+BROKEN = {
+    "cut short": b'{"tags":[{"epc":"30',
+    "not closed": b"[{}",
+    "trailing comma": b'{"a":1,}',
+    "trailing text": b"{} tail",
+    "plain text": b"hello",
+    "blank": b" \n",
+    "not UTF-8": b'{"epc":"\xff\xfe"}',
+    "binary": bytes(range(128, 256)),
+    "NaN": b'{"a":NaN}',
+    "infinity": b'{"a":-Infinity}',
+    "NaN beside a good object": b'{"a":1}{"a":NaN}',
+    "beyond a double": b'{"a":1e999}',
+    "beyond a double, run together": b'{}{"a":1e999}',
+    "integer of 5,000 digits": b'{"a":' + b"9" * 5_000 + b"}",
+    "integer of 5,000 digits, run together": b'{}{"a":' + b"9" * 5_000 + b"}",
+    "nested 100,000 deep": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nested 100,000 deep, not closed": b"[" * 100_000,
+    "nested 100,000 deep, run together": b"{}" + b'{"a":' * 100_000,
+    "half a surrogate pair": b'{"a":"\\ud800"}',
+    "half a surrogate pair, run together": b'{}{"a":"\\ud800"}',
+    "byte order mark": b"\xef\xbb\xbf{}",
+}
+
+
+@every_parser
+@pytest.mark.parametrize("payload", BROKEN.values(), ids=BROKEN)
+def test_what_is_not_readable_json_is_refused_with_a_reason(name, payload):
+    if name == "impinj" and not payload.strip():
+        pytest.skip("an empty message is this reader's farewell")
+    with pytest.raises(Malformed) as refused:
+        parse(name, payload)
+    assert 5 < len(str(refused.value)) < 200
+    assert "\n" not in str(refused.value)
+
+
+MEGABYTE = 1_000_000
+LARGE = {
+    "objects run together": b"{}" * (MEGABYTE // 2),
+    "one long text": b'{"id":"' + b"x" * MEGABYTE + b'"}',
+    "one long list": b'{"tags":[' + b"0," * (MEGABYTE // 2) + b"0]}",
+    "open brackets": b"[" * MEGABYTE,
+    "blanks": b" " * MEGABYTE,
+    "cut short at the end": b"[" + b"{}," * (MEGABYTE // 3),
+    "digits": b"1" * MEGABYTE,
+}
+
+
+@every_parser
+@pytest.mark.parametrize("payload", LARGE.values(), ids=LARGE)
+def test_a_megabyte_of_nonsense_is_dealt_with_quickly(name, payload):
+    started = time.perf_counter()
+    with suppress(Malformed):
+        assert parse(name, payload).reads == ()
+    assert time.perf_counter() - started < 3
+
+
+@every_format
+def test_a_megabyte_of_scans_is_read_whole(name):
+    sample = SAMPLES[name]
+    times = MEGABYTE // len(orjson.dumps(sample.message))
+    started = time.perf_counter()
+    assert len(parse(name, orjson.dumps(sample.message) * times).reads) == times * len(sample.reads)
+    assert time.perf_counter() - started < 3
+
+
+def words_of_the_parsers() -> list[str]:
+    """The keys and values the parsers look for, so that what is invented gets past their first glance."""
+    sources = Path(parsers.__file__).parent.glob("*.py")
+    constants = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
+    texts = {
+        node.value for node in constants if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return sorted(text for text in texts if re.fullmatch(r"[\w@*-]+( \w+)?", text))
+
+
+WORDS = words_of_the_parsers()
+TIMES = r"[0-9]{1,4}[-/][0-9]{1,2}[-/][0-9]{1,2}[T &][0-9:.]{5,12}([+-][0-9:]{2,6}|Z)?"
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=12),
+    st.from_regex(r"[0-9A-F]{4,30}", fullmatch=True),
+    st.from_regex(TIMES, fullmatch=True),
+    st.sampled_from([EPC, MAC, UUID, ADVERT, MOMENT, -58, 1e308, "-6:00", "nan", "1e999", 3003, 3004, 3070]),
+    st.sampled_from(WORDS),
+)
+MESSAGES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6),
+    max_leaves=20,
+)
+TOPICS = st.sampled_from(
+    [topic for topic, _ in PARSERS.values()] + ["", "/", "gw_status", "a/LWT", "rooms/x/status"]
+)
+
+
+@st.composite
+def twisted_samples(draw: st.DrawFn) -> bytes:
+    """A documented message with some of its values replaced."""
+
+    def twist(value: Any) -> Any:
+        if draw(st.integers(0, 5)) == 0:
+            return draw(LEAVES)
+        if isinstance(value, dict):
+            return {key: twist(item) for key, item in value.items()}
+        return [twist(item) for item in value] if isinstance(value, list) else value
+
+    return orjson.dumps(twist(draw(st.sampled_from([sample.message for sample in SAMPLES.values()]))))
+
+
+def is_well_formed(parsed: Parsed) -> bool:
+    return (
+        type(parsed) is Parsed
+        and isinstance(parsed.kind, Kind)
+        and type(parsed.skipped) is int
+        and parsed.skipped >= 0
+        and (parsed.note is None or (type(parsed.note) is str and 0 < len(parsed.note) <= 400))
+        and ((parsed.kind is Kind.READS) == bool(parsed.reads or parsed.skipped))
+        and all(map(is_well_formed_read, parsed.reads))
+    )
+
+
+def is_well_formed_read(read: Read) -> bool:
+    return (
+        type(read) is Read
+        and read.tag_type in TAG_TYPES
+        and all(type(value) is str and 0 < len(value) <= 255 for value in (read.value, *read.aliases))
+        and read.value not in read.aliases
+        and (read.antenna is None or (type(read.antenna) is int and 1 <= read.antenna <= 65_535))
+        and (read.rssi is None or (type(read.rssi) is float and isfinite(read.rssi)))
+        and (read.observed_at is None or (type(read.observed_at) is int and 0 <= read.observed_at < 2**63))
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    topic=TOPICS,
+    payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps), twisted_samples()),
+)
+def test_no_bytes_raise_anything_but_malformed_and_every_answer_is_well_formed(topic, payload):
+    for own_topic, parser in PARSERS.values():
+        for heard_on in {topic, own_topic}:
+            with suppress(Malformed):
+                parsed = parser(heard_on, payload)
+                assert is_well_formed(parsed), parsed
+
+
+@settings(max_examples=50, deadline=None)
+@given(topic=TOPICS, payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps)))
+def test_recognising_never_fails(topic, payload):
+    assert recognise(topic, payload) in (None, *FORMATS)
+
+
+@every_format
+def test_a_documented_message_is_recognised(name):
+    assert recognise(FORMATS[name].example_topic, orjson.dumps(SAMPLES[name].message)) == name
+
+
+@pytest.mark.parametrize("payload", [*BROKEN.values(), b"", b"null", b"{}", b"[5]", b'{"temperature":21.5}'])
+def test_what_no_reader_sends_is_not_recognised(payload):
+    assert recognise("some/topic", payload) is None
+
+
+def test_status_messages_are_recognised_too():
+    assert recognise("x/reader/heartbeat", b'{"heartBeatFlag":true}') == "csl"
+    assert recognise("home/gateway/LWT", b"online") == "openmqttgateway"
+    assert recognise("espresense/rooms/dock/status", b"offline") == "espresense"
+
+
+def test_what_is_larger_than_any_batch_is_not_guessed_at():
+    assert recognise("site/reader/reads", orjson.dumps(SAMPLES["csl"].message) + b" " * 300_000) is None
