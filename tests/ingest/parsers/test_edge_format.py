@@ -62,6 +62,11 @@ def test_a_bad_read_is_skipped_with_a_precise_reason_and_its_neighbours_are_kept
     assert told("edge", entry).note == reason
 
 
+def test_of_several_bad_reads_the_first_is_explained(told):
+    parsed = told("edge", {"reads": [{"tag": EPC}, 5, {"antenna": 1}]})
+    assert (parsed.skipped, parsed.note) == (2, "entry 2: 5 where an object should be")
+
+
 def test_the_last_will_and_its_opposite(told):
     assert told("edge", {"status": "online"}) == Parsed(Kind.STATUS)
     assert told("edge", {"status": "offline"}) == Parsed(Kind.OFFLINE)

@@ -307,5 +307,12 @@ def test_status_messages_are_recognised_too():
     assert recognise("espresense/rooms/dock/status", b"offline") == "espresense"
 
 
+def test_reads_say_more_than_a_status_and_whole_messages_more_than_halves():
+    zebras_answer = {"response": 0, "id": MAC, "rssi": -70}
+    half_minew = [{"id": MAC, "mac": MAC, "rssi": -70}, {"id": MAC, "rssi": -70}]
+    assert recognise("some/topic", orjson.dumps(zebras_answer)) == "openmqttgateway"
+    assert recognise("some/topic", orjson.dumps(half_minew)) == "openmqttgateway"
+
+
 def test_what_is_larger_than_any_batch_is_not_guessed_at():
     assert recognise("site/reader/reads", orjson.dumps(SAMPLES["csl"].message) + b" " * 300_000) is None

@@ -19,8 +19,8 @@ def test_a_sled_may_send_barcodes_alone(told):
     assert reads == (Read("barcode", "ABC-1", observed_at=MOMENT),)
 
 
-def test_the_separator_inside_gs1_data_is_kept(told):
-    code = "]C1010950600013435221ABC\x1d10LOT"
+def test_the_separators_of_gs1_data_are_kept(told):
+    code = "]C1010950600013435221ABC\x1d10LOT\x1d"
     assert told("zebra_sled", sled(barcodeData=[{"decodedBarcode": code}])).reads[0].value == code
 
 
