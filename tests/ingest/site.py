@@ -49,7 +49,9 @@ def seen(epc: str, at: int | None = None, port: int = 1, rssi: int = -50) -> dic
     return {"epc": epc, "antennaPort": port, "rssi": str(rssi), **time}
 
 
-def message(payload: bytes, topic: str = DOCK, *, mid: int = 0, received_at: int | None = None, **flags: bool) -> Message:
+def message(
+    payload: bytes, topic: str = DOCK, *, mid: int = 0, received_at: int | None = None, **flags: bool
+) -> Message:
     return Message(topic, payload, received_at or clock.now(), mid, 1 if mid else 0, **flags)
 
 
@@ -65,4 +67,4 @@ def buckets() -> dict[str, tuple[int, int]]:
 
 def everything_recorded() -> list[list[tuple[Any, ...]]]:
     """All that scans change; the books of what was delivered are not part of it."""
-    return [list(execute(f"SELECT * FROM {table}")) for table in ("position", "history", "unknown_tag", "dead_letter")]  # noqa: S608
+    return [list(execute(f"SELECT * FROM {table}")) for table in ("position", "history", "unknown_tag", "dead_letter")]

@@ -61,8 +61,8 @@ def site(cast: Cast) -> Site:
 
 def history_of(site: Site, asset_id: int) -> list[Row]:
     rows = execute(
-        "SELECT h.observed_at, s.location_id, h.seen_for, (h.observed_at, h.seq) = (p.row_at, p.row_seq), p.last_seen_at "
-        "FROM history h JOIN source s ON s.no = h.source_no JOIN position p ON p.no = h.position_no "
+        "SELECT h.observed_at, s.location_id, h.seen_for, (h.observed_at, h.seq) = (p.row_at, p.row_seq), "
+        "p.last_seen_at FROM history h JOIN source s ON s.no = h.source_no JOIN position p ON p.no = h.position_no "
         "WHERE p.asset_id = ? ORDER BY h.observed_at, h.seq",
         (asset_id,),
     ).fetchall()
@@ -83,7 +83,9 @@ def position_of(site: Site, asset_id: int) -> Where | None:
     if row is None:
         return None
     location_id, last_seen, dwell_started, count = row
-    return Where(site.places.index(location_id), (last_seen - START) // SECOND, (dwell_started - START) // SECOND, count)
+    return Where(
+        site.places.index(location_id), (last_seen - START) // SECOND, (dwell_started - START) // SECOND, count
+    )
 
 
 def expected_history(sightings: Sequence[tuple[int, int]], gap: int) -> list[Row]:
@@ -91,7 +93,7 @@ def expected_history(sightings: Sequence[tuple[int, int]], gap: int) -> list[Row
     rows: list[Row] = []
     for second, place in sightings:
         last = rows[-1] if rows else None
-        if last and last.place == place and 0 < gap and second - last.second - last.stayed <= gap:
+        if last and last.place == place and gap > 0 and second - last.second - last.stayed <= gap:
             rows[-1] = last._replace(stayed=second - last.second)
         else:
             rows.append(Row(second, place, 0))

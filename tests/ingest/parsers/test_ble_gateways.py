@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from reader_samples import ADVERT, BEACON, MAC, MOMENT, OTHER_MAC, UUID
 
 from edge.ingest.reads import Kind, Parsed, Read
+from tests.ingest.parsers.reader_samples import ADVERT, BEACON, MAC, MOMENT, OTHER_MAC, UUID
 
 PLAIN_UUID = UUID.replace("-", "")
 EDDYSTONE_ADVERT = "0201060303AAFE1516AAFE00EE00112233445566778899AABBCCDDEEFF"
@@ -19,9 +19,7 @@ def test_gl_s10_older_firmware_sends_one_advertisement_without_a_time(told):
 
 
 def test_gl_s10_tells_one_device_as_often_as_it_was_heard(told):
-    heard = [
-        {"mac": "C30A114E7F21", "ad": "020106", "rssi": -62 - n, "ts": 1772439330412 + n} for n in range(7)
-    ]
+    heard = [{"mac": "C30A114E7F21", "ad": "020106", "rssi": -62 - n, "ts": 1772439330412 + n} for n in range(7)]
     reads = told("gl_s10", {"dev_list": heard}).reads
     assert [read.observed_at for read in reads] == [MOMENT + n * 1_000 for n in range(7)]
 
@@ -39,9 +37,7 @@ def test_gl_s10_windows_and_answers_without_devices(told, message, kind):
     assert told("gl_s10", message) == Parsed(kind)
 
 
-@pytest.mark.parametrize(
-    "address", ["C30A114E7F2", "C30A114E7F2G", "", None, 5, True, "C3:0A:11:4E:7F:21:00"]
-)
+@pytest.mark.parametrize("address", ["C30A114E7F2", "C30A114E7F2G", "", None, 5, True, "C3:0A:11:4E:7F:21:00"])
 def test_an_advertiser_without_a_mac_is_skipped_beside_its_neighbours(told, address):
     heard = [
         {"mac": address, "ad": "020106", "rssi": -60},
@@ -103,9 +99,7 @@ def test_moko_3004_with_an_object_is_the_newer_generations_heartbeat(told, messa
     assert told("moko", message) == Parsed(Kind.STATUS)
 
 
-@pytest.mark.parametrize(
-    "message", [{"msg_id": 1018, "data": {}}, {"msg_id": 3004, "data": 5}, {"msg_id": 3003}]
-)
+@pytest.mark.parametrize("message", [{"msg_id": 1018, "data": {}}, {"msg_id": 3004, "data": 5}, {"msg_id": 3003}])
 def test_moko_commands_to_a_gateway_and_unknown_shapes_are_ignored(told, message):
     assert told("moko", message).kind is Kind.IGNORED
 
@@ -189,10 +183,7 @@ RUUVI_TOPIC = f"ruuvi/C4:1F:7A:30:5D:92/{MAC}"
     ],
 )
 def test_ruuvi_seconds_are_text_or_a_number(told, ts, observed_at):
-    assert (
-        told("ruuvi", {"gw_mac": "C4:1F:7A:30:5D:92", "rssi": -65, "ts": ts}).reads[0].observed_at
-        == observed_at
-    )
+    assert told("ruuvi", {"gw_mac": "C4:1F:7A:30:5D:92", "rssi": -65, "ts": ts}).reads[0].observed_at == observed_at
 
 
 def test_ruuvi_counter_in_place_of_a_time_is_no_time(told):

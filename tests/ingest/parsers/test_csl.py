@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from reader_samples import EPC, MOMENT, OTHER_EPC
 
 from edge.ingest.parsers import csl
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from tests.ingest.parsers.reader_samples import EPC, MOMENT, OTHER_EPC
 
 
 def tag(**fields):
@@ -106,17 +106,11 @@ def test_local_time_minus_zone_is_utc(told, zone, local):
 
 @pytest.mark.parametrize("zone", [None, "", "Chicago", 6])
 def test_local_time_without_a_known_zone_is_no_time(told, zone):
-    assert (
-        the_read(told, {"epc": EPC, "timeOfRead": "2026/03/02 02:15:30.412"}, timeZone=zone).observed_at
-        is None
-    )
+    assert the_read(told, {"epc": EPC, "timeOfRead": "2026/03/02 02:15:30.412"}, timeZone=zone).observed_at is None
 
 
 def test_a_text_that_is_no_time_skips_the_entry(told):
-    assert (
-        told("csl", {"timeZone": "0:00", "tags": [{"epc": EPC, "timeOfRead": "02/31/2026 25:00"}]}).skipped
-        == 1
-    )
+    assert told("csl", {"timeZone": "0:00", "tags": [{"epc": EPC, "timeOfRead": "02/31/2026 25:00"}]}).skipped == 1
 
 
 def test_labels_of_the_manual_are_understood(told):
@@ -211,9 +205,7 @@ def test_the_epc_stays_as_sent_but_for_what_stands_between_groups(told, sent, va
     assert the_read(told, tag(epc=sent)).value == value
 
 
-@pytest.mark.parametrize(
-    "sent", ["*****", "3074257G", " - ", "urn:epc:id:sgtin:0614141", 10018, True, ["3074"]]
-)
+@pytest.mark.parametrize("sent", ["*****", "3074257G", " - ", "urn:epc:id:sgtin:0614141", 10018, True, ["3074"]])
 def test_an_epc_that_is_not_hexadecimal_is_a_bad_read(told, sent):
     parsed = told("csl", {"tags": [tag(epc=sent), tag()]})
     assert (len(parsed.reads), parsed.skipped) == (1, 1)

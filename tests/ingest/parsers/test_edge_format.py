@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from tests.ingest.parsers.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
 
 from edge.ingest import parsers
 from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.parsers.tags import TAG_TYPES
 from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
+from tests.ingest.parsers.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
 
 PARSERS: dict[str, tuple[str, Parser]] = {
     **{name: (format_.example_topic, format_.parse) for name, format_ in FORMATS.items()},
@@ -128,9 +128,7 @@ def test_the_same_message_twice_gives_the_same_twice(name):
 
 
 @every_parser
-@pytest.mark.parametrize(
-    "payload", [b"null", b"[]", b"{}", b'"text"', b"5", b"true", b"[[]]", b"[5]", b" {} "]
-)
+@pytest.mark.parametrize("payload", [b"null", b"[]", b"{}", b'"text"', b"5", b"true", b"[[]]", b"[5]", b" {} "])
 def test_json_of_no_known_shape_is_ignored(name, payload):
     assert parse(name, payload) == Parsed(Kind.IGNORED)
 
@@ -205,9 +203,7 @@ def words_of_the_parsers() -> list[str]:
     """The keys and values the parsers look for, so that what is invented gets past their first glance."""
     sources = Path(parsers.__file__).parent.glob("*.py")
     constants = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
-    texts = {
-        node.value for node in constants if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    texts = {node.value for node in constants if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return sorted(text for text in texts if re.fullmatch(r"[\w@*-]+( \w+)?", text))
 
 
@@ -229,9 +225,7 @@ MESSAGES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6),
     max_leaves=20,
 )
-TOPICS = st.sampled_from(
-    [topic for topic, _ in PARSERS.values()] + ["", "/", "gw_status", "a/LWT", "rooms/x/status"]
-)
+TOPICS = st.sampled_from([topic for topic, _ in PARSERS.values()] + ["", "/", "gw_status", "a/LWT", "rooms/x/status"])
 
 
 @st.composite

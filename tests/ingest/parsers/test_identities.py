@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from reader_samples import ADVERT, BEACON, MAC, UUID
 
 from edge.ingest.parsers import ble, tags
+from tests.ingest.parsers.reader_samples import ADVERT, BEACON, MAC, UUID
 
 FLAGS = "020106"
 IBEACON = "1AFF" + "4C000215" + UUID.replace("-", "") + "000A" + "0101" + "C5"
@@ -61,9 +61,7 @@ def test_one_identity_has_one_spelling(spelt, identity):
     assert ble.identity(identity) == identity
 
 
-@pytest.mark.parametrize(
-    ("major", "minor"), [(None, 1), (1, None), (-1, 1), (65_536, 1), (1.5, 1), (True, 1), ("", 1)]
-)
+@pytest.mark.parametrize(("major", "minor"), [(None, 1), (1, None), (-1, 1), (65_536, 1), (1.5, 1), (True, 1), ("", 1)])
 def test_a_beacon_without_both_numbers_is_no_identity(major, minor):
     assert ble.ibeacon(UUID, major, minor) == ()
 

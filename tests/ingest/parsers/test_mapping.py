@@ -5,10 +5,10 @@ from dataclasses import FrozenInstanceError
 
 import orjson
 import pytest
-from reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 from edge.ingest.parsers.mapping import Mapping, mapping_from, parser_for
 from edge.ingest.reads import Kind, Parsed, Read
+from tests.ingest.parsers.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 
 def parse(settings, message):

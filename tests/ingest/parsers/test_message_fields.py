@@ -32,9 +32,7 @@ def test_nine_digits_of_a_second_are_cut_to_six():
     assert fields.instant("1970-01-01T00:00:01.123456999Z", SECOND) == 1_123_456
 
 
-@pytest.mark.parametrize(
-    "sent", [True, [], {}, "-", "1e3", "1_000", "0x10", "１２", "nan", "9" * 21, "1.2.3"]
-)
+@pytest.mark.parametrize("sent", [True, [], {}, "-", "1e3", "1_000", "0x10", "１２", "nan", "9" * 21, "1.2.3"])
 def test_what_is_no_number_is_refused(sent):
     with pytest.raises(Unreadable, match=r"rssi is .* not a number"):
         fields.rssi(sent)

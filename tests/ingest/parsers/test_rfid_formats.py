@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from reader_samples import EPC, MOMENT, OTHER_EPC
 
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from tests.ingest.parsers.reader_samples import EPC, MOMENT, OTHER_EPC
 
 TID = "E2801190A5030065F26CCBFF"
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from reader_samples import BEACON, EPC, MAC, MOMENT, UUID
 
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.reads import Kind, Parsed, Read
+from tests.ingest.parsers.reader_samples import BEACON, EPC, MAC, MOMENT, UUID
 
 TID = "E2801190A5030065F26CCBFF"
 SIMPLE = {
@@ -70,12 +70,8 @@ def test_the_barest_event_has_neither_antenna_nor_strength(told):
 
 @pytest.mark.parametrize("between", ["", " ", "\n"])
 def test_tags_advertisements_and_heartbeats_may_run_together(told, between):
-    run_together = between.join(
-        orjson.dumps(message).decode() for message in (SIMPLE, HEARTBEAT, BLE)
-    ).encode()
-    assert told("zebra", run_together) == Parsed(
-        Kind.READS, (TAG_READ, BLE_READ), note="antenna 2 disconnected"
-    )
+    run_together = between.join(orjson.dumps(message).decode() for message in (SIMPLE, HEARTBEAT, BLE)).encode()
+    assert told("zebra", run_together) == Parsed(Kind.READS, (TAG_READ, BLE_READ), note="antenna 2 disconnected")
 
 
 def test_advertisements_may_stand_in_one_array_with_tags(told):
@@ -138,9 +134,7 @@ def test_a_tid_bank_is_another_identity_and_an_error_sentence_in_it_is_none(told
 
 
 def test_the_atr7000_calls_the_strength_rssi(told):
-    (read,) = told(
-        "zebra", event("RAW_DIRECTIONALITY", rssi=-63, antenna=13, azimuth=12.5, elevation=40)
-    ).reads
+    (read,) = told("zebra", event("RAW_DIRECTIONALITY", rssi=-63, antenna=13, azimuth=12.5, elevation=40)).reads
     assert (read.rssi, read.antenna) == (-63.0, 13)
 
 
