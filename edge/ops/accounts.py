@@ -42,7 +42,7 @@ def new_hash(password: str) -> str:
 
 
 def write_files(folder: Path, own: Own) -> bool:
-    """Bring the files of the broker up to date; whether anything changed.
+    """Bring the files of the broker up to date; was anything changed?
 
     `accounts` is written last: a unit of the system waits for it, takes the other two and reloads the broker.
     """
