@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Flask
+from flask import Flask, Response, request
 
+from edge.api import envelope, guard, service
 from edge.ops.health import Health
 from edge.pages import site
 
@@ -30,5 +31,12 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.config["EDGE"] = settings
     app.extensions["health"] = health
     site.register(app, site.Site(settings.environment, settings.version, settings.session_hours, settings.pin_required))
-    app.register_error_handler(Exception, site.error_page)
+    gate = guard.gate(settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst)
+    service.register(app, gate)
+    app.register_error_handler(Exception, _on_error)
     return app
+
+
+def _on_error(error: Exception) -> Response:
+    """Here, because a blueprint does not see unknown paths and methods."""
+    return envelope.answer(error) if guard.is_api_path(request.path) else site.error_page(error)

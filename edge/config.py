@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 from edge.errors import SetupError
 
 DEFAULT_USER_AGENTS = (
-    "Python-urllib/", "python-requests/", "python-httpx/", "aiohttp", "urllib3", "curl/", "Wget/", "Go-http-client/",
-    "Java/", "Apache-HttpClient", "okhttp/", "axios/", "node", "node-fetch", "undici", "libwww-perl", "Ruby",
+    "Python-urllib/", "python-requests/", "python-httpx/", "Python/", "aiohttp", "python-urllib3", "urllib3",
+    "curl/", "Wget/", "Go-http-client/", "Java/", "Apache-HttpClient", "okhttp/", "axios/", "node", "node-fetch",
+    "undici", "libwww-perl", "Ruby",
 )  # fmt: skip
 
 
@@ -123,7 +124,7 @@ class Config:
         "http.blocked_user_agents",
         DEFAULT_USER_AGENTS,
         _texts,
-        "beginnings of User-Agent that the API refuses",
+        "User-Agents of libraries, with any version, that the API refuses",
     )
 
     rate_per_second: int = _setting(
@@ -141,12 +142,6 @@ class Config:
         None,
         _optional_path,
         "certificate authority of an mqtts:// broker; empty: the system's",
-    )
-    mqtt_accounts_dir: Path | None = _setting(
-        "mqtt.accounts_dir",
-        None,
-        _optional_path,
-        "where the broker's password and ACL files are written for the readers; empty: nowhere",
     )
     mqtt_client_id: str = _setting("mqtt.client_id", "edge", _text, "fixed: the broker keeps messages under this name")
     mqtt_topics: tuple[str, ...] = _setting(

@@ -4,6 +4,7 @@ EdgeError
 ├── NotFound          the record does not exist, is soft-deleted, or belongs to another organization
 ├── Conflict          the request contradicts what is stored (key taken, location in use, cycle)
 ├── Invalid           one or more fields are wrong; carries a FieldError for each
+├── Unreadable        the request cannot be read at all: not JSON, or not the JSON that was asked for
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
 ├── Unavailable       the store cannot take writes now (disk full, locked); try again later
 └── SetupError        the installation is not usable as it is; the message says what to do
@@ -44,6 +45,10 @@ class Invalid(EdgeError):
     @classmethod
     def one(cls, field: str, code: str, message: str, **params: Any) -> Invalid:
         return cls([FieldError(field, code, message, params or None)])
+
+
+class Unreadable(EdgeError):
+    pass
 
 
 class Corrupt(EdgeError):

@@ -41,3 +41,10 @@ def find_organization(name: str | None) -> OrganizationRow:
             return row
     names = ", ".join(row.name for row in known) or "none"
     raise NotFound(f"no organization {name!r}; there are: {names}" if name else f"name one of: {names}")
+
+
+def get_organization(organization_id: int) -> OrganizationRow:
+    """Raises NotFound."""
+    for row in rows(Organization.select().where(Organization.id == organization_id)):
+        return OrganizationRow(*row)
+    raise NotFound("organization not found")

@@ -1,1 +1,1 @@
-"""Rules for bodies, queries and fields: plain values, or Invalid. Knows nothing else of the program."""
+"""Rules of request bodies, queries and single values: plain values out, or Invalid with a FieldError for each fault."""

@@ -1,0 +1,117 @@
+"""The one shape of every error (spec: Errors), and how errors of the program turn into it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from flask import Response, g, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, Unavailable, Unreadable
+
+log = logging.getLogger(__name__)
+
+
+class Kind(NamedTuple):
+    status: int
+    title: str
+
+
+KINDS = {
+    "bad_request": Kind(400, "Bad request"),
+    "validation_error": Kind(400, "Validation failed"),
+    "unauthorized": Kind(401, "Unauthorized"),
+    "forbidden": Kind(403, "Forbidden"),
+    "not_found": Kind(404, "Not found"),
+    "method_not_allowed": Kind(405, "Method not allowed"),
+    "conflict": Kind(409, "Conflict"),
+    "gone": Kind(410, "Gone"),
+    "payload_too_large": Kind(413, "Payload too large"),
+    "unsupported_media_type": Kind(415, "Unsupported media type"),
+    "rate_limited": Kind(429, "Rate limited"),
+    "internal_error": Kind(500, "Internal server error"),
+    "service_unavailable": Kind(503, "Service unavailable"),
+}
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="api"'}
+
+
+class Refusal(Exception):
+    """A request refused before any handler saw it, or by one: the type of the answer and its detail."""
+
+    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers or {}
+
+
+def unauthorized(detail: str) -> Refusal:
+    return Refusal("unauthorized", detail, CHALLENGE)
+
+
+def answer(error: Exception) -> Response:
+    """The response to a request that raised `error`."""
+    if isinstance(error, Refusal):
+        return _response(error.kind, error.detail, error.headers)
+    if isinstance(error, Invalid):
+        return _response("validation_error", _first_of(error.fields), fields=error.fields)
+    if isinstance(error, Unavailable):
+        return _response("service_unavailable", str(error), {"Retry-After": str(error.retry_after_seconds)})
+    for kind, types in (("bad_request", Unreadable), ("not_found", NotFound), ("conflict", Conflict)):
+        if isinstance(error, types):
+            return _response(kind, str(error))
+    if isinstance(error, HTTPException):
+        return _of_routing(error)
+    reason = "corrupt data" if isinstance(error, Corrupt) else "failure"
+    log.error("%s in %s %s (%s)", reason, request.method, request.path, g.request_id, exc_info=error)
+    return _response("internal_error", "The server failed; quote the request id when you report it")
+
+
+def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequence[FieldError] = ()) -> bytes:
+    """The envelope as JSON."""
+    status, title = KINDS[kind]
+    error: dict[str, Any] = {
+        "type": kind,
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": instance,
+        "request_id": request_id,
+    }
+    if fields:
+        error["fields"] = [_field(fault) for fault in fields]
+    return orjson.dumps({"error": error})
+
+
+def _response(
+    kind: str, detail: str, headers: Mapping[str, str] | None = None, fields: Sequence[FieldError] = ()
+) -> Response:
+    content = body(kind, detail, request.path, g.request_id, fields)
+    return Response(content, KINDS[kind].status, headers, content_type="application/json")
+
+
+def _of_routing(error: HTTPException) -> Response:
+    if isinstance(error, MethodNotAllowed):
+        allow = ", ".join(sorted(set(error.valid_methods or ()) - {"OPTIONS"}))
+        return _response("method_not_allowed", f"Allowed here: {allow}", {"Allow": allow})
+    if error.code == 413:
+        return _response("payload_too_large", "The body is too large")
+    if error.code == 400:
+        return _response("bad_request", "The request cannot be read")
+    return _response("not_found", "There is nothing at this path")
+
+
+def _first_of(fields: Sequence[FieldError]) -> str:
+    more = len(fields) - 1
+    plural = "s" if more > 1 else ""
+    return fields[0].message + (f" (and {more} more validation error{plural})" if more else "")
+
+
+def _field(fault: FieldError) -> dict[str, Any]:
+    shown: dict[str, Any] = {"field": fault.field, "code": fault.code, "message": fault.message}
+    if fault.params:
+        shown["params"] = fault.params
+    return shown

@@ -1,0 +1,187 @@
+"""What every request to the API passes, in this order (contract: Authentication, order of answers): User-Agent, path,
+method, token, scope, rate, media type, query and path, body. And what every response carries."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from flask import Flask, Response, current_app, g, request
+from ulid import ULID
+from werkzeug.exceptions import NotFound
+from werkzeug.http import parse_options_header
+
+from edge.api.envelope import Refusal, unauthorized
+from edge.api.operations import Call, Operation
+from edge.api.rate import Buckets, Budget
+from edge.auth import tokens
+from edge.auth.principals import Principal
+from edge.validation import body, query
+
+MAX_BODY = 1024 * 1024
+NOT_VALID = "Invalid or expired token"
+USE_BEARER = "Use Authorization: Bearer <token>"
+OTHER_TOKEN_HEADERS = ("X-API-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Token", "Token")
+BLOCKED = "Send a User-Agent that names your application, for example: User-Agent: acme-wms/1.4\n"
+
+CORS = (
+    ("Access-Control-Allow-Origin", "*"),
+    ("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE, OPTIONS"),
+    ("Access-Control-Allow-Headers", "Content-Type, Authorization, X-Request-ID"),
+    (
+        "Access-Control-Expose-Headers",
+        "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, "
+        "Location, Retry-After, Deprecation, Sunset",
+    ),
+    ("Access-Control-Max-Age", "3600"),
+)
+NOBODY = Principal("", 0, (), None)
+
+
+class Gate(NamedTuple):
+    """What the guard needs to know of the installation, and its memory of who asked how often."""
+
+    environment: str
+    blocked_words: frozenset[str]
+    blocked_prefixes: tuple[str, ...]
+    buckets: Buckets
+    headers: tuple[tuple[str, str], ...]
+
+
+def gate(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> Gate:
+    policy = f"{burst};w={max(1, -(-burst // per_second))}"
+    fixed = (*CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
+    words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
+    prefixes = tuple(f"{word}/" for word in words)
+    return Gate(environment, words, prefixes, Buckets(per_second, burst), fixed)
+
+
+def is_api_path(path: str) -> bool:
+    return path.startswith("/api/") or path in ("/api", "/openapi.json", "/openapi.yaml")
+
+
+def settings() -> Gate:
+    found: Gate = current_app.extensions["api"]
+    return found
+
+
+def install(app: Flask, installed: Gate) -> None:
+    app.extensions["api"] = installed
+    app.url_map.merge_slashes = False  # `//` is a path of its own, and unknown
+    app.before_request(enter)
+    app.after_request(dress)
+
+
+def enter() -> Response | None:
+    """Before any handler; also for paths and methods that do not exist."""
+    path = request.path
+    if not is_api_path(path):
+        return None
+    g.request_id = _request_id(request.headers.get("X-Request-ID"))
+    g.budget = g.deprecation = None
+    method = request.method
+    is_preflight = method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+    if path.startswith("/api/") and not is_preflight and _is_blocked(request.headers.get("User-Agent", "")):
+        return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
+    if request.routing_exception is not None:
+        raise request.routing_exception
+    if _has_odd_slashes(request.environ.get("REQUEST_URI", path)):
+        raise NotFound
+    if method == "OPTIONS":
+        response = Response(status=204)
+        del response.headers["Content-Type"]
+        return response
+    return None
+
+
+def dress(response: Response) -> Response:
+    """CORS, request id and rate limit on every answer of the API, also on those of unknown paths."""
+    if "request_id" not in g:
+        return response
+    installed = settings()
+    budget: Budget = g.budget or installed.buckets.untouched
+    headers = response.headers
+    headers.extend(installed.headers)
+    headers["X-Request-ID"] = g.request_id
+    headers["X-RateLimit-Remaining"] = str(budget.remaining)
+    headers["X-RateLimit-Reset"] = str(budget.full_after)
+    if g.deprecation:
+        headers.update(g.deprecation)
+    return response
+
+
+def admit(operation: Operation, path: dict[str, str]) -> Call:
+    """A request that may be handled, with its values checked. Raises Refusal, Invalid or Unreadable."""
+    if operation.is_open:
+        principal = NOBODY
+        _spend(f"address:{request.remote_addr}")
+    else:
+        principal = _principal()
+        if operation.keys_only and principal.api_key_id is None:
+            raise unauthorized(NOT_VALID)
+        if operation.scope and operation.scope not in principal.scopes:
+            raise Refusal("forbidden", f"This needs the scope {operation.scope}")
+        _spend(principal.subject)
+    if operation.media_type:
+        _check_media_type(operation.media_type)
+    asked = query.decode(operation.query, request.args.to_dict(flat=False)) if request.query_string else {}
+    ids = {name: query.record_id(name, text) for name, text in path.items()}
+    return Call(principal, ids, asked, body.decode(operation.body, _read_body()) if operation.body else {})
+
+
+def _principal() -> Principal:
+    header = request.headers.get("Authorization")
+    if header is None:
+        other = any(name in request.headers for name in OTHER_TOKEN_HEADERS)
+        raise unauthorized(USE_BEARER if other else "Missing authorization header")
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise unauthorized(USE_BEARER)
+    principal = tokens.principal(settings().environment, token.strip())
+    if principal is None:
+        raise unauthorized(NOT_VALID)
+    return principal
+
+
+def _spend(key: str) -> None:
+    g.budget = budget = settings().buckets.take(key, time.monotonic())
+    if not budget.allowed:
+        raise Refusal("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
+
+
+def _check_media_type(wanted: str) -> None:
+    if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("identity", ""):
+        raise Refusal("unsupported_media_type", "Send the body without Content-Encoding")
+    given = request.headers.get("Content-Type", "")
+    if given == wanted:
+        return
+    media_type, options = parse_options_header(given)
+    if media_type.lower() != wanted or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise Refusal("unsupported_media_type", f"Send Content-Type: {wanted}")
+
+
+def _read_body() -> bytes:
+    if (request.content_length or 0) > MAX_BODY:
+        raise Refusal("payload_too_large", f"The body may have at most {MAX_BODY} bytes")
+    return request.get_data(cache=False)
+
+
+def _is_blocked(user_agent: str) -> bool:
+    """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8)."""
+    agent = user_agent.strip().lower()
+    installed = settings()
+    return not agent or agent.startswith(installed.blocked_prefixes) or agent in installed.blocked_words
+
+
+def _has_odd_slashes(uri: str) -> bool:
+    """The server decodes %2F and drops doubled slashes, but a path with them is not one of ours."""
+    path = uri.partition("?")[0]
+    if not path.startswith("/"):  # absolute form
+        path = path.partition("://")[2].partition("/")[2]
+    return "//" in path or "%2f" in path.lower()
+
+
+def _request_id(given: str | None) -> str:
+    if given and len(given) <= 128 and given.isascii() and given.isprintable():
+        return given
+    return str(ULID())

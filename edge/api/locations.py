@@ -1,0 +1,119 @@
+"""Locations, their tree and their tags (spec: Locations)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response
+
+from edge.api import answers, shapes
+from edge.api.operations import Call, operation
+from edge.api.records import listing, new_tags, split
+from edge.store import locations
+from edge.store.locations import UNSET, LocationFilter, LocationRow, Parent
+from edge.store.records import Page
+from edge.store.tags import NewTag
+from edge.validation import bodies, query
+
+TAG, READ, WRITE = "Locations", "locations:read", "locations:write"
+ONE, TAGS = "/locations/{location_id}", "/locations/{location_id}/tags"
+
+
+@operation("GET", "/locations", tag=TAG, scope=READ, takes=query.LOCATIONS, answer="LocationList")
+def list_locations(call: Call) -> Response:
+    """List locations that are live and within their window"""
+    wanted = LocationFilter(
+        external_keys=call.query.get("external_key", ()),
+        parent_ids=call.query.get("parent_id", ()),
+        parent_external_keys=call.query.get("parent_external_key", ()),
+        is_active=call.query.get("is_active"),
+        include_deleted=call.query.get("include_deleted", False),
+        q=call.query.get("q", ""),
+    )
+    page = locations.list_page(call.organization_id, wanted, **listing(call.query, locations.DEFAULT_SORT))
+    return _page(call, page)
+
+
+@operation(
+    *("POST", "/locations"), tag=TAG, scope=WRITE, body=bodies.LOCATION_CREATE, status=201, answer="Location",
+    errors=(409,),
+)  # fmt: skip
+def create_location(call: Call) -> Response:
+    """Create a location"""
+    values, parent = _take_parent({**call.body, "tags": new_tags(call.body)})
+    row = locations.create(call.organization_id, **values, parent=parent)
+    return answers.created(shapes.location(row), f"/locations/{row.id}")
+
+
+@operation("GET", ONE, tag=TAG, scope=READ, answer="Location")
+def get_location(call: Call) -> Response:
+    """Get one location, whatever its window"""
+    return answers.one(shapes.location(locations.get(call.organization_id, call.path["location_id"])))
+
+
+@operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.LOCATION_PATCH, answer="Location", errors=(409,))
+def update_location(call: Call) -> Response:
+    """Change the fields that are sent; what is sent back as it was read is ignored"""
+    values, check = split(call.body, bodies.LOCATION_PATCH)
+    changes, parent = _take_parent(values)
+    row = locations.patch(call.organization_id, call.path["location_id"], changes, check, parent)
+    return answers.one(shapes.location(row))
+
+
+@operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
+def delete_location(call: Call) -> Response:
+    """Delete a location softly, with its tags; refused while locations are below it or assets are placed at it"""
+    locations.delete(call.organization_id, call.path["location_id"])
+    return answers.nothing()
+
+
+@operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="LocationRenamed", errors=(409,))
+def rename_location(call: Call) -> Response:
+    """Change the external key of a location; what is below it stays attached"""
+    row, count = locations.rename(call.organization_id, call.path["location_id"], call.body["external_key"])
+    return answers.one(shapes.location(row), descendant_count_affected=count)
+
+
+@operation("GET", f"{ONE}/ancestors", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
+def list_ancestors(call: Call) -> Response:
+    """List the locations above, root first"""
+    found = locations.list_ancestors(call.organization_id, call.path["location_id"], **listing(call.query))
+    return _page(call, found)
+
+
+@operation("GET", f"{ONE}/children", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
+def list_children(call: Call) -> Response:
+    """List the locations directly below, by name"""
+    found = locations.list_children(call.organization_id, call.path["location_id"], **listing(call.query))
+    return _page(call, found)
+
+
+@operation("GET", f"{ONE}/descendants", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
+def list_descendants(call: Call) -> Response:
+    """List the whole subtree below, depth first, siblings by name"""
+    found = locations.list_descendants(call.organization_id, call.path["location_id"], **listing(call.query))
+    return _page(call, found)
+
+
+@operation("POST", TAGS, tag=TAG, scope=WRITE, body=bodies.TAG, status=201, answer="Tag", errors=(409,))
+def attach_location_tag(call: Call) -> Response:
+    """Attach a tag to a location"""
+    location_id = call.path["location_id"]
+    row = locations.attach_tag(call.organization_id, location_id, NewTag(**call.body))
+    return answers.created(shapes.tag(row), f"/locations/{location_id}/tags/{row.id}")
+
+
+@operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
+def detach_location_tag(call: Call) -> Response:
+    """Detach a tag from a location"""
+    locations.detach_tag(call.organization_id, call.path["location_id"], call.path["tag_id"])
+    return answers.nothing()
+
+
+def _page(call: Call, page: Page[LocationRow]) -> Response:
+    return answers.page([shapes.location(row) for row in page.rows], page.total_count, call.query)
+
+
+def _take_parent(values: dict[str, Any]) -> tuple[dict[str, Any], Parent]:
+    parent = Parent(values.pop("parent_id", UNSET), values.pop("parent_external_key", UNSET))
+    return values, parent

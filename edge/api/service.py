@@ -1,0 +1,47 @@
+"""The API as it is mounted: a route for each operation, the OpenAPI document, one answer for every error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Flask, Response, g
+from werkzeug.http import http_date
+
+from edge import clock
+from edge.api import access, assets, guard, locations, tracking
+from edge.api.answers import PREFIX
+from edge.api.envelope import Refusal
+from edge.api.operations import OPERATIONS, Operation
+
+RESOURCES = (access, assets, locations, tracking)  # imported so that their operations are in the table
+
+
+def register(app: Flask, gate: guard.Gate, operations: Sequence[Operation] = OPERATIONS) -> None:
+    guard.install(app, gate)
+    for operation in operations:
+        rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
+        app.add_url_rule(rule, f"api.{operation.name}", _view(operation), methods=[operation.method])
+
+
+def _view(operation: Operation) -> Callable[..., Response]:
+    handler = operation.handler
+
+    def view(**path: Any) -> Response:
+        return handler(guard.admit(operation, path))
+
+    return _deprecated(operation.sunset, view) if operation.sunset else view
+
+
+def _deprecated(sunset: datetime, view: Callable[..., Response]) -> Callable[..., Response]:
+    """Says so until its sunset, and is gone afterwards (spec: Versioning 5)."""
+    headers = {"Deprecation": "true", "Sunset": http_date(sunset)}
+
+    def deprecated(**path: Any) -> Response:
+        g.deprecation = headers
+        if clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
+            raise Refusal("gone", f"This ended on {http_date(sunset)}")
+        return view(**path)
+
+    return deprecated

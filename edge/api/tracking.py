@@ -1,0 +1,44 @@
+"""Where assets are and were (spec: Tracking report, history)."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from edge.api import answers, shapes
+from edge.api.operations import Call, operation
+from edge.api.records import listing
+from edge.store import tracking
+from edge.store.tracking import PlaceFilter
+from edge.validation import query
+
+TAG, READ = "Tracking", "tracking:read"
+
+
+@operation(
+    "GET", "/reports/asset-locations", tag=TAG, scope=READ, takes=query.ASSET_LOCATIONS, answer="AssetLocationList"
+)
+def list_asset_locations(call: Call) -> Response:
+    """List the current location of every scanned asset"""
+    wanted = PlaceFilter(
+        location_ids=call.query.get("location_id", ()),
+        location_external_keys=call.query.get("location_external_key", ()),
+        asset_ids=call.query.get("asset_id", ()),
+        asset_external_keys=call.query.get("asset_external_key", ()),
+        include_deleted=call.query.get("include_deleted", False),
+        q=call.query.get("q", ""),
+    )
+    page = tracking.list_places(call.organization_id, wanted, **listing(call.query, tracking.DEFAULT_SORT))
+    return answers.page([shapes.place(row) for row in page.rows], page.total_count, call.query)
+
+
+@operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")
+def list_asset_history(call: Call) -> Response:
+    """List where an asset was, newest first"""
+    page = tracking.list_history(
+        call.organization_id,
+        call.path["asset_id"],
+        since=call.query.get("from"),
+        until=call.query.get("to"),
+        **listing(call.query, tracking.NEWEST_FIRST),
+    )
+    return answers.page([shapes.stay(row) for row in page.rows], page.total_count, call.query)

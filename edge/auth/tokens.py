@@ -1,0 +1,114 @@
+"""Access tokens (spec: Authentication 2-8; contract: Authentication): made, refreshed, and checked on each request.
+
+A token proves only that this installation made it, for whom, and until when. Whether its key, its chain or its
+person is still welcome is asked of the store each time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jwt
+
+from edge import clock
+from edge.auth.principals import SCOPES_OF_ROLE, Principal
+from edge.auth.secrets import hash_secret, new_token
+from edge.store import chains, people
+from edge.store.instance import signing_key
+from edge.store.people import Role
+
+LIFETIME_SECONDS = 900
+SESSION_LIFETIME_SECONDS = 300
+_ALGORITHM = "HS256"
+_CLAIMS = {"iss": str, "aud": str, "sub": str, "org": int, "scope": str, "iat": int, "exp": int, "jti": str}
+_MAX_LENGTH = 4096  # far more than any of ours; longer ones are not worth remembering
+
+
+class Pair(NamedTuple):
+    access_token: str
+    refresh_token: str
+
+
+def exchange(environment: str, client_id: str, client_secret: str) -> Pair | None:
+    """None for a pair of id and secret that does not work, whatever the reason."""
+    refresh_token = new_token()
+    grant = chains.begin(client_id, hash_secret(client_secret), hash_secret(refresh_token))
+    return Pair(_access_token(environment, grant), refresh_token) if grant else None
+
+
+def refresh(environment: str, spent_token: str) -> Pair | None:
+    """None for a token that does not work; a replay also ends its chain (spec: Authentication 4)."""
+    refresh_token = new_token()
+    grant = chains.follow(hash_secret(spent_token), hash_secret(refresh_token))
+    return Pair(_access_token(environment, grant), refresh_token) if grant else None
+
+
+def session_token(environment: str, person_id: int, organization_id: int, role: str) -> str:
+    """For the pages of a person who is signed in; accepted everywhere but at /orgs/me."""
+    claims = {"sub": str(person_id), "org": organization_id, "scope": " ".join(SCOPES_OF_ROLE[Role(role)])}
+    return _sign(environment, claims | {"kind": "session"}, SESSION_LIFETIME_SECONDS)
+
+
+def principal(environment: str, token: str) -> Principal | None:
+    """Who bears the token; None when it is not, or no longer, good."""
+    claims = _claims(token, environment, signing_key()) if len(token) <= _MAX_LENGTH else None
+    if claims is None or claims["exp"] * clock.SECOND <= clock.now():
+        return None
+    if claims.get("kind") == "session":
+        return _person(claims)
+    key_id = claims["sub"]
+    standing = chains.standing(claims.get("chain", 0), key_id)
+    if standing is None or (standing.expires_at is not None and standing.expires_at <= clock.now()):
+        return None
+    return Principal(key_id, standing.organization_id, claims["scopes"], key_id)
+
+
+def _person(claims: dict[str, Any]) -> Principal | None:
+    """With what the role still allows."""
+    found = people.find_person(claims["org"], int(claims["sub"]))
+    if found is None or found.disabled_at is not None:
+        return None
+    allowed = SCOPES_OF_ROLE[Role(found.role)]
+    scopes = tuple(scope for scope in claims["scopes"] if scope in allowed)
+    return Principal(f"person:{found.id}", found.organization_id, scopes, None)
+
+
+def _access_token(environment: str, grant: chains.Grant) -> str:
+    claims = {"sub": grant.api_key_id, "org": grant.organization_id, "scope": grant.scopes}
+    return _sign(environment, claims | {"chain": grant.chain_no}, LIFETIME_SECONDS)
+
+
+def _sign(environment: str, claims: dict[str, Any], seconds: int) -> str:
+    now = clock.now() // clock.SECOND
+    everywhere = {"iss": _issuer(environment), "aud": _audience(environment)}
+    instants = {"iat": now, "exp": now + seconds, "jti": secrets.token_hex(16)}
+    return jwt.encode({**everywhere, **claims, **instants}, signing_key(), algorithm=_ALGORITHM)
+
+
+@lru_cache(maxsize=4096)
+def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
+    """Of a token this installation signed. Remembered, because nothing in it depends on time or database."""
+    try:
+        claims = jwt.decode(
+            token,
+            key,
+            algorithms=[_ALGORITHM],
+            audience=_audience(environment),
+            issuer=_issuer(environment),
+            options={"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False},  # by the program's own clock
+        )
+    except jwt.InvalidTokenError:
+        return None
+    if not all(isinstance(claims[name], type_) for name, type_ in _CLAIMS.items()):
+        return None
+    return {**claims, "scopes": tuple(claims["scope"].split())}
+
+
+def _issuer(environment: str) -> str:
+    return f"edge-{environment}"
+
+
+def _audience(environment: str) -> str:
+    return f"edge-api-{environment}"

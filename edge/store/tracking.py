@@ -1,0 +1,165 @@
+"""Where assets are and were, as it is read; `scans` writes it (spec: Tracking rows; contract: Tracking)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import NotFound
+from edge.store.database import execute, reading
+from edge.store.records import Page, SortTerm, any_of, order_by, visible
+
+MAX_DURATION_SECONDS = 2**31 - 1
+
+SORTABLE = {
+    "asset_last_seen": "p.last_seen_at",
+    "asset_external_key": "a.external_key",
+    "location_external_key": "l.external_key",
+}
+DEFAULT_SORT = (SortTerm("asset_last_seen", descending=True),)
+NEWEST_FIRST = (SortTerm("event_observed_at", descending=True),)
+
+
+class PlaceRow(NamedTuple):
+    """One scanned asset; without location where that is deleted or outside its window."""
+
+    asset_id: int
+    asset_external_key: str
+    location_id: int | None
+    location_external_key: str | None
+    asset_deleted_at: int | None
+    last_seen_at: int
+    dwell_started_at: int
+
+
+class PlaceFilter(NamedTuple):
+    location_ids: Sequence[int] = ()
+    location_external_keys: Sequence[str] = ()
+    asset_ids: Sequence[int] = ()
+    asset_external_keys: Sequence[str] = ()
+    include_deleted: bool = False
+    q: str = ""
+
+
+class StayRow(NamedTuple):
+    """`duration_seconds` since the row before it; None on the asset's earliest."""
+
+    observed_at: int
+    location_id: int
+    location_external_key: str
+    duration_seconds: int | None
+
+
+def list_places(
+    organization_id: int,
+    wanted: PlaceFilter,
+    *,
+    limit: int,
+    offset: int = 0,
+    sort: Sequence[SortTerm] = DEFAULT_SORT,
+) -> Page[PlaceRow]:
+    """The current location of each scanned asset that is within its window."""
+    where, values = _where(organization_id, wanted)
+    tables = (
+        "position p JOIN asset a ON a.id = p.asset_id LEFT JOIN location l ON l.id = p.location_id "
+        f"AND {visible('l', include_deleted=False)}"
+    )
+    with reading():
+        total = execute(f"SELECT count(*) FROM {tables} WHERE {where}", values).fetchone()[0]  # noqa: S608
+        found = execute(
+            "SELECT p.asset_id, a.external_key, l.id, l.external_key, a.deleted_at, p.last_seen_at, p.dwell_started_at "  # noqa: S608
+            f"FROM {tables} WHERE {where} "
+            f"ORDER BY {order_by(sort, SORTABLE, 'p.asset_id')} LIMIT :limit OFFSET :offset",
+            {**values, "limit": limit, "offset": offset},
+        )
+        return Page([PlaceRow(*row) for row in found], total)
+
+
+def list_history(
+    organization_id: int,
+    asset_id: int,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    limit: int,
+    offset: int = 0,
+    sort: Sequence[SortTerm] = NEWEST_FIRST,
+) -> Page[StayRow]:
+    """Every stay of a live asset in the order it was observed. Raises NotFound."""
+    newest_first = sort[0].descending
+    with reading():
+        position = _position(organization_id, asset_id)
+        if position is None:
+            return Page([], 0)
+        position_no, total = position
+        values = {"no": position_no, "since": since, "until": until, "limit": limit, "offset": offset}
+        where = _within(since, until)
+        if since is not None or until is not None:
+            total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]  # noqa: S608
+        direction = "DESC" if newest_first else "ASC"
+        found = execute(
+            "SELECT h.observed_at, h.seq, l.id, l.external_key FROM history h "  # noqa: S608
+            "JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id "
+            f"WHERE {where} ORDER BY h.observed_at {direction}, h.seq {direction} LIMIT :limit OFFSET :offset",
+            values,
+        ).fetchall()
+        oldest_first = found[::-1] if newest_first else found
+        stays = _with_durations(position_no, oldest_first)
+    return Page(stays[::-1] if newest_first else stays, total)
+
+
+def _position(organization_id: int, asset_id: int) -> tuple[int, int] | None:
+    """Its number in history and how many rows it has there; None for an asset that was never scanned."""
+    found = execute(
+        "SELECT p.no, p.history_rows FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
+        "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL",
+        (asset_id, organization_id),
+    ).fetchone()
+    if found is None:
+        raise NotFound("asset not found")
+    return None if found[0] is None else (found[0], found[1])
+
+
+def _within(since: int | None, until: int | None) -> str:
+    """Both ends belong to the range."""
+    parts = ["h.position_no = :no"]
+    if since is not None:
+        parts.append("h.observed_at >= :since")
+    if until is not None:
+        parts.append("h.observed_at <= :until")
+    return " AND ".join(parts)
+
+
+def _with_durations(position_no: int, oldest_first: Sequence[tuple[int, int, int, str]]) -> list[StayRow]:
+    """Over the whole history, so the row before the page is looked up (contract: duration_seconds)."""
+    if not oldest_first:
+        return []
+    before = execute(
+        "SELECT observed_at FROM history WHERE position_no = ? AND (observed_at, seq) < (?, ?) "
+        "ORDER BY observed_at DESC, seq DESC LIMIT 1",
+        (position_no, *oldest_first[0][:2]),
+    ).fetchone()
+    previous = before[0] if before else None
+    stays = []
+    for observed_at, _, location_id, location_key in oldest_first:
+        seconds = None
+        if previous is not None:
+            seconds = min((observed_at - previous) // clock.SECOND, MAX_DURATION_SECONDS)
+        stays.append(StayRow(observed_at, location_id, location_key, seconds))
+        previous = observed_at
+    return stays
+
+
+def _where(organization_id: int, wanted: PlaceFilter) -> tuple[str, dict[str, Any]]:
+    parts = ["p.organization_id = :organization_id", visible("a", include_deleted=wanted.include_deleted)]
+    values: dict[str, Any] = {"organization_id": organization_id, "now": clock.now()}
+    for column, choices in (
+        ("l.id", wanted.location_ids),
+        ("l.external_key", wanted.location_external_keys),
+        ("p.asset_id", wanted.asset_ids),
+        ("a.external_key", wanted.asset_external_keys),
+    ):
+        if choices:
+            parts.append(any_of(column, choices, values))
+    return " AND ".join(parts), values

@@ -1,0 +1,100 @@
+"""The body of every write, field by field (spec: Resources and their fields; contract: Fields and bounds)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edge.errors import Invalid
+from edge.validation import times, values
+from edge.validation.body import Body, Field, body
+
+SERVER_MANAGED = ("id", "created_at", "updated_at", "deleted_at")
+ASSET_PLACE = ("location_id", "location_external_key")
+
+
+def _as_is(_: str, value: Any) -> Any:
+    return value
+
+
+def _echoed_key(field: str, value: str) -> str:
+    """Compared with the record; only its emptiness is a fault of its own."""
+    if not value.strip():
+        raise Invalid.one(field, "too_short", f"{field} must have at least 1 character", min_length=1)
+    return value
+
+
+def _window_edge(advice: str) -> Any:
+    def check(field: str, value: str) -> int:
+        micros = values.timestamp(field, value)
+        if times.is_sentinel(micros):
+            raise Invalid.one(field, "invalid_value", f"{field} must not be a zero time; {advice}")
+        return micros
+
+    return check
+
+
+def _text_schema(pattern: str, max_length: int) -> dict[str, Any]:
+    return {"minLength": 1, "maxLength": max_length, "pattern": pattern}
+
+
+KEY_SCHEMA = _text_schema(values.KEY_PATTERN, values.MAX_KEY)
+NAME_SCHEMA = _text_schema(values.NAME_PATTERN, values.MAX_NAME)
+DESCRIPTION_SCHEMA = _text_schema(values.TEXT_PATTERN, values.MAX_DESCRIPTION)
+TAG_VALUE_SCHEMA = _text_schema(values.TEXT_PATTERN, values.MAX_TAG_VALUE)
+ID_SCHEMA = {"format": "int64", "minimum": 1, "maximum": 2**53 - 1}
+TIME_SCHEMA = {"format": "date-time"}
+
+KEY = Field("external_key", "string", values.external_key, KEY_SCHEMA)
+NAME = Field("name", "string", values.name, NAME_SCHEMA)
+DESCRIPTION = Field("description", "string", values.description, DESCRIPTION_SCHEMA, nullable=True)
+IS_ACTIVE = Field("is_active", "boolean", _as_is)
+METADATA = Field("metadata", "object", values.metadata)
+VALID_TO = Field("valid_to", "string", _window_edge("send null for no expiry"), TIME_SCHEMA, nullable=True)
+PARENT = (
+    Field("parent_id", "integer", values.reference, ID_SCHEMA, nullable=True),
+    Field("parent_external_key", "string", values.external_key, KEY_SCHEMA, nullable=True),
+)
+
+
+def _valid_from(advice: str) -> Field:
+    return Field("valid_from", "string", _window_edge(advice), TIME_SCHEMA)
+
+
+TAG = body(
+    "TagCreate",
+    Field("tag_type", "string", values.tag_type, {"enum": list(values.TAG_TYPES)}, required=True),
+    Field("value", "string", values.tag_value, TAG_VALUE_SCHEMA, required=True),
+    refused=["id"],
+)
+RENAME = body("Rename", KEY._replace(required=True))
+
+
+def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
+    tags = Field("tags", "array", _as_is, nullable=True, items=TAG)
+    common = (KEY, NAME._replace(required=True), DESCRIPTION, IS_ACTIVE, _valid_from("omit the field"), VALID_TO, tags)
+    return body(name, *common, *own, refused=SERVER_MANAGED + refused)
+
+
+def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
+    echoes = [Field(key, None, _as_is, echo=True) for key in SERVER_MANAGED]
+    return body(
+        name,
+        *(NAME, DESCRIPTION, IS_ACTIVE, _valid_from("leave it unchanged"), VALID_TO, *own),
+        *echoes,
+        Field("external_key", "string", _echoed_key, echo=True),
+        Field("tags", "array", _as_is, echo=True),
+        refused=refused,
+    )
+
+
+ASSET_CREATE = _create("AssetCreate", METADATA, refused=ASSET_PLACE)
+ASSET_PATCH = _patch("AssetPatch", METADATA, refused=ASSET_PLACE)
+LOCATION_CREATE = _create("LocationCreate", *PARENT)
+LOCATION_PATCH = _patch("LocationPatch", *PARENT)
+TOKEN = body(
+    "TokenRequest",
+    Field("grant_type", "string", _as_is, {"enum": ["client_credentials", "refresh_token"]}, required=True),
+    Field("client_id", "string", _as_is, {"format": "uuid"}),
+    Field("client_secret", "string", _as_is),
+    Field("refresh_token", "string", _as_is),
+)

@@ -1,0 +1,117 @@
+"""Request bodies against their declaration (contract: Fields and bounds, precedence on a body).
+
+Faults are looked for in rounds, and the first round that finds any ends it: keys nobody declared or nobody may set,
+then wrong JSON types, then missing keys and wrong values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from edge.errors import FieldError, Invalid, Unreadable
+from edge.validation import json_text
+
+
+class Field(NamedTuple):
+    """One key of a body. `check` turns a value of the right type into a plain one; `items` declares array entries.
+
+    `type` None takes any JSON type. An `echo` is not written: it must equal what is stored (spec: PATCH).
+    `schema` is what the OpenAPI document says beyond type and nullability.
+    """
+
+    name: str
+    type: str | None
+    check: Callable[[str, Any], Any]
+    schema: Mapping[str, Any] = {}
+    required: bool = False
+    nullable: bool = False
+    items: Body | None = None
+    echo: bool = False
+
+
+class Body(NamedTuple):
+    """`refused` keys are known, but the server's: their presence is a fault, whatever the value."""
+
+    name: str
+    fields: Mapping[str, Field]
+    refused: frozenset[str] = frozenset()
+
+
+def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
+    return Body(name, {field.name: field for field in fields}, frozenset(refused))
+
+
+def decode(declared: Body, raw: bytes) -> dict[str, Any]:
+    """Plain values by key, in the order of the body. Raises Unreadable or Invalid."""
+    value = json_text.parse(raw)
+    if not isinstance(value, dict):
+        raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(value)}")
+    for look in (_undeclared, _mistyped):
+        faults = list(look(declared, value, ""))
+        if faults:
+            raise Invalid(faults)
+    faults = []
+    values = _values(declared, value, "", faults)
+    if faults:
+        raise Invalid(faults)
+    return values
+
+
+def _undeclared(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator[FieldError]:
+    for key, inner in value.items():
+        name = prefix + key.encode("utf-8", "backslashreplace").decode()
+        field = declared.fields.get(key)
+        if key in declared.refused:
+            yield FieldError(name, "read_only", f"{name} is set by the server")
+        elif field is None:
+            yield FieldError(name, "unknown_field", f"{name} is not a field of this request")
+        elif field.items and isinstance(inner, list):
+            for number, item in enumerate(inner):
+                if isinstance(item, dict):
+                    yield from _undeclared(field.items, item, f"{name}[{number}].")
+
+
+def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator[FieldError]:
+    for key, inner in value.items():
+        field, name = declared.fields[key], prefix + key
+        received = json_text.type_name(inner)
+        if (inner is None and field.nullable) or field.type is None:
+            continue
+        is_fraction = field.type == "integer" and isinstance(inner, json_text.Number) and not inner.is_integer
+        expected = "number" if field.type == "integer" else field.type
+        if received != expected or is_fraction:
+            yield _wrong_type(name, expected, received)
+        elif json_text.has_lone_surrogate(inner):
+            yield FieldError(name, "invalid_value", f"{name} has half of a surrogate pair")
+        elif field.items:
+            for number, item in enumerate(inner):
+                if isinstance(item, dict):
+                    yield from _mistyped(field.items, item, f"{name}[{number}].")
+                else:
+                    yield _wrong_type(f"{name}[{number}]", "object", json_text.type_name(item))
+
+
+def _wrong_type(name: str, expected: str, received: str) -> FieldError:
+    params = {"expected_type": expected, "received_type": received}
+    return FieldError(name, "invalid_value", f"{name} must be of type {expected}, not {received}", params)
+
+
+def _values(declared: Body, value: Mapping[str, Any], prefix: str, faults: list[FieldError]) -> dict[str, Any]:
+    """Adds to `faults` what is wrong; what is right comes back."""
+    for field in declared.fields.values():
+        if field.required and field.name not in value:
+            name = prefix + field.name
+            faults.append(FieldError(name, "required", f"{name} is required"))
+    values = {}
+    for key, inner in value.items():
+        field = declared.fields[key]
+        try:
+            if field.items and inner is not None:
+                inner = [
+                    _values(field.items, item, f"{prefix}{key}[{number}].", faults) for number, item in enumerate(inner)
+                ]
+            values[key] = inner if inner is None else field.check(prefix + key, inner)
+        except Invalid as error:
+            faults += error.fields
+    return values

@@ -1,0 +1,202 @@
+"""Query and path parameters against their declaration (spec: Conventions; contract: Lists)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from edge.errors import FieldError, Invalid
+from edge.validation import values
+from edge.validation.bodies import KEY_SCHEMA, TIME_SCHEMA
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+MAX_OFFSET = 2**31 - 1
+
+_INTEGER = re.compile(r"(-?)0*([0-9]+)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Parameter(NamedTuple):
+    """`check` turns the text into a plain value or raises Invalid; of one that is not repeatable the first counts."""
+
+    name: str
+    check: Callable[[str, str], Any]
+    schema: Mapping[str, Any]
+    about: str
+    repeatable: bool = False
+
+
+class Query(NamedTuple):
+    """What one endpoint takes. `home` is the path of a list; detail and write endpoints have none."""
+
+    parameters: Mapping[str, Parameter]
+    home: str = ""
+
+
+def integer(field: str, text: str, low: int, high: int) -> int:
+    number = _number(field, text)
+    if number < low:
+        raise Invalid.one(field, "too_small", f"{field} must be at least {low}", min=low)
+    if number > high:
+        raise Invalid.one(field, "too_large", f"{field} must be at most {high}", max=high)
+    return number
+
+
+def record_id(field: str, text: str) -> int:
+    """An id in a path or a filter: any int64 from 1 is valid, though beyond 2^53 none resolves."""
+    number = _number(field, text)
+    if not -values.MAX_INT64 - 1 <= number <= values.MAX_INT64:
+        raise Invalid.one(field, "invalid_value", f"{field} must be an int64", max=values.MAX_INT64)
+    return integer(field, text, 1, values.MAX_INT64)
+
+
+def _number(field: str, text: str) -> int:
+    """Any number of digits is a number; far beyond int64 its size no longer matters."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        raise Invalid.one(field, "invalid_value", f"{field} must be an integer")
+    sign, digits = match.groups()
+    return int(sign + (digits if len(digits) <= 19 else "9" * 20))
+
+
+def _boolean(field: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise Invalid.one(field, "invalid_value", f"{field} must be true or false", allowed_values=["true", "false"])
+    return text == "true"
+
+
+def _words(field: str, text: str) -> str:
+    """Taken verbatim; blanks are part of it."""
+    if _CONTROL.search(text):
+        raise Invalid.one(field, "invalid_value", f"{field} must not contain control characters")
+    return text
+
+
+def _limit(field: str, text: str) -> int:
+    return integer(field, text, 1, MAX_LIMIT)
+
+
+def _offset(field: str, text: str) -> int:
+    return integer(field, text, 0, MAX_OFFSET)
+
+
+def _sort_by(allowed: Sequence[str]) -> Callable[[str, str], list[tuple[str, bool]]]:
+    def check(field: str, text: str) -> list[tuple[str, bool]]:
+        terms = [(term.removeprefix("-"), term.startswith("-")) for term in text.split(",")] if text else []
+        for name, _ in terms:
+            if name not in allowed:
+                message = f"unknown sort field: {name}"
+                raise Invalid.one(field, "invalid_value", message, allowed_values=list(allowed))
+        return terms
+
+    return check
+
+
+def _keys(name: str) -> Parameter:
+    return Parameter(name, values.external_key, KEY_SCHEMA, "Rows with any of these keys", repeatable=True)
+
+
+def _ids(name: str) -> Parameter:
+    schema = {"type": "integer", "format": "int64", "minimum": 1, "maximum": values.MAX_INT64}
+    return Parameter(name, record_id, schema, "Rows with any of these ids", repeatable=True)
+
+
+def _flag(name: str, about: str) -> Parameter:
+    return Parameter(name, _boolean, {"type": "boolean"}, about)
+
+
+def _moment(name: str, about: str) -> Parameter:
+    return Parameter(name, values.timestamp, TIME_SCHEMA, about)
+
+
+def _sort(*allowed: str, default: str) -> Parameter:
+    term = f"-?({'|'.join(allowed)})"
+    schema = {"pattern": f"^({term}(,{term})*)?$", "default": default}
+    return Parameter("sort", _sort_by(allowed), schema, "Comma-separated fields; a leading - descends")
+
+
+IS_ACTIVE = _flag("is_active", "Only rows that are active, or that are not")
+INCLUDE_DELETED = _flag("include_deleted", "Soft-deleted rows as well")
+Q = Parameter("q", _words, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, text or tag")
+LIMIT = Parameter(
+    "limit",
+    _limit,
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    "Rows of a page",
+)
+OFFSET = Parameter(
+    "offset", _offset, {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0}, "Rows before the page"
+)
+
+
+def _list(home: str, *parameters: Parameter) -> Query:
+    return Query({parameter.name: parameter for parameter in (*parameters, LIMIT, OFFSET)}, home)
+
+
+_RECORD_SORT = _sort("external_key", "name", "created_at", "updated_at", default="external_key")
+
+NOTHING = Query({})
+ASSETS = _list("/assets", _keys("external_key"), IS_ACTIVE, INCLUDE_DELETED, Q, _RECORD_SORT)
+LOCATIONS = _list(
+    "/locations",
+    *(_keys("external_key"), _ids("parent_id"), _keys("parent_external_key"), IS_ACTIVE, INCLUDE_DELETED, Q),
+    _RECORD_SORT,
+)
+TREE = _list("/locations/{location_id}/descendants")
+ASSET_LOCATIONS = _list(
+    "/reports/asset-locations",
+    *(_ids("location_id"), _keys("location_external_key"), _ids("asset_id"), _keys("asset_external_key")),
+    *(INCLUDE_DELETED, Q),
+    _sort("asset_last_seen", "asset_external_key", "location_external_key", default="-asset_last_seen"),
+)
+HISTORY = _list(
+    "/assets/{asset_id}/history",
+    *(_moment("from", "Not before this instant"), _moment("to", "Not after this instant")),
+    _sort("event_observed_at", default="-event_observed_at"),
+)
+
+_LISTS = (ASSETS, LOCATIONS, ASSET_LOCATIONS, HISTORY)
+_PAGING = ("limit", "offset", "sort")
+_FILTER_HOMES = {name: query.home for query in reversed(_LISTS) for name in query.parameters if name not in _PAGING}
+PAIRS = tuple((f"{name}_id", f"{name}_external_key") for name in ("parent", "location", "asset"))
+
+
+def decode(declared: Query, given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Plain values by name, of those that were given. Raises Invalid."""
+    if not given:
+        return {}
+    faults = [_undeclared(declared, name) for name in given if name not in declared.parameters]
+    if not faults:
+        faults = _ambiguous(given)
+    if faults:
+        raise Invalid(faults)
+    found = {}
+    for name, texts in given.items():
+        parameter = declared.parameters[name]
+        try:
+            checked = [parameter.check(name, text) for text in (texts if parameter.repeatable else texts[:1])]
+            found[name] = checked if parameter.repeatable else checked[0]
+        except Invalid as error:
+            faults += error.fields
+    if faults:
+        raise Invalid(faults)
+    return found
+
+
+def _undeclared(declared: Query, name: str) -> FieldError:
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    if declared is TREE and name == "sort":
+        return FieldError(name, "invalid_value", "sort parameter not supported on this endpoint")
+    if not declared.home and name in _FILTER_HOMES:
+        return FieldError(name, "invalid_context", f"{name} is a filter of GET /api/v1{_FILTER_HOMES[name]}")
+    return FieldError(shown, "unknown_field", f"{shown} is not a parameter of this endpoint")
+
+
+def _ambiguous(given: Mapping[str, Sequence[str]]) -> list[FieldError]:
+    return [
+        FieldError(name, "ambiguous_fields", f"{' and '.join(pair)} cannot be given together")
+        for pair in PAIRS
+        if set(pair) <= given.keys()
+        for name in pair
+    ]

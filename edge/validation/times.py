@@ -1,0 +1,50 @@
+"""RFC 3339 timestamps in requests, as microseconds since the epoch (spec: Timestamps)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+from edge import clock
+
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats itself
+_FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
+_LAST = clock.to_micros(datetime.max.replace(tzinfo=UTC))
+_SENTINELS = (_FIRST // 1000, 0)  # 0001-01-01 and 1970-01-01, in milliseconds, as the wire would show them
+
+
+def parse(text: str) -> int | None:
+    """None for what is no timestamp, or lies outside the years 0001 to 9999 in UTC.
+
+    Digits beyond the microsecond are cut off. A leap second is clamped to the last microsecond before it.
+    """
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    fraction = int((match[7] or "")[:6].ljust(6, "0"))
+    if second == 60:
+        second, fraction = 59, 999_999
+    shift = _CYCLE_YEARS if year < _CYCLE_YEARS else 0  # datetime has no year 0, an offset may begin in one
+    try:
+        zone = _zone(match[8], int(match[9] or 0), int(match[10] or 0))
+        moment = datetime(year + shift, month, day, hour, minute, second, fraction, zone)
+    except ValueError:
+        return None
+    micros = clock.to_micros(moment) - (_CYCLE // timedelta(microseconds=1) if shift else 0)
+    return micros if _FIRST <= micros <= _LAST else None
+
+
+def is_sentinel(micros: int) -> bool:
+    """A zero time that some program meant as "none"."""
+    return micros // 1000 in _SENTINELS
+
+
+def _zone(sign: str | None, hours: int, minutes: int) -> timezone:
+    if hours > 23 or minutes > 59:
+        raise ValueError("no such offset")
+    offset = timedelta(hours=hours, minutes=minutes)
+    return timezone(-offset if sign == "-" else offset)

@@ -1,0 +1,109 @@
+"""The rules of single values: each function gives the plain value back, or raises Invalid for the named field."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from edge.errors import Invalid
+from edge.validation import json_text, times
+
+MAX_NAME = 255
+MAX_DESCRIPTION = 1024
+MAX_KEY = 255
+MAX_TAG_VALUE = 255
+MAX_METADATA_BYTES = 64 * 1024
+MAX_METADATA_DEPTH = 32
+MAX_INT64 = 2**63 - 1
+TAG_TYPES = ("rfid", "ble", "barcode")
+
+KEY_PATTERN = "^[A-Za-z0-9-]+$"
+_WHITE = r"\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_CONTROL = r"\u0000-\u001f\u007f"
+_INK = rf"[^{_CONTROL}{_WHITE}]"
+NAME_PATTERN = rf"^{_INK}(?:[^{_CONTROL}]*{_INK})?$"
+TEXT_PATTERN = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$"
+PRINTABLE_PATTERN = rf"^[^{_CONTROL}]*$"
+
+_KEY = re.compile(r"[A-Za-z0-9-]+")
+_ANY_CONTROL = re.compile(f"[{_CONTROL}]")
+_UNTYPABLE_CONTROL = re.compile(r"[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]")
+
+
+def name(field: str, value: str) -> str:
+    _length(field, value, MAX_NAME)
+    if value != value.strip() or _ANY_CONTROL.search(value):
+        message = f"{field} must not begin or end with whitespace, nor contain control characters"
+        raise Invalid.one(field, "invalid_value", message, pattern=NAME_PATTERN)
+    return value
+
+
+def description(field: str, value: str) -> str:
+    """Several lines are fine."""
+    return _text(field, value, MAX_DESCRIPTION)
+
+
+def tag_value(field: str, value: str) -> str:
+    return _text(field, value, MAX_TAG_VALUE)
+
+
+def tag_type(field: str, value: str) -> str:
+    if value not in TAG_TYPES:
+        message = f"{field} must be one of {', '.join(TAG_TYPES)}"
+        raise Invalid.one(field, "invalid_value", message, allowed_values=list(TAG_TYPES))
+    return value
+
+
+def external_key(field: str, value: str) -> str:
+    """Only whitespace is as good as empty."""
+    _length(field, value.strip() and value, MAX_KEY)
+    if not _KEY.fullmatch(value):
+        message = f"{field} may contain letters, digits and hyphens only"
+        raise Invalid.one(field, "invalid_value", message, pattern=KEY_PATTERN)
+    return value
+
+
+def timestamp(field: str, value: str) -> int:
+    micros = times.parse(value)
+    if micros is None:
+        raise Invalid.one(field, "invalid_value", f"{field} must be an RFC 3339 timestamp")
+    return micros
+
+
+def reference(field: str, value: int | json_text.Number) -> int:
+    """An id of another record in a body."""
+    if isinstance(value, json_text.Number) or not -MAX_INT64 - 1 <= value <= MAX_INT64:
+        raise Invalid.one(field, "invalid_value", f"{field} is not an id", max=MAX_INT64)
+    if value < 1:
+        raise Invalid.one(field, "too_small", f"{field} must be at least 1", min=1)
+    return value
+
+
+def metadata(field: str, value: dict[str, Any]) -> str:
+    """As compact JSON text, which is how it is kept."""
+    if json_text.depth(value, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
+        message = f"{field} must not be nested deeper than {MAX_METADATA_DEPTH} levels"
+        raise Invalid.one(field, "invalid_value", message, max_depth=MAX_METADATA_DEPTH)
+    if json_text.has_infinite_number(value):
+        raise Invalid.one(field, "invalid_value", f"{field} has a number beyond a double")
+    text = json_text.compact(value)
+    if len(text.encode()) > MAX_METADATA_BYTES:
+        message = f"{field} must be at most {MAX_METADATA_BYTES} bytes of JSON"
+        raise Invalid.one(field, "too_long", message, max_length=MAX_METADATA_BYTES)
+    return text
+
+
+def _text(field: str, value: str, max_length: int) -> str:
+    _length(field, value, max_length)
+    if _UNTYPABLE_CONTROL.search(value):
+        message = f"{field} must not contain control characters other than tab, LF and CR"
+        raise Invalid.one(field, "invalid_value", message, pattern=TEXT_PATTERN)
+    return value
+
+
+def _length(field: str, value: str, max_length: int) -> None:
+    if not value:
+        raise Invalid.one(field, "too_short", f"{field} must have at least 1 character", min_length=1)
+    if len(value) > max_length:
+        message = f"{field} must have at most {max_length} characters"
+        raise Invalid.one(field, "too_long", message, max_length=max_length)
