@@ -10,10 +10,12 @@ import click
 
 from edge import __version__, clock, config, runtime
 from edge.auth.passwords import hash_password
+from edge.config import read_secret
 from edge.errors import EdgeError, SetupError
+from edge.ops import accounts
 from edge.ops import backup as backups
 from edge.ops.lock import hold
-from edge.store import migrate, organizations, people
+from edge.store import broker_accounts, migrate, organizations, people, readers
 from edge.store.copies import CopyFacts
 from edge.store.database import FILE_NAME
 
@@ -110,6 +112,40 @@ def restore(setup: Setup, file: Path, yes: bool) -> None:
     click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+@cli.command()
+@click.argument("reader")
+@click.option("--org", help="Name of the organization, when there are several.")
+@click.pass_obj
+def account(setup: Setup, reader: str, org: str | None) -> None:
+    """Make the account of a reader at the broker, or give it a new password; shown once."""
+    open_site(setup)
+    organization = organizations.find_organization(org)
+    found = [row for row in readers.list_readers(organization.id) if row.name == reader]
+    if not found:
+        raise SetupError(f"There is no reader called {reader}.")
+    password = accounts.new_password()
+    made = broker_accounts.set_account(organization.id, found[0].id, accounts.new_hash(password))
+    _write_accounts(setup.config)
+    click.echo(f"user      {made.name}\npassword  {password}\nmay publish under {made.topic} only")
+
+
+@cli.command("accounts")
+@click.pass_obj
+def list_accounts(setup: Setup) -> None:
+    """List the readers' accounts at the broker, and write its files anew."""
+    open_site(setup)
+    _write_accounts(setup.config)
+    for row in broker_accounts.list_accounts():
+        click.echo(f"{row.name}  publishes under {row.topic}")
+
+
+def _write_accounts(config: config.Config) -> None:
+    if not (config.mqtt_accounts_dir and config.mqtt_password_file):
+        raise SetupError("Accounts are written to mqtt.accounts_dir, beside that of mqtt.password_file. Set both.")
+    password = read_secret(config.mqtt_password_file, "mqtt.password_file")
+    accounts.write_files(config.mqtt_accounts_dir, accounts.own_account(config.mqtt_broker, password))
 
 
 def _backup_dir(config: config.Config) -> Path:

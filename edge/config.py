@@ -143,6 +143,12 @@ class Config:
         _optional_path,
         "certificate authority of an mqtts:// broker; empty: the system's",
     )
+    mqtt_accounts_dir: Path | None = _setting(
+        "mqtt.accounts_dir",
+        None,
+        _optional_path,
+        "where the broker's password and ACL files are written for the readers; empty: nowhere",
+    )
     mqtt_client_id: str = _setting("mqtt.client_id", "edge", _text, "fixed: the broker keeps messages under this name")
     mqtt_topics: tuple[str, ...] = _setting(
         "mqtt.topics",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import signal
 import sys
 import threading
@@ -19,14 +21,21 @@ from edge.config import Config
 from edge.errors import SetupError
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Broker, Subscriber
-from edge.ops.health import Check, Health
+from edge.ops import accounts, retention
+from edge.ops.health import Check, Health, Watchdog
+from edge.ops.housekeeper import Housekeeper, Job
+from edge.ops.left_warnings import left_warnings
 from edge.ops.lock import hold
+from edge.ops.notify import Notifier
 from edge.store.database import close_database, execute
 from edge.store.migrate import migrate
 
 log = logging.getLogger(__name__)
 
 WRITER_STUCK_SECONDS = 30.0
+ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
+SWEEP_SECONDS = 600.0
+STEP_PAUSE_SECONDS = 0.05
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -65,14 +74,29 @@ def running(config: Config) -> Iterator[str]:
             batch_size=config.ingest_batch,
         )
         health.register(lambda: _check_ingest(subscriber))
+        health.register(lambda: _check_round_trip(subscriber))
         health.register(lambda: _check_broker(subscriber), vital=False)
         health.register(lambda: _check_clock(pipeline), vital=False)
         subscriber.start()
         parts.callback(subscriber.stop)
 
+        housekeeper = Housekeeper(_jobs(config))
+        health.register(housekeeper.check, vital=False)
+        health.register(lambda: left_warnings(config.data_dir), vital=False)
+        housekeeper.start()
+        parts.callback(housekeeper.stop)
+
         server = _serve_http(config, health)
+        health.register(server.check)
         parts.callback(server.stop)
         log.info("Serving pages and API on %s", server.address)
+
+        notifier = Notifier(os.environ)
+        watchdog = Watchdog(health, notifier)
+        watchdog.start()
+        parts.callback(watchdog.stop)
+        parts.callback(notifier.stopping)
+        notifier.ready()
         yield server.address
 
 
@@ -105,6 +129,24 @@ def _broker(config: Config, parts: ExitStack) -> Broker:
     return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
 
 
+def _jobs(config: Config) -> list[Job]:
+    limits = retention.Limits(
+        config.history_days, config.dead_letters, config.unknown_tags, config.unclaimed_topics, config.low_disk_mb << 20
+    )
+
+    def sweep(pause: Callable[[float], bool]) -> None:
+        retention.sweep(limits, shutil.disk_usage(config.data_dir).free, lambda: pause(STEP_PAUSE_SECONDS))
+
+    jobs = [Job("retention", SWEEP_SECONDS, sweep)]
+    if config.mqtt_accounts_dir and config.mqtt_password_file:
+        folder = config.mqtt_accounts_dir
+        own = accounts.own_account(
+            config.mqtt_broker, settings.read_secret(config.mqtt_password_file, "mqtt.password_file")
+        )
+        jobs.append(Job("accounts of readers", 60, lambda _: accounts.write_files(folder, own)))
+    return jobs
+
+
 class _Server:
     """waitress in a thread of its own."""
 
@@ -113,6 +155,10 @@ class _Server:
         self.address = f"http://{host}:{port}"
         self._thread = threading.Thread(target=server.run, name="http", daemon=True)
         self._thread.start()
+
+    def check(self) -> Check:
+        is_alive = self._thread.is_alive()
+        return Check("pages", is_alive, "served" if is_alive else "the thread has ended; restart the service")
 
     def stop(self) -> None:
         """No new request is taken; those being answered get two seconds."""
@@ -161,6 +207,15 @@ def _check_ingest(subscriber: Subscriber) -> Check:
     if state.store_problem:
         return Check("ingest", True, f"scans wait at the broker: {state.store_problem}")
     return Check("ingest", True, f"{state.received} messages taken, {state.queued} waiting")
+
+
+def _check_round_trip(subscriber: Subscriber) -> Check:
+    """A broker that is away is not our end; a connection that looks well and brings nothing is."""
+    state = subscriber.state()
+    since = state.seconds_since_round_trip
+    if state.is_connected and since is not None and since > ROUND_TRIP_LOST_SECONDS:
+        return Check("round_trip", False, f"connected to the broker, yet nothing came back for {since:.0f} s")
+    return Check("round_trip", True, "messages to ourselves come back, or the broker is away")
 
 
 def _check_broker(subscriber: Subscriber) -> Check:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
+
+from edge.ops.notify import Notifier
+
+log = logging.getLogger(__name__)
 
 
 class Check(NamedTuple):
@@ -25,7 +31,48 @@ class Health:
         self._parts.append((check, vital))
 
     def checks(self) -> list[tuple[Check, bool]]:
-        return [(check(), vital) for check, vital in self._parts]
+        return [(_asked(check), vital) for check, vital in self._parts]
 
     def is_alive(self) -> bool:
         return all(check.ok for check, vital in self.checks() if vital)
+
+
+def _asked(check: Callable[[], Check]) -> Check:
+    """A check that cannot be made has failed."""
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
+        return Check(getattr(check, "__name__", "check").removeprefix("_check_"), False, f"{error}; see the log")
+
+
+class Watchdog:
+    """Tells systemd that the service lives, as long as its vital parts do; otherwise systemd starts it anew."""
+
+    def __init__(self, health: Health, notifier: Notifier) -> None:
+        self._health = health
+        self._notifier = notifier
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        if self._notifier.watchdog_seconds:
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(1)
+
+    def _run(self) -> None:
+        was = ""
+        while not self._stopping.wait(self._notifier.watchdog_seconds / 4):
+            checks = self._health.checks()
+            dead = [check for check, vital in checks if vital and not check.ok]
+            if not dead:
+                self._notifier.alive()
+            trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)
+            if trouble != was:
+                was = trouble
+                self._notifier.status(trouble or "all is well")
+            if dead:
+                log.error("Not alive, systemd will start the service anew: %s", trouble)

@@ -171,6 +171,13 @@ class Antenna(Table):
         primary_key = False
 
 
+class BrokerAccount(Table):
+    reader_id = IntegerField(primary_key=True)
+    name = TextField()
+    password_hash = TextField()
+    created_at = IntegerField()
+
+
 class ReaderState(Table):
     reader_id = IntegerField(primary_key=True)
     last_heard_at = IntegerField()

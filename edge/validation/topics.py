@@ -12,7 +12,7 @@ MAX_BYTES = 65_535
 def check_filter(text: str) -> str:
     """A filter a reader may have. Raises Invalid on field `topic` with what to write instead."""
     levels = text.split("/")
-    if not text.strip() or "\0" in text or len(text.encode()) > MAX_BYTES:
+    if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
         raise _invalid("write the topic the reader publishes to, for example site/dock1/reads")
     if text.startswith("$"):
         raise _invalid("topics that begin with $ belong to the broker")

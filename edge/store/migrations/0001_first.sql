@@ -194,6 +194,14 @@ CREATE TABLE antenna (
     PRIMARY KEY (reader_id, port)
 ) STRICT, WITHOUT ROWID;
 
+-- The reader's account at the broker, whose password file is written from these rows.
+CREATE TABLE broker_account (
+    reader_id     INTEGER PRIMARY KEY REFERENCES reader (id),
+    name          TEXT NOT NULL UNIQUE,
+    password_hash TEXT NOT NULL, -- in mosquitto's form
+    created_at    INTEGER NOT NULL
+) STRICT;
+
 CREATE TRIGGER reader_added AFTER INSERT ON reader BEGIN UPDATE version SET readers = readers + 1; END;
 CREATE TRIGGER reader_changed AFTER UPDATE ON reader BEGIN UPDATE version SET readers = readers + 1; END;
 CREATE TRIGGER antenna_added AFTER INSERT ON antenna BEGIN UPDATE version SET readers = readers + 1; END;

@@ -1,0 +1,82 @@
+"""Files that tell mosquitto who may do what: edge reads everything, each reader publishes under its own topic."""
+
+from __future__ import annotations
+
+import secrets
+from base64 import b64encode
+from hashlib import pbkdf2_hmac, sha256
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from edge.store.broker_accounts import BrokerAccountRow, list_accounts
+
+_ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # nothing that is misread from a screen
+
+
+class Own(NamedTuple):
+    """The account of edge itself, as it stands in mqtt.broker and mqtt.password_file."""
+
+    name: str
+    password: str
+
+
+def own_account(broker_url: str, password: str) -> Own:
+    return Own(urlsplit(broker_url).username or "edge", password)
+
+
+def new_password() -> str:
+    """100 bits, to be typed into a reader."""
+    return "-".join("".join(secrets.choice(_ALPHABET) for _ in range(5)) for _ in range(4))
+
+
+def hash_for_broker(password: str, salt: bytes) -> str:
+    """As mosquitto_passwd writes it: PBKDF2 with SHA-512."""
+    digest = pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
+    return f"$7${_ROUNDS}${b64encode(salt).decode()}${b64encode(digest).decode()}"
+
+
+def new_hash(password: str) -> str:
+    return hash_for_broker(password, secrets.token_bytes(12))
+
+
+def write_files(folder: Path, own: Own) -> bool:
+    """Bring the files of the broker up to date; was anything changed?
+
+    `accounts` is written last: a unit of the system waits for it, takes the other two and reloads the broker.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+    accounts = list_accounts()
+    contents = {"passwd": _password_file(own, accounts), "acl": _acl_file(own, accounts)}
+    changed = [name for name, content in contents.items() if _read(folder / name) != content]
+    for name in changed:
+        _replace(folder / name, contents[name])
+    if changed or not (folder / "accounts").exists():
+        _replace(folder / "accounts", "".join(f"{account.name}\n" for account in accounts))
+    return bool(changed)
+
+
+def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
+    """Our own salt follows from the password, so that the file stays the same while nothing changes."""
+    salt = sha256(f"{own.name}:{own.password}".encode()).digest()[:12]
+    lines = [(own.name, hash_for_broker(own.password, salt))]
+    lines += [(account.name, account.password_hash) for account in accounts]
+    return "".join(f"{name}:{password_hash}\n" for name, password_hash in lines)
+
+
+def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
+    blocks = [f"user {own.name}\ntopic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
+    blocks += [f"user {account.name}\ntopic write {account.topic}\n" for account in accounts]
+    return "# Written by edge; changes made here are lost.\n\n" + "\n".join(blocks)
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.exists() else None
+
+
+def _replace(path: Path, content: str) -> None:
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(content, "utf-8")
+    unfinished.chmod(0o640)
+    unfinished.replace(path)

@@ -1,0 +1,35 @@
+"""What systemd wants to hear from a service of Type=notify: that it is ready, that it lives, that it stops."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Mapping
+
+
+class Notifier:
+    """Says nothing where there is no systemd that listens."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.watchdog_seconds = int(environment.get("WATCHDOG_USEC", "0")) / 1_000_000
+
+    def ready(self) -> None:
+        self._send("READY=1")
+
+    def alive(self) -> None:
+        self._send("WATCHDOG=1")
+
+    def status(self, text: str) -> None:
+        self._send(f"STATUS={text}")
+
+    def stopping(self) -> None:
+        self._send("STOPPING=1")
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        # A systemd that is busy is told again soon; the service must not fail for it.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
+            channel.sendto(message.encode(), self._address)

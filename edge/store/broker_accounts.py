@@ -1,0 +1,52 @@
+"""The readers' accounts at the broker."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from edge import clock
+from edge.store.database import execute, writing
+from edge.store.readers import get_reader
+from edge.store.tables import BrokerAccount
+
+
+class BrokerAccountRow(NamedTuple):
+    reader_id: int
+    name: str
+    password_hash: str
+    topic: str
+
+
+def set_account(organization_id: int, reader_id: int, password_hash: str) -> BrokerAccountRow:
+    """Give a reader its account, or the account it has another password. Raises NotFound."""
+    with writing():
+        reader = get_reader(organization_id, reader_id)
+        known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
+        name = known.name if known else _free_name(reader.name)
+        BrokerAccount.insert(
+            reader_id=reader_id, name=name, password_hash=password_hash, created_at=clock.now()
+        ).on_conflict_replace().execute()
+    return BrokerAccountRow(reader_id, name, password_hash, reader.topic)
+
+
+def list_accounts() -> list[BrokerAccountRow]:
+    """Of all organizations, since the box has one broker. Readers that are removed or switched off have none."""
+    return [BrokerAccountRow(*row) for row in execute(_LIVE)]
+
+
+_LIVE = """
+    SELECT reader_id, broker_account.name, password_hash, topic
+    FROM broker_account JOIN reader ON reader.id = reader_id
+    WHERE deleted_at IS NULL AND is_on ORDER BY broker_account.name
+"""
+
+
+def _free_name(reader_name: str) -> str:
+    """Short and typable on a reader's own pages; unique on the box, whoever the reader belongs to."""
+    plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower()).strip("-") or "reader"
+    name, number = plain, 1
+    while name == "edge" or BrokerAccount.get_or_none(BrokerAccount.name == name):
+        number += 1
+        name = f"{plain}-{number}"
+    return name

@@ -1,0 +1,222 @@
+#!/usr/bin/env bash
+# Install edge on Debian 12 or later, or upgrade what is installed; running it again is harmless.
+#
+#   sudo systemd/install.sh                    asks for the organization and its first administrator
+#   sudo systemd/install.sh --answers FILE     asks nothing; see systemd/answers.example
+#   sudo systemd/install.sh --uninstall        removes the program, keeps settings, database and backups
+#   sudo systemd/install.sh --uninstall --purge    removes those, too
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+checkout=$(dirname "$here")
+program=/opt/edge
+settings=/etc/edge
+data=/var/lib/edge
+units=/etc/systemd/system
+unit_files=(edge.service edge-backup.service edge-backup.timer edge-accounts.path edge-accounts.service)
+
+main() {
+  local answers='' uninstall='' purge=''
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
+      --uninstall) uninstall=yes ;;
+      --purge) purge=yes ;;
+      *) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    esac
+    shift
+  done
+  [[ $EUID -eq 0 ]] || fail "run it as root: sudo $0"
+  if [[ -n $uninstall ]]; then
+    uninstall "$purge"
+    return
+  fi
+  check_system
+  read_answers "$answers"
+  install_packages
+  make_user
+  install_program
+  write_settings
+  make_site
+  configure_broker
+  start_service
+  summary
+}
+
+say() { printf '\n== %s\n' "$*"; }
+fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
+
+check_system() {
+  if ! command -v apt-get || ! command -v systemctl; then
+    fail "this needs Debian 12 or later with systemd"
+  fi >/dev/null
+  [[ -f $checkout/pyproject.toml ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
+}
+
+# Only names that are known are taken from the file; nothing in it is run.
+read_answers() {
+  organization='' email='' password='' http_port='' mqtt_port=''
+  [[ -n $1 ]] || return 0
+  local line value
+  while IFS= read -r line || [[ -n $line ]]; do
+    value=${line#*=}
+    case $line in
+      ORGANIZATION=*) organization=$value ;;
+      EMAIL=*) email=$value ;;
+      PASSWORD=*) password=$value ;;
+      HTTP_PORT=*) http_port=$value ;;
+      MQTT_PORT=*) mqtt_port=$value ;;
+      '' | '#'*) ;;
+      *) fail "$1: not an answer: ${line%%=*}" ;;
+    esac
+  done <"$1"
+}
+
+install_packages() {
+  say "Packages of Debian"
+  local package missing=()
+  for package in python3 python3-venv mosquitto ca-certificates; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+  done
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  fi
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or later is needed"
+  echo "ok"
+}
+
+make_user() {
+  id -u edge >/dev/null 2>&1 ||
+    useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin edge
+  install -d -o edge -g edge -m 0750 "$data" "$data/broker"
+}
+
+# Into a folder of its own, then one link is turned: an upgrade that breaks off leaves the old program running.
+install_program() {
+  say "Program"
+  local release
+  release=$program/releases/$(date -u +%Y%m%dT%H%M%SZ)
+  install -d -m 0755 "$program" "$program/releases" "$program/bin"
+  trap 'rm -rf "$release"' ERR
+  python3 -m venv "$release"
+  # By the environment, since only then it also holds for the tools that build the package.
+  PIP_CONSTRAINT=$here/constraints.txt "$release/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir \
+    "$checkout"
+  "$release/bin/edge" --version
+  ln -sfn "$release" "$program/venv.new"
+  mv -T "$program/venv.new" "$program/venv"
+  trap - ERR
+  find "$program/releases" -mindepth 1 -maxdepth 1 | sort | head -n -2 | xargs -r rm -rf # the one before is kept
+  install -m 0755 "$here/edge-broker-check" "$here/edge-accounts" "$program/bin/"
+  install -m 0755 "$here/edge-https" /usr/local/sbin/edge-https
+  install -m 0755 "$here/edge" /usr/local/bin/edge
+  install -d -m 0755 "$program/share"
+  install -m 0644 "$here/Caddyfile" "$here/mosquitto-tls.conf" "$program/share/"
+}
+
+write_settings() {
+  install -d -o root -g edge -m 0750 "$settings"
+  if [[ ! -f $settings/mqtt.password ]]; then
+    (umask 077 && head -c 24 /dev/urandom | base64 >"$settings/mqtt.password")
+  fi
+  if [[ ! -f $settings/edge.toml ]]; then
+    sed -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" "$here/edge.toml" \
+      >"$settings/edge.toml"
+  fi
+  chown root:edge "$settings/edge.toml" "$settings/mqtt.password"
+  chmod 0640 "$settings/edge.toml" "$settings/mqtt.password"
+  http_port=$(sed -n 's/^listen *= *".*:\([0-9]*\)".*/\1/p' "$settings/edge.toml" | head -1)
+  mqtt_port=$(sed -n 's/^broker *= *".*:\([0-9]*\)".*/\1/p' "$settings/edge.toml" | head -1)
+}
+
+make_site() {
+  say "Site"
+  if [[ -f $data/edge.db ]]; then
+    echo "the database in $data is kept"
+    return
+  fi
+  if [[ -z $organization ]]; then read -rp "Name of the organization: " organization; fi
+  if [[ -z $email ]]; then read -rp "Email address of its first administrator: " email; fi
+  if [[ -n $password ]]; then
+    /usr/local/bin/edge init --org "$organization" --email "$email" <<<"$password"
+  else
+    /usr/local/bin/edge init --org "$organization" --email "$email"
+  fi
+}
+
+configure_broker() {
+  say "Broker"
+  sed "s/@MQTT_PORT@/$mqtt_port/" "$here/mosquitto.conf" >/etc/mosquitto/conf.d/edge.conf
+  install -d "$units/mosquitto.service.d"
+  install -m 0644 "$here/mosquitto-check.conf" "$units/mosquitto.service.d/edge.conf"
+  local name
+  for name in edge.passwd edge.acl; do
+    [[ -f /etc/mosquitto/$name ]] || install -o mosquitto -g mosquitto -m 0600 /dev/null "/etc/mosquitto/$name"
+  done
+  /usr/local/bin/edge accounts >/dev/null
+  systemctl daemon-reload
+  systemctl enable --quiet mosquitto
+  "$program/bin/edge-accounts"
+  systemctl restart mosquitto
+  echo "mosquitto on port $mqtt_port"
+}
+
+start_service() {
+  say "Service"
+  local name
+  for name in "${unit_files[@]}"; do install -m 0644 "$here/$name" "$units/$name"; done
+  systemctl daemon-reload
+  systemctl enable --quiet edge.service edge-backup.timer edge-accounts.path
+  systemctl restart edge-accounts.path edge-backup.timer
+  systemctl restart edge.service || {
+    journalctl -u edge.service -n 20 --no-pager >&2
+    fail "the service did not start; see above, then run this again"
+  }
+  systemctl is-active edge.service
+}
+
+summary() {
+  local name address addresses
+  name=$(hostname)
+  addresses=$(ip -o -4 addr show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')
+  address=$(head -1 <<<"$addresses")
+  say "edge runs on this box and starts with it"
+  for address in $addresses "$name.local"; do echo "  pages and API   http://$address:$http_port/"; done
+  for address in $addresses; do echo "  readers         mqtt://$address:$mqtt_port (an account for each, see below)"; done
+  address=$(head -1 <<<"$addresses")
+  "$program/venv/bin/segno" --compact --border 2 "http://${address:-$name}:$http_port/" 2>/dev/null || true
+  cat <<NEXT
+Next:
+  edge reader add ...        set up a reader;  edge account NAME  makes its account at the broker
+  edge doctor                says what is not right, and what to do
+  edge-https on              pages by HTTPS, which phones want before they give the camera
+  edge backup                makes a backup now; one is made every night
+  journalctl -u edge -f      what the service tells
+Settings are in $settings/edge.toml; after a change: systemctl restart edge
+NEXT
+}
+
+uninstall() {
+  say "Removing edge"
+  local name
+  [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
+  systemctl disable --quiet --now edge.service edge-backup.timer edge-accounts.path 2>/dev/null || true
+  for name in "${unit_files[@]}"; do rm -f "${units:?}/$name"; done
+  rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
+    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https
+  rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
+  rm -rf "${program:?}"
+  systemctl daemon-reload
+  systemctl try-restart mosquitto.service || true
+  if [[ -n $1 ]]; then
+    rm -rf "${data:?}" "${settings:?}"
+    userdel edge 2>/dev/null || true
+    echo "removed the program, its settings, the database and its backups"
+  else
+    echo "removed the program; kept $settings and $data (remove them with --uninstall --purge)"
+  fi
+  echo "mosquitto itself is still installed: apt-get remove mosquitto"
+}
+
+main "$@"

@@ -1,0 +1,136 @@
+import shutil
+import socket
+import subprocess
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edge.errors import Invalid
+from edge.ops.accounts import Own, hash_for_broker, new_hash, write_files
+from edge.store.broker_accounts import list_accounts, set_account
+from edge.store.organizations import add_organization, list_organizations
+from edge.store.readers import add_reader, change_reader, remove_reader
+
+OWN = Own("edge", "own password")
+
+
+class Reader(NamedTuple):
+    organization_id: int
+    id: int
+
+
+def reader(name: str, topic: str) -> Reader:
+    organization_id = list_organizations()[0].id
+    return Reader(organization_id, add_reader(organization_id, name=name, topic=topic, format="edge").id)
+
+
+def test_the_hash_is_the_one_mosquitto_writes() -> None:
+    written = (  # by mosquitto_passwd 2.0.11 for the password "secret"
+        "$7$101$cP/8mEMNDyN98wcn$76HPvLuGqFR9ihMr3hiYf7RwSc7h2h36cZjQ3ZYTrGBYTrXtL7JK1uq3CUCWuNLysG++Y207tN+6Sm3f43RshQ=="
+    )
+    assert hash_for_broker("secret", b64decode("cP/8mEMNDyN98wcn")) == written
+
+
+def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
+    rival = add_organization("Rival")
+    first = reader("Dock 1", "a/1")
+    second = Reader(rival.id, add_reader(rival.id, name="Dock 1", topic="b/1", format="edge").id)
+    reserved = reader("edge", "c/1")
+    names = [set_account(*who, password_hash="x").name for who in (first, second, reserved, first)]
+    assert names == ["dock-1", "dock-1-2", "edge-2", "dock-1"]
+
+
+def test_readers_that_are_off_or_removed_have_no_account(site: Path) -> None:
+    on, off, gone = reader("on", "a"), reader("off", "b"), reader("gone", "c")
+    for who in (on, off, gone):
+        set_account(*who, password_hash="x")
+    change_reader(*off, {"is_on": False})
+    remove_reader(*gone)
+    assert [row.name for row in list_accounts()] == ["on"]
+
+
+def test_files_are_written_only_when_something_changed(site: Path) -> None:
+    assert write_files(site / "broker", OWN)
+    assert not write_files(site / "broker", OWN)
+    set_account(*reader("dock", "site/dock/#"), password_hash="x")
+    assert write_files(site / "broker", OWN)
+    assert "user dock\ntopic write site/dock/#\n" in (site / "broker" / "acl").read_text()
+
+
+def test_a_topic_cannot_add_lines_to_the_rules(site: Path) -> None:
+    with pytest.raises(Invalid):
+        reader("sly", "a\ntopic readwrite #")
+
+
+@pytest.fixture
+def broker(site: Path) -> Iterator[int]:
+    """A real mosquitto with our files: `dock` may publish under site/dock/#."""
+    set_account(*reader("dock", "site/dock/#"), password_hash=new_hash("dock password"))
+    write_files(site / "broker", OWN)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    site.joinpath("conf").write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous false\nuser root\n"
+        f"password_file {site}/broker/passwd\nacl_file {site}/broker/acl\n"
+    )
+    process = subprocess.Popen([str(shutil.which("mosquitto")), "-c", str(site / "conf")], stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"running" in line:
+            break
+    yield port
+    process.terminate()
+    process.communicate()
+
+
+def connect(port: int, name: str, password: str) -> tuple[mqtt.Client, list[str]]:
+    """A client that went through its handshake; the list fills with topics it receives, or `refused`."""
+    heard: list[str] = []
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    client.username_pw_set(name, password)
+    client.on_connect = lambda *given: heard.append("refused" if given[3].is_failure else "connected")
+    client.on_subscribe = lambda *given: heard.append("subscribed" if given[3][0].value < 128 else "denied")
+    client.on_message = lambda *given: heard.append(given[2].topic)
+    client.on_publish = lambda *_: heard.append("published")
+    client.connect("127.0.0.1", port)
+    turn_until(client, heard, 1)
+    return client, heard
+
+
+def turn_until(client: mqtt.Client, heard: list[str], count: int) -> None:
+    for _ in range(200):
+        if len(heard) >= count:
+            return
+        client.loop(0.05)
+    raise AssertionError(f"only {heard}")
+
+
+@pytest.mark.mosquitto
+@pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH")
+def test_mosquitto_lets_a_reader_publish_under_its_topic_only_and_edge_alone_read(broker: int) -> None:
+    own, own_heard = connect(broker, *OWN)
+    own.subscribe("#", 1)
+    turn_until(own, own_heard, 2)
+    dock, dock_heard = connect(broker, "dock", "dock password")
+    dock.publish("site/other", b"1", qos=1)
+    dock.publish("site/dock/reads", b"2", qos=1)
+    turn_until(dock, dock_heard, 3)
+    turn_until(own, own_heard, 3)
+    assert own_heard == ["connected", "subscribed", "site/dock/reads"]
+    dock.subscribe("#", 1)
+    turn_until(dock, dock_heard, 4)
+    dock.publish("site/dock/reads", b"3", qos=1)
+    turn_until(dock, dock_heard, 5)
+    turn_until(own, own_heard, 4)
+    assert "site/dock/reads" not in dock_heard
+    stranger, stranger_heard = connect(broker, "dock", "wrong")
+    assert stranger_heard == ["refused"]
+    for client in (own, dock, stranger):
+        client.disconnect()
+        client.loop(0.05)
