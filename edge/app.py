@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 
+from edge import metrics
 from edge.api import envelope, guard, service
 from edge.ops.health import Health
 from edge.pages import site
+from edge.pages.probes import probes
+
+
+_METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,8 @@ class AppSettings:
     trusted_proxy: str = ""
     session_hours: int = 12
     pin_required: bool = False
+    metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    authority_file: Path = Path("authority.crt")
 
 
 def create_app(settings: AppSettings, health: Health) -> Flask:
@@ -30,6 +39,10 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app = Flask(__name__, static_folder=None)
     app.config["EDGE"] = settings
     app.extensions["health"] = health
+    app.extensions["metrics_from"] = settings.metrics_from
+    app.extensions["authority_file"] = settings.authority_file
+    _measure(app)
+    app.register_blueprint(probes)
     site.register(app, site.Site(settings.environment, settings.version, settings.session_hours, settings.pin_required))
     gate = guard.gate(settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst)
     service.register(app, gate)
@@ -40,3 +53,19 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
 def _on_error(error: Exception) -> Response:
     """Here, because a blueprint does not see unknown paths and methods."""
     return envelope.answer(error) if guard.is_api_path(request.path) else site.error_page(error)
+
+
+def _measure(app: Flask) -> None:
+    """Time every request, by its route: an address, or a method, as it was asked for could be anything."""
+
+    @app.before_request
+    def start() -> None:
+        g.started = time.perf_counter()
+
+    @app.after_request
+    def stop(response: Response) -> Response:
+        route = request.url_rule.rule if request.url_rule else "none"
+        seconds = time.perf_counter() - g.get("started", time.perf_counter())
+        method = request.method if request.method in _METHODS else "other"
+        metrics.request_seconds.labels(method, route, response.status_code).observe(seconds)
+        return response

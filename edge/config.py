@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -90,6 +91,14 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(items)
 
 
+def _networks(value: Any) -> tuple[str, ...]:
+    items = _texts(value)
+    try:
+        return tuple(str(ip_network(item)) for item in items)
+    except ValueError as error:
+        raise ValueError('a list of networks, for example ["192.168.1.0/24"]') from error
+
+
 def _word(*allowed: str) -> Callable[[Any], str]:
     def cast(value: Any) -> str:
         if value not in allowed:
@@ -119,6 +128,9 @@ class Config:
         "",
         _text,
         "address of the proxy whose X-Forwarded-* headers are believed; empty: none",
+    )
+    http_metrics_from: tuple[str, ...] = _setting(
+        "http.metrics_from", ("127.0.0.0/8", "::1/128"), _networks, "networks that may read /metrics"
     )
     http_blocked_user_agents: tuple[str, ...] = _setting(
         "http.blocked_user_agents",

@@ -10,18 +10,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from edge import __version__
+from edge import __version__, metrics
 from edge import config as settings
 from edge.app import AppSettings, create_app
 from edge.clock import SECOND
 from edge.config import Config
 from edge.errors import SetupError
 from edge.ingest.pipeline import Pipeline
-from edge.ingest.subscriber import PING_LOST_SECONDS, Broker, Subscriber
-from edge.ops import accounts, retention
+from edge.ingest.subscriber import PING_LOST_SECONDS, Broker, State, Subscriber
+from edge.ops import accounts, figures, retention
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.left_warnings import left_warnings
@@ -80,6 +81,12 @@ def running(config: Config) -> Iterator[str]:
         subscriber.start()
         parts.callback(subscriber.stop)
 
+        backup_dir = config.backup_dir or config.data_dir / "backups"
+        parts.enter_context(
+            metrics.sampling(
+                lambda: figures.sample(config.data_dir, backup_dir, lambda: _ingest_figures(subscriber.state()))
+            )
+        )
         housekeeper = Housekeeper(_jobs(config))
         health.register(housekeeper.check, vital=False)
         health.register(lambda: left_warnings(config.data_dir), vital=False)
@@ -177,15 +184,40 @@ def _serve_http(config: Config, health: Health) -> _Server:
             trusted_proxy=config.http_trusted_proxy,
             session_hours=config.session_hours,
             pin_required=config.pin_required,
+            metrics_from=config.http_metrics_from,
+            authority_file=config.data_dir / "authority.crt",
         ),
         health,
     )
     host, _, port = config.http_listen.rpartition(":")
     try:
-        server = create_server(app, host=host, port=int(port), threads=config.http_threads, ident=None)
+        server = create_server(
+            app, host=host, port=int(port), threads=config.http_threads, ident=None, **_proxy_options(config)
+        )
     except OSError as error:
         raise SetupError(f"http.listen {config.http_listen} cannot be used: {error}. Give it a free port.") from error
     return _Server(server, host, getattr(server, "effective_port", int(port)))
+
+
+def _proxy_options(config: Config) -> dict[str, Any]:
+    """Believe one proxy what it says of its client, and nobody else."""
+    if not config.http_trusted_proxy:
+        return {"clear_untrusted_proxy_headers": True}
+    return {
+        "trusted_proxy": config.http_trusted_proxy,
+        "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"},
+        "clear_untrusted_proxy_headers": True,
+    }
+
+
+def _ingest_figures(state: State) -> dict[str, float]:
+    return {
+        "connected": state.is_connected,
+        "queued_messages": state.queued,
+        "messages_in_hand": state.in_hand,
+        "received_messages": state.received,
+        "store_refuses": bool(state.store_problem),
+    }
 
 
 def _close_store() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from edge import metrics
 from edge.errors import Unavailable
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
 from edge.ingest.routing import Line, Router
@@ -89,7 +90,7 @@ class Pipeline:
             return set[int]().union(*(self.handle([message]) for message in messages))
 
     def _commit(self, messages: Sequence[Message], poison: str = "") -> set[int]:
-        with writing():
+        with metrics.commit_seconds.time(), writing():
             self._router.refresh()
             opened = [self._open(message, poison) for message in messages]
             self._matcher.prepare(_identities(opened))
@@ -100,6 +101,7 @@ class Pipeline:
             receipts = [(item.message.mid, item.digest) for item in opened if item.message.qos]
             accounts.keep_receipts(receipts)
         self._remember(receipts)
+        batch.count()
         return batch.organizations
 
     def _remember(self, receipts: list[tuple[int, bytes]]) -> None:
@@ -147,6 +149,8 @@ class _Batch:
         self._unclaimed: list[tuple[str, int, bytes]] = []
         self._heard: dict[int, Heard] = {}
         self._antennas: dict[tuple[int, int], int] = {}
+        self._messages: Counter[Tally] = Counter()
+        self._reads: Counter[Tally] = Counter()
         self.organizations: set[int] = set()
 
     def add(self, opened: _Opened) -> None:
@@ -181,8 +185,6 @@ class _Batch:
         news = record(self._scans, gap)
         for scan in self._scans:
             self._timekeeper.recorded(scan.observed_at)
-        messages: Counter[Tally] = Counter()
-        reads: Counter[Tally] = Counter()
         for opened, outcomes in self._outcomes:
             reader_id = opened.line.route.reader_id if opened.line else accounts.NO_READER
             hour = accounts.hour_of(opened.received_at)
@@ -191,14 +193,19 @@ class _Batch:
                 for outcome in outcomes
             ]
             for bucket in buckets:
-                reads[Tally(reader_id, hour, bucket)] += 1
-            messages[Tally(reader_id, hour, _bucket_of(opened, buckets))] += 1
-        accounts.add_to_ledger(messages, reads)
+                self._reads[Tally(reader_id, hour, bucket)] += 1
+            self._messages[Tally(reader_id, hour, _bucket_of(opened, buckets))] += 1
+        accounts.add_to_ledger(self._messages, self._reads)
         accounts.set_aside(self._letters)
         accounts.note_unknown_tags(self._unknown)
         accounts.note_unclaimed(self._unclaimed)
         accounts.note_readers(self._heard.values())
         accounts.note_antennas(self._antennas)
+
+    def count(self) -> None:
+        """For the metrics, once the books are on disk."""
+        for counter, tallies in ((metrics.messages, self._messages), (metrics.reads, self._reads)):
+            metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in tallies.items()})
 
     def _hear(self, opened: _Opened, line: Line, parsed: Parsed) -> None:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""

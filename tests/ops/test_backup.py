@@ -92,6 +92,7 @@ def test_a_backup_taken_while_scans_are_written_is_whole(site: Path) -> None:
         (gzip.compress(b"SQLite format 3\0" + bytes(5000)), Corrupt),
         (b"\x1f\x8b garbage", Corrupt),
     ],
+    ids=["empty", "text", "half a database", "half an archive"],
 )
 def test_a_file_that_is_no_backup_changes_nothing(site: Path, content: bytes, error: type[Exception]) -> None:
     close_database()

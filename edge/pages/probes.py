@@ -1,0 +1,48 @@
+"""For machines that watch the service: is it alive, is it ready, how is it doing."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from flask import Blueprint, Response, abort, current_app, jsonify, request
+
+from edge import metrics
+from edge.ops.health import Health
+
+probes = Blueprint("probes", __name__)
+
+
+@probes.get("/healthz")
+def is_alive() -> tuple[Response, int]:
+    """503 when a part has failed that only a new start brings back."""
+    checks = _health().checks()
+    return _answer(all(check.ok for check, vital in checks if vital), checks)
+
+
+@probes.get("/readyz")
+def is_ready() -> tuple[Response, int]:
+    """503 when anything is not as it should be, a broker that is away included."""
+    checks = _health().checks()
+    return _answer(all(check.ok for check, _ in checks), checks)
+
+
+@probes.get("/metrics")
+def show_metrics() -> Response:
+    """Names readers of all organizations, so it is for the box and the addresses that are set."""
+    client = ip_address(request.remote_addr or "0.0.0.0")  # noqa: S104  nobody's address
+    if not any(client in ip_network(network) for network in current_app.extensions["metrics_from"]):
+        abort(403, "Allow this address in the setting http.metrics_from.")
+    return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+def _health() -> Health:
+    health: Health = current_app.extensions["health"]
+    return health
+
+
+def _answer(ok: bool, checks: list[Any]) -> tuple[Response, int]:
+    told = [{"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks]
+    response = jsonify(status="ok" if ok else "failing", checks=told)
+    response.headers["Cache-Control"] = "no-store"
+    return response, 200 if ok else 503

@@ -1,0 +1,78 @@
+"""Numbers about the box as a whole, of all organizations; only for its operator, never for a page or the API."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge.store.database import execute
+
+
+class ReaderFigure(NamedTuple):
+    reader_id: int
+    name: str
+    organization: str
+    is_on: bool
+    last_heard_at: int | None
+    clock_offset: int | None
+    qos: int | None
+    is_offline: bool
+
+
+def reader_figures() -> list[ReaderFigure]:
+    return [ReaderFigure(*row) for row in execute(_READERS)]
+
+
+_READERS = """
+    SELECT reader.id, reader.name, organization.name, is_on, last_heard_at, clock_offset, qos, ifnull(is_offline, 0)
+    FROM reader JOIN organization ON organization.id = reader.organization_id
+    LEFT JOIN reader_state ON reader_id = reader.id
+    WHERE deleted_at IS NULL ORDER BY organization.name, reader.name
+"""
+
+
+def unplaced_antennas(heard_since: int) -> list[tuple[str, int]]:
+    """(reader, port) of antennas that read something lately and stand nowhere."""
+    return execute(_UNPLACED, (heard_since,)).fetchall()
+
+
+_UNPLACED = """
+    SELECT reader.name, state.port FROM antenna_state AS state
+    JOIN reader ON reader.id = state.reader_id AND reader.deleted_at IS NULL AND reader.is_on
+    LEFT JOIN antenna ON antenna.reader_id = state.reader_id AND antenna.port = state.port
+    LEFT JOIN location ON location.id = ifnull(antenna.location_id, reader.location_id)
+    WHERE state.last_read_at >= ? AND ifnull(antenna.is_on, 1)
+      AND (location.id IS NULL OR location.deleted_at IS NOT NULL)
+    ORDER BY reader.name, state.port
+"""
+
+
+def unclaimed_topics(heard_since: int) -> list[str]:
+    return [
+        row[0]
+        for row in execute(
+            "SELECT topic FROM unclaimed_topic WHERE last_heard_at >= ? ORDER BY messages DESC", (heard_since,)
+        )
+    ]
+
+
+def dead_letters(received_since: int) -> int:
+    number: int = execute("SELECT count(*) FROM dead_letter WHERE received_at >= ?", (received_since,)).fetchone()[0]
+    return number
+
+
+def administrators() -> int:
+    number: int = execute(
+        "SELECT count(*) FROM person WHERE role = 'administrator' AND disabled_at IS NULL"
+    ).fetchone()[0]
+    return number
+
+
+def schema() -> int:
+    number: int = execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
+def faults(limit: int = 3) -> list[str]:
+    """What is wrong with the file; reads all of it. Empty when it is sound."""
+    found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+    return [] if found == ["ok"] else found

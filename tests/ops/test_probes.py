@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from prometheus_client.parser import text_string_to_metric_families
+
+from edge import metrics
+from edge.app import AppSettings, create_app
+from edge.ops import figures
+from edge.ops.backup import Kept, make_backup
+from edge.ops.health import Check, Health
+from edge.store.organizations import list_organizations
+from edge.store.readers import add_reader
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health()
+
+
+@pytest.fixture
+def app(site: Path, health: Health) -> Flask:
+    return create_app(AppSettings("production", "1.0", (), 50, 200, authority_file=site / "authority.crt"), health)
+
+
+def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:
+    client = app.test_client()
+    assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    health.register(lambda: Check("broker", False, "away"), vital=False)
+    assert client.get("/healthz").status_code == 200
+    ready = client.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json == {
+        "status": "failing",
+        "checks": [{"name": "broker", "ok": False, "vital": False, "detail": "away"}],
+    }
+    health.register(lambda: Check("writer", False, "stuck"))
+    assert client.get("/healthz").status_code == 503
+
+
+def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
+    add_reader(list_organizations()[0].id, name='Dock "1"', topic="a", format="edge")
+    make_backup(site, site / "backups", Kept(1, 1))
+    client = app.test_client()
+    client.get("/healthz")
+    metrics.count(metrics.messages, {(1, "recorded"): 3})
+    with metrics.sampling(lambda: figures.sample(site, site / "backups", lambda: {"queued_messages": 7})):
+        text = client.get("/metrics").text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert families["edge_ingest_queued_messages"].samples[0].value == 7
+    assert families["edge_database_bytes"].samples[0].value > 0
+    assert families["edge_backup_timestamp_seconds"].samples[0].value > 1_600_000_000
+    assert families["edge_reader_info"].samples[0].labels["name"] == 'Dock "1"'
+    assert "/healthz" in {sample.labels["route"] for sample in families["edge_http_request_seconds"].samples}
+    assert families["edge_ingest_messages"].samples[0].labels["bucket"] == "recorded"
+
+
+def test_metrics_are_for_the_box_itself(app: Flask) -> None:
+    away = app.test_client().get("/metrics", environ_base={"REMOTE_ADDR": "192.168.1.20"})
+    assert away.status_code == 403
+
+
+def test_an_address_that_does_not_exist_makes_no_series_of_its_own(app: Flask) -> None:
+    client = app.test_client()
+    client.get("/made/up/by/a/scanner")
+    assert "made/up" not in client.get("/metrics").text
+
+
+def test_the_certificate_is_there_for_everybody_once_https_is_on(app: Flask, site: Path) -> None:
+    client = app.test_client()
+    assert "edge-https on" in client.get("/certificate").text
+    assert client.get("/certificate/edge-authority.crt").status_code == 404
+    (site / "authority.crt").write_bytes(b"-----BEGIN CERTIFICATE-----")
+    page = client.get("/certificate").text
+    assert all(word in page for word in ("Android", "iPhone", "Windows"))
+    answer = client.get("/certificate/edge-authority.crt")
+    assert answer.data == b"-----BEGIN CERTIFICATE-----"
+    assert answer.mimetype == "application/x-x509-ca-cert"
