@@ -14,7 +14,6 @@ from edge.ops.health import Health
 from edge.pages import site
 from edge.pages.probes import probes
 
-
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
 
