@@ -146,3 +146,24 @@ def clock_offsets() -> dict[int, int]:
 
 def hour_of(received_at: int) -> int:
     return received_at // clock.HOUR
+
+
+def reader_states(organization_id: int) -> dict[int, Heard]:
+    """What is known of each reader of an organization that was ever heard, by its id."""
+    rows = execute(
+        "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline "
+        "FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
+        (organization_id,),
+    )
+    return {row[0]: Heard(*row[:6], bool(row[6])) for row in rows}
+
+
+def totals(reader_id: int, since_hour: int) -> list[tuple[str, int, int]]:
+    """(bucket, messages, reads) of a reader since that hour, the fullest bucket first."""
+    return list(
+        execute(
+            "SELECT bucket, sum(messages), sum(reads) FROM ledger WHERE reader_id = ? AND hour >= ? "
+            "GROUP BY bucket ORDER BY sum(messages) DESC, bucket",
+            (reader_id, since_hour),
+        )
+    )

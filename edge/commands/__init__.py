@@ -1,0 +1,1 @@
+"""Groups of the `edge` command, one file for each kind of thing."""

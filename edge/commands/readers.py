@@ -1,0 +1,221 @@
+"""`edge reader`: connect a reader, say what its antennas stand for, see whether it is heard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edge import clock
+from edge.commands.records import location_of
+from edge.commands.site import for_organization, print_table
+from edge.errors import Invalid, NotFound
+from edge.ingest.parsers.formats import FORMATS
+from edge.ingest.routing import CUSTOM, parser_of
+from edge.store import accounts, locations, readers
+from edge.store.readers import AntennaRow, Place, ReaderRow
+
+
+@click.group()
+def reader() -> None:
+    """Readers and gateways that publish over MQTT."""
+
+
+@reader.command("formats")
+def list_formats() -> None:
+    """List the formats that are understood."""
+    rows = [(row.name, row.title, row.example_topic) for row in FORMATS.values()]
+    print_table(["FORMAT", "READERS", "TOPIC, FOR EXAMPLE"], [*rows, (CUSTOM, "anything that sends JSON", "")])
+
+
+@reader.command("add")
+@click.argument("name")
+@click.option("--topic", required=True, help="MQTT topic it publishes to; + and # as in MQTT.")
+@click.option("--format", "format_name", required=True, help="See: edge reader formats")
+@click.option("--location", help="External key of the place it reads; antennas may have their own.")
+@click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
+@click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@for_organization
+def add_reader(
+    organization_id: int,
+    name: str,
+    topic: str,
+    format_name: str,
+    location: str | None,
+    min_rssi: float | None,
+    mapping: Path | None,
+) -> None:
+    """Connect a reader, for example: edge reader add dock1 --topic site/dock1/reads --format csl --location DOCK-1"""
+    described = _mapping_text(mapping)
+    _check_format(format_name, described)
+    row = readers.add_reader(
+        organization_id,
+        name=name,
+        topic=topic,
+        format=format_name,
+        mapping=described,
+        location_id=location_of(organization_id, location).id if location else None,
+        min_rssi=min_rssi,
+    )
+    click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
+
+
+@reader.command("list")
+@for_organization
+def list_readers(organization_id: int) -> None:
+    """List the readers and when each was last heard."""
+    states = accounts.reader_states(organization_id)
+    print_table(
+        ["NAME", "TOPIC", "FORMAT", "LAST HEARD"],
+        [(row.name, row.topic, row.format, _heard(states.get(row.id))) for row in readers.list_readers(organization_id)],
+    )
+
+
+@reader.command("show")
+@click.argument("name")
+@for_organization
+def show_reader(organization_id: int, name: str) -> None:
+    """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
+    row = reader_of(organization_id, name)
+    state = accounts.reader_states(organization_id).get(row.id)
+    place = f"at {_key(organization_id, row.location_id)}" if row.location_id else "no location of its own"
+    click.echo(f"{row.name}: {row.format} on {row.topic}, {place}{_limits(row)}")
+    click.echo(f"Last heard: {_heard(state)}")
+    if state and state.clock_offset is not None:
+        click.echo(f"Its clock is {state.clock_offset / clock.SECOND:+.1f} s off")
+    if state and state.note:
+        click.echo(f"It says: {state.note}")
+    antennas = readers.list_antennas(organization_id, row.id)
+    if antennas:
+        print_table(
+            ["ANTENNA", "LOCATION", ""],
+            [(one.port, _key(organization_id, one.location_id), _limits(one)) for one in antennas],
+        )
+    since = accounts.hour_of(clock.now()) - 24
+    print_table(["LAST 24 HOURS", "MESSAGES", "READS"], accounts.totals(row.id, since))
+
+
+@reader.command("change")
+@click.argument("name")
+@click.option("--name", "new_name", help="A new name.")
+@click.option("--topic", help="A new topic.")
+@click.option("--format", "format_name", help="A new format.")
+@click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@click.option("--location", help="External key of the place it reads; empty for none.")
+@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
+@click.option("--on/--off", "is_on", default=None, help="Whether its reads count.")
+@for_organization
+def change_reader(organization_id: int, name: str, new_name: str | None, **options: Any) -> None:
+    """Change what is given, leave the rest."""
+    row = reader_of(organization_id, name)
+    changes: dict[str, Any] = {"name": new_name, "topic": options["topic"], "is_on": options["is_on"]}
+    changes = {field: value for field, value in changes.items() if value is not None}
+    if options["format_name"] or options["mapping"]:
+        changes["format"] = options["format_name"] or row.format
+        changes["mapping"] = _mapping_text(options["mapping"]) or row.mapping
+        _check_format(changes["format"], changes["mapping"])
+    if options["location"] is not None:
+        changes["location_id"] = _location_id(organization_id, options["location"])
+    if options["min_rssi"] is not None:
+        changes["min_rssi"] = _decibels(options["min_rssi"])
+    if not changes:
+        raise click.UsageError("Say what to change; see: edge reader change --help")
+    after = readers.change_reader(organization_id, row.id, changes)
+    click.echo(f"Changed reader {after.name}: {', '.join(changes)}")
+
+
+@reader.command("antenna")
+@click.argument("name")
+@click.argument("port", type=int)
+@click.option("--location", help="External key of the place it reads; empty: that of the reader.")
+@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
+@click.option("--on/--off", "is_on", default=None, help="Whether its reads count.")
+@click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")
+@for_organization
+def set_antenna(
+    organization_id: int,
+    name: str,
+    port: int,
+    location: str | None,
+    min_rssi: str | None,
+    is_on: bool | None,
+    forget: bool,
+) -> None:
+    """Say what one antenna stands for, for example: edge reader antenna dock1 2 --location STAGING"""
+    row = reader_of(organization_id, name)
+    if forget:
+        readers.remove_antenna(organization_id, row.id, port)
+        click.echo(f"Antenna {port} of {row.name} is what the reader says")
+        return
+    known = {one.port: one for one in readers.list_antennas(organization_id, row.id)}
+    before = known.get(port, AntennaRow(row.id, port, None, None, True))
+    place = Place(
+        before.location_id if location is None else _location_id(organization_id, location),
+        before.min_rssi if min_rssi is None else _decibels(min_rssi),
+        before.is_on if is_on is None else is_on,
+    )
+    readers.set_antenna(organization_id, row.id, port, place)
+    click.echo(f"Antenna {port} of {row.name}: {_key(organization_id, place.location_id) or 'as its reader'}")
+
+
+@reader.command("remove")
+@click.argument("name")
+@for_organization
+def remove_reader(organization_id: int, name: str) -> None:
+    """Disconnect a reader. What it recorded stays."""
+    readers.remove_reader(organization_id, reader_of(organization_id, name).id)
+    click.echo(f"Removed reader {name}")
+
+
+def reader_of(organization_id: int, name: str) -> ReaderRow:
+    """The reader with this name. Raises NotFound."""
+    for row in readers.list_readers(organization_id):
+        if row.name == name:
+            return row
+    raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
+
+
+def _check_format(format_name: str, mapping: str | None) -> None:
+    try:
+        parser_of(format_name, mapping)
+    except KeyError as error:
+        known = ", ".join([*FORMATS, CUSTOM])
+        raise Invalid.one("format", "invalid_value", f"format {format_name} is not known; write one of {known}") from error
+    except ValueError as error:
+        raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
+
+
+def _mapping_text(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid.one("mapping", "invalid_value", f"{file} cannot be read: {error}") from error
+
+
+def _location_id(organization_id: int, key: str) -> int | None:
+    return location_of(organization_id, key).id if key else None
+
+
+def _decibels(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError as error:
+        raise Invalid.one("min_rssi", "invalid_value", "min-rssi must be a number of dBm, for example -65") from error
+
+
+def _key(organization_id: int, location_id: int | None) -> str:
+    return locations.get(organization_id, location_id).external_key if location_id else ""
+
+
+def _heard(state: accounts.Heard | None) -> str:
+    if state is None:
+        return "never"
+    return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
+
+
+def _limits(row: ReaderRow | AntennaRow) -> str:
+    weak = f" from {row.min_rssi:g} dBm" if row.min_rssi is not None else ""
+    return weak + ("" if row.is_on else " (off)")

@@ -1,0 +1,198 @@
+"""`edge org`, `edge user`, `edge location`, `edge asset`, `edge tag`: what a technician adds from a shell."""
+
+from __future__ import annotations
+
+import click
+
+from edge.auth.passwords import hash_password
+from edge.commands.site import Setup, ask_password, for_organization, open_site, print_table
+from edge.errors import NotFound
+from edge.store import assets, locations, organizations, people, tags
+from edge.store.assets import AssetFilter, AssetRow
+from edge.store.locations import LocationFilter, LocationRow, Parent
+from edge.store.people import Role
+from edge.store.tags import NewTag, TagRow
+from edge.validation import values
+
+PAGE = 200
+
+
+@click.group()
+def org() -> None:
+    """Organizations: whose data it is."""
+
+
+@org.command("add")
+@click.argument("name")
+@click.pass_obj
+def add_org(setup: Setup, name: str) -> None:
+    """Add an organization. Its people see nothing of the others."""
+    open_site(setup)
+    row = organizations.add_organization(values.name("name", name))
+    click.echo(f"Added organization {row.name}. Give it an administrator: edge user add --org '{row.name}' …")
+
+
+@org.command("list")
+@click.pass_obj
+def list_orgs(setup: Setup) -> None:
+    """List the organizations."""
+    open_site(setup)
+    print_table(["ID", "NAME"], [(row.id, row.name) for row in organizations.list_organizations()])
+
+
+@click.group()
+def user() -> None:
+    """People who sign in."""
+
+
+@user.command("add")
+@click.option("--email", required=True, help="What the person signs in with.")
+@click.option("--name", help="Name to show; default: the part before the @.")
+@click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.VIEWER.value, show_default=True)
+@for_organization
+def add_user(organization_id: int, email: str, name: str | None, role: str) -> None:
+    """Add a person. The password is asked for twice, or read as one line from standard input."""
+    name = values.name("name", name or email.partition("@")[0])
+    row = people.add_person(
+        organization_id, name, Role(role), email=email, password_hash=hash_password(ask_password())
+    )
+    click.echo(f"Added {row.role} {row.name} <{row.email}>")
+
+
+@user.command("list")
+@for_organization
+def list_users(organization_id: int) -> None:
+    """List the people of an organization."""
+    rows = people.list_people(organization_id)
+    print_table(
+        ["NAME", "EMAIL", "ROLE", "STATE"],
+        [(row.name, row.email, row.role, "disabled" if row.disabled_at else "") for row in rows],
+    )
+
+
+@click.group()
+def location() -> None:
+    """Locations: the tree of places."""
+
+
+@location.command("add")
+@click.argument("name")
+@click.option("--key", help="External key; minted (LOC-001) when not given.")
+@click.option("--parent", help="External key of the location it is in.")
+@for_organization
+def add_location(organization_id: int, name: str, key: str | None, parent: str | None) -> None:
+    """Add a location."""
+    row = locations.create(
+        organization_id,
+        name=values.name("name", name),
+        external_key=key if key is None else values.external_key("external_key", key),
+        parent=Parent(location_of(organization_id, parent).id if parent else None, locations.UNSET),
+    )
+    click.echo(f"Added location {row.external_key} ({row.name})")
+
+
+@location.command("list")
+@for_organization
+def list_locations(organization_id: int) -> None:
+    """List the locations."""
+    offset, rows = 0, []
+    while page := locations.list_page(organization_id, LocationFilter(), limit=PAGE, offset=offset).rows:
+        rows += page
+        offset += PAGE
+    print_table(["KEY", "NAME", "IN"], [(row.external_key, row.name, row.parent_external_key) for row in rows])
+
+
+@click.group()
+def asset() -> None:
+    """Assets: the things that are tracked."""
+
+
+@asset.command("add")
+@click.argument("name")
+@click.option("--key", help="External key; minted (ASSET-0001) when not given.")
+@click.option("--tag", "given", multiple=True, metavar="TYPE:VALUE", help="For example rfid:3074257BF7194E4000001A85.")
+@for_organization
+def add_asset(organization_id: int, name: str, key: str | None, given: tuple[str, ...]) -> None:
+    """Add an asset, with its tags if they are known."""
+    row = assets.create(
+        organization_id,
+        name=values.name("name", name),
+        external_key=key if key is None else values.external_key("external_key", key),
+        tags=[_tag(*one.partition(":")[::2]) for one in given],
+    )
+    click.echo(f"Added asset {row.external_key} ({row.name})")
+
+
+@asset.command("list")
+@click.option("--search", default="", help="Part of a name, key, description or tag.")
+@for_organization
+def list_assets(organization_id: int, search: str) -> None:
+    """List the assets."""
+    offset, rows = 0, []
+    while page := assets.list_page(organization_id, AssetFilter(q=search), limit=PAGE, offset=offset).rows:
+        rows += page
+        offset += PAGE
+    print_table(["KEY", "NAME", "TAGS"], [(row.external_key, row.name, _words(row.tags)) for row in rows])
+
+
+@click.group()
+def tag() -> None:
+    """Tags: what readers and scanners see of an asset or a location."""
+
+
+@tag.command("add")
+@click.argument("tag_type")
+@click.argument("value")
+@click.option("--asset", "asset_key", help="External key of the asset it is on.")
+@click.option("--location", "location_key", help="External key of the location it is on.")
+@for_organization
+def add_tag(
+    organization_id: int, tag_type: str, value: str, asset_key: str | None, location_key: str | None
+) -> None:
+    """Attach a tag, for example: edge tag add rfid 3074257BF7194E4000001A85 --asset ASSET-0001"""
+    owner = _owner(organization_id, asset_key, location_key)
+    kind: tags.Owner = "asset" if isinstance(owner, AssetRow) else "location"
+    tags.attach(organization_id, kind, owner.id, _tag(tag_type, value))
+    click.echo(f"Attached {tag_type}:{value} to {owner.external_key}")
+
+
+@tag.command("list")
+@click.option("--asset", "asset_key", help="External key of the asset.")
+@click.option("--location", "location_key", help="External key of the location.")
+@for_organization
+def list_tags(organization_id: int, asset_key: str | None, location_key: str | None) -> None:
+    """List the tags of an asset or a location."""
+    owner = _owner(organization_id, asset_key, location_key)
+    print_table(["TYPE", "VALUE"], [(one.tag_type, one.value) for one in owner.tags])
+
+
+def asset_of(organization_id: int, key: str) -> AssetRow:
+    """The asset with this external key. Raises NotFound."""
+    found = assets.list_page(organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    if not found:
+        raise NotFound(f"There is no asset {key}. `edge asset list` shows them.")
+    return found[0]
+
+
+def location_of(organization_id: int, key: str) -> LocationRow:
+    """The location with this external key. Raises NotFound."""
+    found = locations.list_page(organization_id, LocationFilter(external_keys=[key]), limit=1).rows
+    if not found:
+        raise NotFound(f"There is no location {key}. `edge location list` shows them.")
+    return found[0]
+
+
+def _owner(organization_id: int, asset_key: str | None, location_key: str | None) -> AssetRow | LocationRow:
+    if (asset_key is None) == (location_key is None):
+        raise click.UsageError("Give either --asset KEY or --location KEY.")
+    if asset_key is not None:
+        return asset_of(organization_id, asset_key)
+    return location_of(organization_id, location_key or "")
+
+
+def _tag(tag_type: str, value: str) -> NewTag:
+    return NewTag(values.tag_type("tag_type", tag_type), values.tag_value("value", value))
+
+
+def _words(attached: tuple[TagRow, ...] | list[TagRow]) -> str:
+    return " ".join(f"{one.tag_type}:{one.value}" for one in attached)

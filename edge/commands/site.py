@@ -1,0 +1,60 @@
+"""What every command needs: the settings, an open site, and the organization it works for."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from edge.config import Config, Value
+from edge.errors import SetupError
+from edge.store import migrate, organizations
+from edge.store.database import FILE_NAME
+
+
+class Setup(NamedTuple):
+    """The settings in force, as every command gets them."""
+
+    config: Config
+    shown: list[Value]
+
+
+def open_site(setup: Setup) -> None:
+    """For commands that work on a site that exists. Raises SetupError when there is none."""
+    if not (setup.config.data_dir / FILE_NAME).exists():
+        raise SetupError(
+            f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
+        )
+    migrate.migrate(setup.config.data_dir)
+
+
+def for_organization(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command `--org`, an open site, and the organization's id as its first argument."""
+
+    @click.option("--org", help="Organization; not needed where there is only one.")
+    @click.pass_obj
+    @functools.wraps(command)
+    def opened(setup: Setup, /, *, org: str | None, **options: Any) -> None:
+        open_site(setup)
+        command(organizations.find_organization(org).id, **options)
+
+    return opened
+
+
+def ask_password() -> str:
+    """Typed twice, or one line of standard input; never an argument, which others on the box could read."""
+    if sys.stdin.isatty():
+        answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
+        return answer
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns as wide as their widest value; None is an empty cell."""
+    cells = [[str(cell) for cell in head], *[["" if cell is None else str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for row in cells:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
