@@ -7,6 +7,7 @@ default. The fields of Config are the table.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -245,7 +246,7 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str]
             try:
                 value = item.metadata["cast"](raw)
             except ValueError as error:
-                raise SetupError(f"{name} ({source}) is {raw!r}. Write {error}.") from error
+                raise SetupError(f"{name} ({source}) is {_without_password(raw)!r}. Write {error}.") from error
         chosen[item.name] = value
         shown.append(Value(name, value, source, item.metadata["help"]))
     return Config(**chosen), shown
@@ -257,6 +258,10 @@ def read_secret(file: Path, setting: str) -> str:
         return file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"{setting}: {file} cannot be read ({error}). Make it readable for the service.") from error
+
+
+def _without_password(raw: Any) -> Any:
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:…@", raw) if isinstance(raw, str) else raw
 
 
 def _from_file(file: Path) -> dict[str, Any]:

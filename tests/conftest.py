@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +12,15 @@ import pytest
 
 from edge.store import migrate, organizations
 from edge.store.database import close_database
+
+PROGRAMS = {"mosquitto": "mosquitto", "browser": "chromium"}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test whose program is missing is skipped on a laptop and fails in CI, where nothing may be skipped."""
+    for marker, program in PROGRAMS.items():
+        if item.get_closest_marker(marker) and not shutil.which(program):
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {program} on PATH")
 
 
 class Cast(NamedTuple):

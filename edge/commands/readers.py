@@ -68,7 +68,10 @@ def list_readers(organization_id: int) -> None:
     states = accounts.reader_states(organization_id)
     print_table(
         ["NAME", "TOPIC", "FORMAT", "LAST HEARD"],
-        [(row.name, row.topic, row.format, _heard(states.get(row.id))) for row in readers.list_readers(organization_id)],
+        [
+            (row.name, row.topic, row.format, _heard(states.get(row.id)))
+            for row in readers.list_readers(organization_id)
+        ],
     )
 
 
@@ -181,7 +184,9 @@ def _check_format(format_name: str, mapping: str | None) -> None:
         parser_of(format_name, mapping)
     except KeyError as error:
         known = ", ".join([*FORMATS, CUSTOM])
-        raise Invalid.one("format", "invalid_value", f"format {format_name} is not known; write one of {known}") from error
+        raise Invalid.one(
+            "format", "invalid_value", f"format {format_name} is not known; write one of {known}"
+        ) from error
     except ValueError as error:
         raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
 

@@ -53,9 +53,7 @@ def user() -> None:
 def add_user(organization_id: int, email: str, name: str | None, role: str) -> None:
     """Add a person. The password is asked for twice, or read as one line from standard input."""
     name = values.name("name", name or email.partition("@")[0])
-    row = people.add_person(
-        organization_id, name, Role(role), email=email, password_hash=hash_password(ask_password())
-    )
+    row = people.add_person(organization_id, name, Role(role), email=email, password_hash=hash_password(ask_password()))
     click.echo(f"Added {row.role} {row.name} <{row.email}>")
 
 
@@ -146,9 +144,7 @@ def tag() -> None:
 @click.option("--asset", "asset_key", help="External key of the asset it is on.")
 @click.option("--location", "location_key", help="External key of the location it is on.")
 @for_organization
-def add_tag(
-    organization_id: int, tag_type: str, value: str, asset_key: str | None, location_key: str | None
-) -> None:
+def add_tag(organization_id: int, tag_type: str, value: str, asset_key: str | None, location_key: str | None) -> None:
     """Attach a tag, for example: edge tag add rfid 3074257BF7194E4000001A85 --asset ASSET-0001"""
     owner = _owner(organization_id, asset_key, location_key)
     kind: tags.Owner = "asset" if isinstance(owner, AssetRow) else "location"

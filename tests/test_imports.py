@@ -1,0 +1,108 @@
+"""Arrows point down only, and each third-party library has one home."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "edge"
+
+# What each part may import of the others, besides itself and the leaves.
+ALLOWED = {
+    "cli": {"*"},
+    "commands": {"*"},
+    "demo": {"*"},
+    "runtime": {"app", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
+    "app": {"api", "pages", "auth", "store", "ops.health", "ops.metrics"},
+    "api": {"auth", "store"},
+    "pages": {"auth", "store"},
+    "ingest": {"store"},
+    "sync": {"store"},
+    "ops": {"store"},
+    "auth": {"store"},
+    "store": set(),
+    "validation": set(),
+}
+LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads"}
+HOMES = {
+    "flask": {"app", "api", "pages"},
+    "flask_cors": {"app", "api"},
+    "peewee": {"store"},
+    "sqlite3": {"store"},
+    "paho": {"ingest.subscriber", "demo"},  # the simulated readers of the demo publish like real ones
+    "amqtt": {"ingest.broker"},
+    "waitress": {"runtime"},
+    "click": {"cli", "commands", "demo"},
+}
+
+
+class Arrow(NamedTuple):
+    importer: str  # dotted, without "edge."
+    imported: str  # dotted, as written
+    line: int
+
+
+def arrows() -> Iterator[Arrow]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        importer = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from (Arrow(importer, name.name, node.lineno) for name in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                assert node.level == 0, f"{path}:{node.lineno}: write the import in full"
+                yield from (Arrow(importer, f"{node.module}.{name.name}", node.lineno) for name in node.names)
+
+
+def is_within(name: str, places: set[str]) -> bool:
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+INNER = [arrow for arrow in arrows() if arrow.imported.startswith("edge.")]
+OUTER = [arrow for arrow in arrows() if not arrow.imported.startswith("edge.")]
+
+
+def test_every_part_has_its_rule() -> None:
+    parts = {arrow.importer.split(".")[0] for arrow in arrows()} - LEAVES - {"config", "__main__", "__init__", ""}
+    assert parts <= set(ALLOWED)
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_a_part_imports_only_what_is_below_it(part: str) -> None:
+    allowed = ALLOWED[part]
+    wrong = [
+        arrow
+        for arrow in INNER
+        if is_within(arrow.importer, {part})
+        and "*" not in allowed
+        and not is_within(arrow.imported.removeprefix("edge."), allowed | LEAVES | {part, "__version__"})
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_a_leaf_imports_only_leaves(leaf: str) -> None:
+    wrong = [
+        arrow
+        for arrow in INNER
+        if is_within(arrow.importer, {leaf}) and not is_within(arrow.imported.removeprefix("edge."), LEAVES)
+    ]
+    assert wrong == []
+
+
+def test_only_the_command_and_the_runtime_see_the_settings() -> None:
+    seers = {arrow.importer.split(".")[0] for arrow in INNER if is_within(arrow.imported, {"edge.config"})}
+    assert seers <= {"cli", "commands", "demo", "runtime", "config"}
+
+
+@pytest.mark.parametrize("library", sorted(HOMES))
+def test_a_library_is_imported_only_at_its_home(library: str) -> None:
+    wrong = [
+        arrow
+        for arrow in OUTER
+        if is_within(arrow.imported, {library}) and not is_within(arrow.importer, HOMES[library])
+    ]
+    assert wrong == []
