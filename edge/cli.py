@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from edge import __version__, clock, config, runtime
+from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.config import read_secret
-from edge.errors import EdgeError, SetupError
-from edge.ops import accounts
-from edge.ops import backup as backups
-from edge.ops.lock import hold
-from edge.store import broker_accounts, migrate, organizations, people, readers
-from edge.store.copies import CopyFacts
+from edge.commands import broker_accounts, readers, records, upkeep
+from edge.commands.site import Setup, ask_password, open_site
+from edge.errors import EdgeError
+from edge.store import migrate, organizations, people
 from edge.store.database import FILE_NAME
-
-
-class Setup(NamedTuple):
-    """The settings in force, as every command gets them."""
-
-    config: config.Config
-    shown: list[config.Value]
 
 
 @click.group()
@@ -61,7 +50,7 @@ def init(setup: Setup, org: str, email: str) -> None:
         names = ", ".join(row.name for row in existing)
         click.echo(f"{setup.config.data_dir / FILE_NAME} exists, with: {names}. Nothing was changed.")
         return
-    password_hash = hash_password(_ask_password())
+    password_hash = hash_password(ask_password())
     organization = organizations.add_organization(org)
     people.add_person(
         organization.id, email.partition("@")[0], people.Role.ADMINISTRATOR, email=email, password_hash=password_hash
@@ -77,93 +66,10 @@ def serve(setup: Setup) -> None:
     runtime.serve(setup.config)
 
 
-def _ask_password() -> str:
-    if sys.stdin.isatty():
-        answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
-        return answer
-    return sys.stdin.readline().rstrip("\r\n")
-
-
-@cli.command()
-@click.pass_obj
-def backup(setup: Setup) -> None:
-    """Back up the database, while the service runs, and drop backups that are no longer kept."""
-    open_site(setup)
-    config = setup.config
-    kept = backups.Kept(config.backup_daily, config.backup_weekly)
-    made = backups.make_backup(config.data_dir, _backup_dir(config), kept, config.backup_second_dir)
-    click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
-    for path in made.removed:
-        click.echo(f"Removed {path.name}")
-    if made.second_fault:
-        raise SetupError(f"The second copy failed: {made.second_fault}")
-
-
-@cli.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_obj
-def restore(setup: Setup, file: Path, yes: bool) -> None:
-    """Make a backup the database of this box. Stop the service first; the present database is kept aside."""
-    if not yes:
-        click.confirm(f"Replace the database in {setup.config.data_dir} by {file}?", abort=True)
-    with hold(setup.config.data_dir):
-        restored = backups.restore_backup(file, setup.config.data_dir)
-    click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
-    if restored.kept_aside:
-        click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
-
-
-@cli.command()
-@click.argument("reader")
-@click.option("--org", help="Name of the organization, when there are several.")
-@click.pass_obj
-def account(setup: Setup, reader: str, org: str | None) -> None:
-    """Make the account of a reader at the broker, or give it a new password; shown once."""
-    open_site(setup)
-    organization = organizations.find_organization(org)
-    found = [row for row in readers.list_readers(organization.id) if row.name == reader]
-    if not found:
-        raise SetupError(f"There is no reader called {reader}.")
-    password = accounts.new_password()
-    made = broker_accounts.set_account(organization.id, found[0].id, accounts.new_hash(password))
-    _write_accounts(setup.config)
-    click.echo(f"user      {made.name}\npassword  {password}\nmay publish under {made.topic} only")
-
-
-@cli.command("accounts")
-@click.pass_obj
-def list_accounts(setup: Setup) -> None:
-    """List the readers' accounts at the broker, and write its files anew."""
-    open_site(setup)
-    _write_accounts(setup.config)
-    for row in broker_accounts.list_accounts():
-        click.echo(f"{row.name}  publishes under {row.topic}")
-
-
-def _write_accounts(config: config.Config) -> None:
-    if not (config.mqtt_accounts_dir and config.mqtt_password_file):
-        raise SetupError("Accounts are written to mqtt.accounts_dir, beside that of mqtt.password_file. Set both.")
-    password = read_secret(config.mqtt_password_file, "mqtt.password_file")
-    accounts.write_files(config.mqtt_accounts_dir, accounts.own_account(config.mqtt_broker, password))
-
-
-def _backup_dir(config: config.Config) -> Path:
-    return config.backup_dir or config.data_dir / "backups"
-
-
-def _told(facts: CopyFacts) -> str:
-    newest = clock.rfc3339(facts.newest_scan_at) if facts.newest_scan_at is not None else "none"
-    return f"{facts.organizations} organizations, {facts.assets} assets, newest scan {newest}"
-
-
-def open_site(setup: Setup) -> None:
-    """For commands that work on a site that exists. Raises SetupError when there is none."""
-    if not (setup.config.data_dir / FILE_NAME).exists():
-        raise SetupError(
-            f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
-        )
-    migrate.migrate(setup.config.data_dir)
+for group in (records.org, records.user, records.location, records.asset, records.tag, readers.reader):
+    cli.add_command(group)
+for command in (broker_accounts.account, broker_accounts.list_accounts, upkeep.backup, upkeep.restore):
+    cli.add_command(command)
 
 
 def main() -> None:

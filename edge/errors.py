@@ -39,7 +39,7 @@ class Conflict(EdgeError):
 
 class Invalid(EdgeError):
     def __init__(self, fields: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(f"{error.field}: {error.message}" for error in fields))
+        super().__init__("; ".join(error.message for error in fields))
         self.fields = tuple(fields)
 
     @classmethod

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from edge import clock
-from edge.commands.records import location_of
-from edge.commands.site import for_organization, print_table
-from edge.errors import Invalid, NotFound
+from edge.commands.broker_accounts import make_account
+from edge.commands.lookup import location_of, reader_of
+from edge.commands.site import Setup, for_organization, print_table
+from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.routing import CUSTOM, parser_of
 from edge.store import accounts, locations, readers
@@ -36,8 +37,11 @@ def list_formats() -> None:
 @click.option("--location", help="External key of the place it reads; antennas may have their own.")
 @click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@click.option("--account", is_flag=True, help="Also make the account it signs in to the broker with.")
 @for_organization
+@click.pass_obj
 def add_reader(
+    setup: Setup,
     organization_id: int,
     name: str,
     topic: str,
@@ -45,6 +49,7 @@ def add_reader(
     location: str | None,
     min_rssi: float | None,
     mapping: Path | None,
+    account: bool,
 ) -> None:
     """Connect a reader, for example: edge reader add dock1 --topic site/dock1/reads --format csl --location DOCK-1"""
     described = _mapping_text(mapping)
@@ -59,6 +64,8 @@ def add_reader(
         min_rssi=min_rssi,
     )
     click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
+    if account:
+        make_account(setup.config, organization_id, row.id)
 
 
 @reader.command("list")
@@ -169,14 +176,6 @@ def remove_reader(organization_id: int, name: str) -> None:
     """Disconnect a reader. What it recorded stays."""
     readers.remove_reader(organization_id, reader_of(organization_id, name).id)
     click.echo(f"Removed reader {name}")
-
-
-def reader_of(organization_id: int, name: str) -> ReaderRow:
-    """The reader with this name. Raises NotFound."""
-    for row in readers.list_readers(organization_id):
-        if row.name == name:
-            return row
-    raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
 
 
 def _check_format(format_name: str, mapping: str | None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from edge.auth.passwords import hash_password
+from edge.commands.lookup import asset_of, location_of
 from edge.commands.site import Setup, ask_password, for_organization, open_site, print_table
-from edge.errors import NotFound
 from edge.store import assets, locations, organizations, people, tags
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.locations import LocationFilter, LocationRow, Parent
@@ -162,22 +164,6 @@ def list_tags(organization_id: int, asset_key: str | None, location_key: str | N
     print_table(["TYPE", "VALUE"], [(one.tag_type, one.value) for one in owner.tags])
 
 
-def asset_of(organization_id: int, key: str) -> AssetRow:
-    """The asset with this external key. Raises NotFound."""
-    found = assets.list_page(organization_id, AssetFilter(external_keys=[key]), limit=1).rows
-    if not found:
-        raise NotFound(f"There is no asset {key}. `edge asset list` shows them.")
-    return found[0]
-
-
-def location_of(organization_id: int, key: str) -> LocationRow:
-    """The location with this external key. Raises NotFound."""
-    found = locations.list_page(organization_id, LocationFilter(external_keys=[key]), limit=1).rows
-    if not found:
-        raise NotFound(f"There is no location {key}. `edge location list` shows them.")
-    return found[0]
-
-
 def _owner(organization_id: int, asset_key: str | None, location_key: str | None) -> AssetRow | LocationRow:
     if (asset_key is None) == (location_key is None):
         raise click.UsageError("Give either --asset KEY or --location KEY.")
@@ -190,5 +176,5 @@ def _tag(tag_type: str, value: str) -> NewTag:
     return NewTag(values.tag_type("tag_type", tag_type), values.tag_value("value", value))
 
 
-def _words(attached: tuple[TagRow, ...] | list[TagRow]) -> str:
+def _words(attached: Sequence[TagRow]) -> str:
     return " ".join(f"{one.tag_type}:{one.value}" for one in attached)

@@ -155,7 +155,7 @@ def reader_states(organization_id: int) -> dict[int, Heard]:
         "FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
         (organization_id,),
     )
-    return {row[0]: Heard(*row[:6], bool(row[6])) for row in rows}
+    return {row[0]: Heard(*row)._replace(is_offline=bool(row[6])) for row in rows}
 
 
 def totals(reader_id: int, since_hour: int) -> list[tuple[str, int, int]]:

@@ -1,0 +1,46 @@
+"""`edge account`, `edge accounts`: what readers sign in to the broker with."""
+
+from __future__ import annotations
+
+import click
+
+from edge.commands.lookup import reader_of
+from edge.commands.site import Setup, for_organization, open_site
+from edge.config import Config, read_secret
+from edge.errors import SetupError
+from edge.ops import accounts
+from edge.store import broker_accounts
+
+
+@click.command()
+@click.argument("reader")
+@for_organization
+@click.pass_obj
+def account(setup: Setup, organization_id: int, reader: str) -> None:
+    """Make the account of a reader at the broker, or give it a new password; shown once."""
+    make_account(setup.config, organization_id, reader_of(organization_id, reader).id)
+
+
+@click.command("accounts")
+@click.pass_obj
+def list_accounts(setup: Setup) -> None:
+    """List the readers' accounts at the broker, and write its files anew."""
+    open_site(setup)
+    _write_accounts(setup.config)
+    for row in broker_accounts.list_accounts():
+        click.echo(f"{row.name}  publishes under {row.topic}")
+
+
+def make_account(config: Config, organization_id: int, reader_id: int) -> None:
+    """Prints user and password, the only time the password is seen."""
+    password = accounts.new_password()
+    made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password))
+    _write_accounts(config)
+    click.echo(f"user      {made.name}\npassword  {password}\nmay publish under {made.topic} only")
+
+
+def _write_accounts(config: Config) -> None:
+    if not (config.mqtt_accounts_dir and config.mqtt_password_file):
+        raise SetupError("Accounts are written to mqtt.accounts_dir, beside that of mqtt.password_file. Set both.")
+    password = read_secret(config.mqtt_password_file, "mqtt.password_file")
+    accounts.write_files(config.mqtt_accounts_dir, accounts.own_account(config.mqtt_broker, password))

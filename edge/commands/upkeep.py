@@ -1,0 +1,54 @@
+"""`edge backup`, `edge restore`: keeping what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edge import clock
+from edge.commands.site import Setup, open_site
+from edge.config import Config
+from edge.errors import SetupError
+from edge.ops import backup as backups
+from edge.ops.lock import hold
+from edge.store.copies import CopyFacts
+
+
+@click.command()
+@click.pass_obj
+def backup(setup: Setup) -> None:
+    """Back up the database, while the service runs, and drop backups that are no longer kept."""
+    open_site(setup)
+    config = setup.config
+    kept = backups.Kept(config.backup_daily, config.backup_weekly)
+    made = backups.make_backup(config.data_dir, _backup_dir(config), kept, config.backup_second_dir)
+    click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
+    for path in made.removed:
+        click.echo(f"Removed {path.name}")
+    if made.second_fault:
+        raise SetupError(f"The second copy failed: {made.second_fault}")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def restore(setup: Setup, file: Path, yes: bool) -> None:
+    """Make a backup the database of this box. Stop the service first; the present database is kept aside."""
+    if not yes:
+        click.confirm(f"Replace the database in {setup.config.data_dir} by {file}?", abort=True)
+    with hold(setup.config.data_dir):
+        restored = backups.restore_backup(file, setup.config.data_dir)
+    click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
+    if restored.kept_aside:
+        click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+def _backup_dir(config: Config) -> Path:
+    return config.backup_dir or config.data_dir / "backups"
+
+
+def _told(facts: CopyFacts) -> str:
+    newest = clock.rfc3339(facts.newest_scan_at) if facts.newest_scan_at is not None else "none"
+    return f"{facts.organizations} organizations, {facts.assets} assets, newest scan {newest}"

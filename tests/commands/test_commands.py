@@ -1,0 +1,171 @@
+"""The `edge` command as a technician meets it: what it says, what it refuses, what it never does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from edge import cli
+from edge.clock import now
+from edge.ingest.pipeline import Message, Pipeline
+from edge.store.database import close_database
+
+PASSWORD = "correct horse battery"
+
+
+class Shell:
+    """Runs `edge` on one data directory; gives what it printed and its exit code."""
+
+    def __init__(self, data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._data_dir, self._capsys, self._patch = data_dir, capsys, monkeypatch
+
+    def __call__(self, *arguments: str, typed: str = "") -> tuple[int, str]:
+        script = self._data_dir / "stdin"
+        script.write_text(typed)
+        code = 0
+        with script.open() as stdin, self._patch.context() as patch:
+            patch.setattr(sys, "argv", ["edge", "--set", f"data_dir={self._data_dir}", *arguments])
+            patch.setattr(sys, "stdin", stdin)
+            try:
+                cli.main()
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+        out, err = self._capsys.readouterr()
+        return code, out + err
+
+    def ok(self, *arguments: str, typed: str = "") -> str:
+        code, text = self(*arguments, typed=typed)
+        assert code == 0, text
+        return text
+
+
+@pytest.fixture
+def bare(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    yield Shell(tmp_path, capsys, monkeypatch)
+    close_database()
+
+
+@pytest.fixture
+def edge(bare: Shell) -> Shell:
+    bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
+    return bare
+
+
+def test_without_a_site_every_command_says_how_to_create_one(bare: Shell) -> None:
+    assert bare("asset", "list") == (
+        1,
+        f"edge: There is no database in {bare._data_dir}. Create one: edge init --org NAME --email ADMIN\n",
+    )
+
+
+def test_init_again_says_what_exists_and_changes_nothing(edge: Shell) -> None:
+    said = edge.ok("init", "--org", "Other", "--email", "other@acme.test", typed="another password")
+    assert "exists, with: Acme. Nothing was changed." in said
+    assert "Other" not in edge.ok("org", "list")
+    assert "other@acme.test" not in edge.ok("user", "list")
+
+
+@pytest.mark.parametrize("password", ["", "short", "elevenchars"])
+def test_init_refuses_a_password_under_twelve_characters_and_can_be_run_again(bare: Shell, password: str) -> None:
+    code, said = bare("init", "--org", "Acme", "--email", "boss@acme.test", typed=password)
+    assert (code, said) == (1, "edge: password must be at least 12 characters\n")
+    bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
+
+
+def test_the_database_is_for_its_owner_only(edge: Shell) -> None:
+    assert (edge._data_dir / "edge.db").stat().st_mode & 0o077 == 0
+
+
+def test_no_command_takes_a_password_as_an_argument() -> None:
+    names = {
+        option
+        for command in _commands(cli.cli)
+        for parameter in command.params
+        for option in parameter.opts
+        if isinstance(parameter, click.Option)
+    }
+    assert not any("password" in name or "secret" in name for name in names)
+
+
+def test_every_command_and_option_has_help() -> None:
+    for command in _commands(cli.cli):
+        assert command.help, command.name
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and parameter.name != "role":
+                assert parameter.help, f"{command.name} {parameter.name}"
+
+
+def test_config_shows_where_a_value_came_from(bare: Shell) -> None:
+    said = bare.ok("config")
+    assert f"data_dir = {bare._data_dir}" in said
+    assert "[flag]" in said
+    assert "[default]" in said
+
+
+def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
+    edge.ok("location", "add", "Dock 1", "--key", "DOCK-1")
+    edge.ok("location", "add", "Aisle", "--parent", "DOCK-1")
+    edge.ok("asset", "add", "Pallet 71", "--tag", "rfid:3074257BF7194E4000001A85")
+    edge.ok("reader", "add", "dock1", "--topic", "site/dock1/reads", "--format", "csl", "--location", "DOCK-1")
+    edge.ok("reader", "antenna", "dock1", "2", "--location", "LOC-001", "--min-rssi", "-65")
+    assert "never" in edge.ok("reader", "list")
+
+    read = b'{"tags":[{"epc":"3074257BF7194E4000001A85","antennaPort":2,"rssi":"-60"}]}'
+    Pipeline(0, 7).handle([Message("site/dock1/reads", read, now())])
+    shown = edge.ok("reader", "show", "dock1")
+    assert "csl on site/dock1/reads, at DOCK-1" in shown
+    assert "2        LOC-001    from -65 dBm" in shown
+    assert shown.splitlines()[-1].split() == ["recorded", "1", "1"]
+
+    edge.ok("reader", "change", "dock1", "--name", "door", "--topic", "site/door", "--off", "--min-rssi", "")
+    assert "csl on site/door, at DOCK-1 (off)" in edge.ok("reader", "show", "door")
+    edge.ok("reader", "antenna", "door", "2", "--forget")
+    edge.ok("reader", "remove", "door")
+    assert edge("reader", "show", "door") == (
+        1,
+        "edge: There is no reader door. `edge reader list` shows them.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reader", "add", "x", "--topic", "a/#/b", "--format", "csl"], "topic is not an MQTT topic filter"),
+        (["reader", "add", "x", "--topic", "a", "--format", "cls"], "format cls is not known; write one of csl, "),
+        (["reader", "add", "x", "--topic", "a", "--format", "csl", "--location", "NO"], "There is no location NO."),
+        (["reader", "add", "x", "--topic", "a", "--format", "mapping"], "the mapping cannot be used: "),
+        (["asset", "add", "x", "--tag", "nfc:1"], "tag_type must be one of rfid, ble, barcode"),
+        (["asset", "add", "x", "--key", "a b"], "external_key"),
+        (["asset", "add", " x"], "name"),
+        (["tag", "add", "rfid", "1"], "Give either --asset KEY or --location KEY."),
+        (["tag", "add", "rfid", "1", "--asset", "NO"], "There is no asset NO."),
+        (["org", "add", "Acme"], "organization Acme already exists"),
+    ],
+)
+def test_a_mistake_is_named_and_changes_nothing(edge: Shell, arguments: list[str], said: str) -> None:
+    before = [edge.ok(*listing) for listing in (["asset", "list"], ["reader", "list"], ["org", "list"])]
+    code, text = edge(*arguments)
+    assert code != 0
+    assert said in text
+    assert [edge.ok(*listing) for listing in (["asset", "list"], ["reader", "list"], ["org", "list"])] == before
+
+
+def test_with_two_organizations_a_command_asks_which(edge: Shell) -> None:
+    edge.ok("org", "add", "Beta")
+    code, said = edge("asset", "list")
+    assert code == 1
+    assert "Acme" in said
+    assert "Beta" in said
+    edge.ok("asset", "add", "thing", "--org", "Beta")
+    assert "thing" not in edge.ok("asset", "list", "--org", "Acme")
+
+
+def _commands(group: click.Group) -> Iterator[click.Command]:
+    for command in group.commands.values():
+        yield command
+        if isinstance(command, click.Group):
+            yield from _commands(command)
