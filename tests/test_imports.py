@@ -19,7 +19,7 @@ ALLOWED = {
     "runtime": {"app", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
     "app": {"api", "pages", "auth", "store", "ops.health", "ops.metrics"},
     "api": {"auth", "store"},
-    "pages": {"auth", "store"},
+    "pages": {"auth", "store", "ops.health"},  # the type of what the probes are handed
     "ingest": {"store"},
     "sync": {"store"},
     "ops": {"store"},
