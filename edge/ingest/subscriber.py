@@ -25,6 +25,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edge import clock
 from edge.errors import Unavailable
 from edge.ingest.pipeline import Message
+from edge.ingest.wire import Delivery, Wire
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,16 @@ class State(NamedTuple):
     seconds_since_commit_progress: float
     received: int
     store_problem: str
+
+
+class _Client(mqtt.Client):
+    """paho over a `Wire` of our own."""
+
+    wire: Wire
+
+    def _create_socket(self) -> Wire:
+        self.wire = Wire(super()._create_socket())
+        return self.wire
 
 
 class Subscriber:
@@ -133,8 +144,8 @@ class Subscriber:
 
     # Network thread -------------------------------------------------------------------------------------------
 
-    def _make_client(self) -> mqtt.Client:
-        client = mqtt.Client(
+    def _make_client(self) -> _Client:
+        client = _Client(
             CallbackAPIVersion.VERSION2,
             client_id=self._broker.client_id,
             clean_session=False,
@@ -150,7 +161,6 @@ class Subscriber:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
         return client
 
     def _run_network(self) -> None:
@@ -180,33 +190,37 @@ class Subscriber:
     def _serve_connection(self) -> None:
         """Until the connection is lost or the service stops."""
         self._ping_sent = time.monotonic()
-        while not self._stopping.is_set():
-            connection = self._client.socket()
-            if connection is None:
-                return
+        while not self._stopping.is_set() and self._client.socket():
+            wire = self._client.wire
             has_room = len(self._queue) < self._queue_size
-            pending = has_room and getattr(connection, "pending", lambda: 0)() > 0  # decrypted, invisible to select
-            readable, writable, _ = select.select(
-                [self._wake_read, connection] if has_room else [self._wake_read],
-                [connection] if self._client.want_write() else [],
+            readable, _, _ = select.select(
+                [self._wake_read.fileno(), *([wire.fileno()] if has_room else [])],
+                [wire.fileno()] if wire.wants_write() else [],
                 [],
-                0 if pending else TURN_SECONDS,
+                0 if has_room and wire.holds_back() else TURN_SECONDS,
             )
-            if self._wake_read in readable:
+            if self._wake_read.fileno() in readable:
                 self._wake_read.recv(4096)
-            if connection in readable or pending:
-                self._client.loop_read()
-            if connection in writable:
-                self._client.loop_write()
+            if has_room:
+                self._take(wire)
+            wire.flush()
             self._acknowledge()
             self._ping()
             self._client.loop_misc()
 
+    def _take(self, wire: Wire) -> None:
+        for delivery in wire.take():
+            self._enqueue(delivery)
+        while wire.pending() and self._client.socket():
+            self._client.loop_read()
+        if self._client.want_write():  # what its callbacks asked for
+            self._client.loop_write()
+
     def _acknowledge(self) -> None:
-        while self._done:
-            mid, connection = self._done.popleft()
-            if connection == self._connection:  # on a new connection the broker has sent it again
-                self._client.ack(mid, 1)
+        """What was taken on an earlier connection is not acknowledged on this one: the broker has sent it again."""
+        done = [self._done.popleft() for _ in range(len(self._done))]
+        if done:
+            self._client.wire.acknowledge(mid for mid, connection in done if connection == self._connection)
 
     def _ping(self) -> None:
         """A message to ourselves shows that the whole way through the broker works."""
@@ -254,26 +268,20 @@ class Subscriber:
         self._is_connected = False
         self._problem = problem
 
-    def _on_message(self, client: mqtt.Client, _data: Any, message: mqtt.MQTTMessage) -> None:
-        """Only enqueues. Must not raise and must not wait."""
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            topic = "(not UTF-8)"
+    def _enqueue(self, delivery: Delivery) -> None:
+        topic = delivery.topic.decode(errors="replace")
         if topic == self._ping_topic:
             self._ping_seen = time.monotonic()
-            client.ack(message.mid, message.qos)
             return
-        payload = bytes(message.payload[: LARGEST_PAYLOAD + 1])
         self._queue.append(
             Message(
                 topic,
-                payload,
+                delivery.payload[: LARGEST_PAYLOAD + 1],
                 clock.now(),
-                message.mid,
-                message.qos,
-                message.retain,
-                message.dup,
+                delivery.mid,
+                delivery.qos,
+                delivery.is_retained,
+                delivery.is_redelivered,
                 self._connection,
             )
         )

@@ -1,0 +1,44 @@
+"""The ceiling: a bare paho subscriber that parses each message as JSON and acknowledges it, nothing more.
+
+Prints the messages per second from the first to the last of COUNT. Usage: bare.py PORT CLIENT_ID COUNT
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import orjson
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+
+def main(port: int, client_id: str, count: int) -> None:
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=False, manual_ack=True)
+    seen = 0
+    began = 0.0
+
+    def on_connect(client: mqtt.Client, *_: Any) -> None:
+        client.subscribe("site/#", 1)
+        if not count:
+            client.disconnect()
+
+    def on_message(client: mqtt.Client, _data: Any, message: mqtt.MQTTMessage) -> None:
+        nonlocal seen, began
+        began = began or time.perf_counter()
+        orjson.loads(message.payload)
+        client.ack(message.mid, message.qos)
+        seen += 1
+        if seen == count:
+            print((count - 1) / (time.perf_counter() - began))
+            client.disconnect()
+
+    client.on_connect = on_connect
+    client.on_message = on_message
+    client.connect("127.0.0.1", port)
+    client.loop_forever()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

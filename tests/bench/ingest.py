@@ -1,0 +1,186 @@
+"""How fast is ingest? From MQTT QoS 1 to committed and acknowledged, against a bare paho subscriber.
+
+    python -m tests.bench.ingest [--messages 20000] [--rounds 3] [--reads 1000000]
+
+The publisher is no bottleneck: everything is in the broker's queue before the subscriber comes, and what is measured
+is how fast it drains. Service and ceiling take turns on the same messages, since other work on the machine slows both.
+`--reads` sends that many at the end and then looks at the memory of the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import orjson
+
+from edge import clock
+from edge.store import assets, locations, migrate, organizations, readers
+from edge.store.database import close_database, writing
+from edge.store.readers import Place
+from edge.store.tags import NewTag
+from tests.mosquitto import Mosquitto, mosquitto
+from tests.service import ROOT, Books, Service, wait_for
+
+TAGS = 1000
+ANTENNAS = 4
+MOVE_CHANCE = 0.05
+MILLISECOND = 1000
+TOPIC = "site/dock/reads"
+DRAIN_SECONDS = 600
+TARGET_RATIO, TARGET_MEGABYTES, TARGET_START = 0.6, 100, 1.5
+
+
+class Rate(NamedTuple):
+    messages: float
+    reads: float
+
+
+def make_site(data_dir: Path) -> list[str]:
+    """One reader with four antennas at four places, and an asset for each of the tags returned."""
+    migrate.migrate(data_dir)
+    organization_id = organizations.add_organization("Bench").id
+    epcs = [f"3074257BF7194E40{number:08X}" for number in range(TAGS)]
+    with writing():
+        places = [locations.create(organization_id, name=f"Dock {port}").id for port in range(1, ANTENNAS + 1)]
+        reader = readers.add_reader(organization_id, name="dock", topic=TOPIC, format="csl", location_id=places[0])
+        for port, place in enumerate(places, start=1):
+            readers.set_antenna(organization_id, reader.id, port, Place(place, None, True))
+        for epc in epcs:
+            assets.create(organization_id, name=f"Pallet {epc}", tags=[NewTag("rfid", epc)])
+    close_database()
+    return epcs
+
+
+def csl_messages(epcs: list[str], count: int, began_at: int) -> Iterator[tuple[int, bytes]]:
+    """(reads, payload): one or two tags each, a millisecond apart, as a CS463 sends; a tag moves now and then."""
+    chance = random.Random(began_at)  # noqa: S311
+    port_of = {epc: chance.randint(1, ANTENNAS) for epc in epcs}
+    for at in range(began_at, began_at + count * MILLISECOND, MILLISECOND):
+        seen = chance.sample(epcs, chance.randint(1, 2))
+        for epc in seen:
+            if chance.random() < MOVE_CHANCE:
+                port_of[epc] = chance.randint(1, ANTENNAS)
+        tags = [
+            {
+                "epc": epc,
+                "timeStampOfRead": at,
+                "timeZone": "-6:00",
+                "antennaPort": port_of[epc],
+                "capturePointName": f"cs463-dock1-{port_of[epc]}",
+                "rssi": str(-chance.randint(45, 70)),
+            }
+            for epc in seen
+        ]
+        head = {"sequenceNumber": 0, "rfidReaderName": "cs463-dock1", "pcEthernetMACAddress": ""}
+        yield len(tags), orjson.dumps({**head, "numberOfTags": len(tags), "tags": tags})
+
+
+def fill(broker: Mosquitto, epcs: list[str], count: int, began_at: int) -> int:
+    """Publish; returns how many reads that was."""
+    reads = 0
+
+    def payloads() -> Iterator[bytes]:
+        nonlocal reads
+        for tags, payload in csl_messages(epcs, count, began_at):
+            reads += tags
+            yield payload
+
+    broker.publish(TOPIC, payloads())
+    return reads
+
+
+def bare(broker: Mosquitto, count: int) -> float:
+    """Messages per second of the ceiling. With 0 it only makes its session at the broker."""
+    script = str(ROOT / "tests" / "bench" / "bare.py")
+    command = [sys.executable, script, str(broker.port), "bare", str(count)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return float(done.stdout or 0)
+
+
+def drain(service: Service, reads: int, count: int) -> tuple[Rate, float]:
+    """How fast the service commits what waits for it, and its memory afterwards."""
+    books = Books(service.data_dir)
+    before = books.messages()
+    service.start()
+    wait_for(lambda: books.messages() > before, DRAIN_SECONDS, service.read_log)
+    began, first = time.perf_counter(), books.messages()
+    wait_for(lambda: books.messages() >= before + count, DRAIN_SECONDS, service.read_log)
+    seconds = time.perf_counter() - began
+    measured = before + count - first
+    memory = service.resident_megabytes()
+    service.stop()
+    books.close()
+    return Rate(measured / seconds, measured / seconds * reads / count), memory
+
+
+def seconds_to_ready(service: Service) -> float:
+    began = time.perf_counter()
+    service.start()
+    wait_for(lambda: _is_served(service), 20, service.read_log)
+    service.wait_until_connected()
+    seconds = time.perf_counter() - began
+    service.stop()
+    return seconds
+
+
+def _is_served(service: Service) -> bool:
+    try:
+        with urllib.request.urlopen(f"{service.http}/readyz", timeout=1) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def verdict(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=20_000, help="in each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--reads", type=int, default=0, help="for the memory at the end, 1000000 for the target")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        data_dir = Path(folder) / "data"
+        data_dir.mkdir()
+        epcs = make_site(data_dir)
+        with mosquitto(Path(folder)) as broker:
+            measure(options, broker, Service(data_dir, broker.url), epcs)
+
+
+def measure(options: argparse.Namespace, broker: Mosquitto, service: Service, epcs: list[str]) -> None:
+    starts = [seconds_to_ready(service) for _ in range(3)]  # the first one makes the session at the broker
+    print(f"ready after {median(starts):.2f} s, target {TARGET_START} s: {verdict(median(starts) < TARGET_START)}")
+    bare(broker, 0)
+    last = options.reads * 2 // 3
+    at = clock.now() - (options.rounds * options.messages + last) * MILLISECOND
+    ratios = []
+    for number in range(options.rounds):
+        reads = fill(broker, epcs, options.messages, at)
+        at += options.messages * MILLISECOND
+        ceiling = bare(broker, options.messages)
+        rate, memory = drain(service, reads, options.messages)
+        ratios.append(rate.messages / ceiling)
+        print(
+            f"round {number + 1}: {rate.messages:,.0f} messages/s, {rate.reads:,.0f} reads/s; bare subscriber "
+            f"{ceiling:,.0f} messages/s; {ratios[-1]:.0%} of it; {memory:.0f} MB resident"
+        )
+    print(f"ratio {median(ratios):.0%}, target {TARGET_RATIO:.0%}: {verdict(median(ratios) >= TARGET_RATIO)}")
+    if options.reads:
+        rate, memory = drain(service, fill(broker, epcs, last, at), last)
+        print(f"{memory:.0f} MB after {options.reads:,} reads, target {TARGET_MEGABYTES}: {verdict(memory < 100)}")
+
+
+if __name__ == "__main__":
+    main()

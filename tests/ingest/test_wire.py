@@ -1,0 +1,120 @@
+"""However the bytes of a connection are cut, messages come out whole and in order, and paho gets the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.ingest.wire import Delivery, Wire
+
+
+class Pipe:
+    """A socket that gives prepared pieces, then nothing yet; and takes `takes` bytes at a time."""
+
+    def __init__(self, pieces: Sequence[bytes] = (), takes: Sequence[int] = ()) -> None:
+        self._pieces = list(pieces)
+        self._takes = list(takes)
+        self.sent = b""
+
+    def recv(self, size: int) -> bytes:
+        if not self._pieces:
+            raise BlockingIOError
+        piece = self._pieces.pop(0)
+        self._pieces[:0] = [piece[size:]] if piece[size:] else []
+        return piece[:size]
+
+    def send(self, data: bytes | bytearray) -> int:
+        if not self._takes:
+            raise BlockingIOError
+        count = min(self._takes.pop(0), len(data))
+        self.sent += bytes(data[:count])
+        return count
+
+    def close(self) -> None: ...
+
+    def fileno(self) -> int:
+        return -1
+
+    def setblocking(self, flag: bool) -> None: ...
+
+
+def packet(head: int, body: bytes) -> bytes:
+    length, encoded = len(body), b""
+    while length > 127:
+        encoded += bytes([length % 128 | 128])
+        length //= 128
+    return bytes([head]) + encoded + bytes([length]) + body
+
+
+def publish(delivery: Delivery) -> bytes:
+    head = 0x30 | delivery.is_redelivered << 3 | delivery.qos << 1 | delivery.is_retained
+    mid = delivery.mid.to_bytes(2, "big") if delivery.qos else b""
+    return packet(head, len(delivery.topic).to_bytes(2, "big") + delivery.topic + mid + delivery.payload)
+
+
+def drained(wire: Wire, takes: int) -> tuple[list[Delivery], bytes]:
+    deliveries = [delivery for _ in range(takes) for delivery in wire.take()]
+    rest = b""
+    while wire.pending():
+        rest += wire.recv(3)
+    return deliveries, rest
+
+
+deliveries = st.builds(
+    lambda topic, payload, mid, retained, again: Delivery(topic, payload, mid, int(mid > 0), retained, again),
+    st.binary(min_size=1, max_size=20),
+    st.binary(max_size=20) | st.integers(100, 20_000).map(bytes),
+    st.integers(0, 65_535),
+    st.booleans(),
+    st.booleans(),
+)
+others = st.builds(packet, st.sampled_from([0x20, 0x40, 0x90, 0xD0]), st.binary(max_size=200))
+
+
+@given(st.lists(deliveries | others, max_size=8), st.lists(st.integers(1, 300), max_size=8))
+def test_any_cut_gives_the_same_messages_and_the_same_rest(sent: list[Delivery | bytes], cuts: list[int]) -> None:
+    stream = b"".join(publish(one) if isinstance(one, Delivery) else one for one in sent)
+    pieces, at = [], 0
+    for cut in cuts:
+        pieces.append(stream[at : at + cut])
+        at += cut
+    pieces = [piece for piece in (*pieces, stream[at:]) if piece]
+    found, rest = drained(Wire(Pipe(pieces)), len(stream) // 65_536 + len(pieces) + 1)
+    assert found == [one for one in sent if isinstance(one, Delivery)]
+    assert rest == b"".join(one for one in sent if isinstance(one, bytes))
+
+
+def test_the_end_of_the_connection_reaches_paho() -> None:
+    wire = Wire(Pipe([b"\xd0\x00", b""]))
+    wire.take()
+    assert wire.recv(5) == b"\xd0\x00"
+    with pytest.raises(BlockingIOError):
+        wire.recv(1)
+    wire.take()
+    assert wire.pending()
+    assert wire.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [b"\x30\xff\xff\xff\xff\x01", b"\x36\x05\x00\x01a\x00\x01", b"\x32\x03\x00\x01a", b"\x30\x02\x00\x09", b"\x30\x00"],
+    ids=["length of five bytes", "quality of service 3", "no packet id", "topic longer than the packet", "no topic"],
+)
+def test_what_no_broker_may_send_ends_the_connection(impossible: bytes) -> None:
+    with pytest.raises(ConnectionError):
+        Wire(Pipe([impossible])).take()
+
+
+@given(st.lists(st.integers(1, 65_535), min_size=1, max_size=50), st.lists(st.integers(1, 30), max_size=10))
+def test_acknowledgements_and_packets_of_paho_leave_in_order_however_slowly(mids: list[int], takes: list[int]) -> None:
+    pipe = Pipe(takes=takes)
+    wire = Wire(pipe)
+    wire.acknowledge(mids)
+    assert wire.send(b"\xc0\x00") == 2
+    pipe._takes = [1000]
+    wire.flush()
+    assert pipe.sent == b"".join(b"\x40\x02" + mid.to_bytes(2, "big") for mid in mids) + b"\xc0\x00"
+    assert not wire.wants_write()

@@ -1,0 +1,86 @@
+"""A mosquitto of one's own, on a free port of 127.0.0.1, with the limits of a site's broker."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+START_SECONDS = 10.0
+
+# What systemd/mosquitto.conf sets for a site, without accounts.
+LIMITS = """
+allow_anonymous true
+queue_qos0_messages true
+max_queued_messages 1000000
+max_queued_bytes 1000000000
+max_inflight_messages 2000
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Mosquitto:
+    """Keeps sessions and queues in `folder` when it is stopped, and has them again when it is started."""
+
+    def __init__(self, folder: Path, settings: str = "") -> None:
+        self.port = free_port()
+        self.url = f"mqtt://127.0.0.1:{self.port}"
+        self._settings = folder / "mosquitto.conf"
+        self._log = folder / "mosquitto.log"
+        self._settings.write_text(
+            f"listener {self.port} 127.0.0.1\npersistence true\npersistence_location {folder}/\n"
+            f"autosave_interval 0\n{LIMITS}{settings}"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["mosquitto", "-c", str(self._settings)], stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not _listens(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"mosquitto does not run: {self._log.read_text()}")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        if self._process:
+            self._process.terminate()
+            self._process.wait(START_SECONDS)
+            self._process = None
+
+    def publish(self, topic: str, payloads: Iterable[bytes], *options: str) -> None:
+        """Publish lines at QoS 1 and return when the broker has every one of them."""
+        command = ["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-q", "1", "-t", topic, "-l", *options]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as publisher:
+            assert publisher.stdin
+            publisher.stdin.writelines(payload + b"\n" for payload in payloads)
+        if publisher.returncode:
+            raise RuntimeError(f"mosquitto_pub ended with {publisher.returncode}")
+
+
+@contextmanager
+def mosquitto(folder: Path, settings: str = "") -> Iterator[Mosquitto]:
+    broker = Mosquitto(folder, settings)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False

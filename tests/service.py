@@ -1,0 +1,109 @@
+"""The service as a process of its own, as it runs at a site: started, watched from outside, stopped or killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edge.store.database import FILE_NAME
+from tests.mosquitto import free_port
+
+ROOT = Path(__file__).parents[1]
+START_SECONDS = 20.0
+
+
+class Service:
+    """`edge serve` on a data directory; its log goes to `serve.log` beside the database."""
+
+    def __init__(self, data_dir: Path, broker_url: str, **settings: object) -> None:
+        self.data_dir = data_dir
+        self.log = data_dir / "serve.log"
+        self.http = f"http://127.0.0.1:{free_port()}"
+        everything = {
+            "data_dir": data_dir,
+            "http.listen": self.http.removeprefix("http://"),
+            "mqtt.broker": broker_url,
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }
+        flags = [f"--set={name}={value}" for name, value in everything.items()]
+        self._command = [sys.executable, "-m", "edge", *flags, "serve"]
+        self.process: subprocess.Popen[bytes] | None = None
+        self._logged_before = 0
+
+    def start(self) -> None:
+        self._logged_before = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
+            )
+
+    def wait_until_connected(self) -> None:
+        wait_for(lambda: self.has_logged("MQTT: connected"), START_SECONDS, self.read_log)
+
+    def has_logged(self, text: str) -> bool:
+        return text in self.read_log()
+
+    def read_log(self) -> str:
+        """Of the run that goes on."""
+        with self.log.open("rb") as log:
+            log.seek(self._logged_before)
+            return log.read().decode(errors="replace")
+
+    def stop(self) -> float:
+        """SIGTERM; returns how many seconds it took."""
+        assert self.process
+        began = time.monotonic()
+        self.process.terminate()
+        self.process.wait(START_SECONDS)
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(START_SECONDS)
+
+    def resident_megabytes(self) -> float:
+        assert self.process
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found
+        return int(found[1]) / 1024
+
+
+class Books:
+    """What the database of a running service says, read as another process would."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._connection = sqlite3.connect(f"file:{data_dir / FILE_NAME}?mode=ro", uri=True, isolation_level=None)
+
+    def one(self, sql: str) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = self._connection.execute(sql).fetchone()
+        return row
+
+    def ledger(self) -> dict[str, tuple[int, int]]:
+        """bucket -> (messages, reads), over all readers and hours."""
+        rows = self._connection.execute("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")
+        return {bucket: (messages, reads) for bucket, messages, reads in rows}
+
+    def messages(self) -> int:
+        return sum(messages for messages, _ in self.ledger().values())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def wait_for(happened: Callable[[], object], seconds: float, explain: Callable[[], str] = lambda: "") -> None:
+    """Return as soon as it has happened; raises TimeoutError after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} seconds. {explain()}")
+        time.sleep(0.01)
