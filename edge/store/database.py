@@ -31,7 +31,15 @@ PRAGMAS = {
     "journal_size_limit": 64 * 1024 * 1024,
 }
 
-database = peewee.SqliteDatabase(None, pragmas=PRAGMAS, timeout=BUSY_SECONDS)
+
+class _Database(peewee.SqliteDatabase):
+    def rollback(self) -> None:
+        """SQLite undoes a transaction by itself when the disk is full; a second rollback would hide that error."""
+        if self.connection().in_transaction:  # type: ignore[no-untyped-call]
+            super().rollback()
+
+
+database: peewee.SqliteDatabase = _Database(None, pragmas=PRAGMAS, timeout=BUSY_SECONDS)
 _write_lock = threading.Lock()
 
 

@@ -18,7 +18,7 @@ def migrate(data_dir: Path) -> list[str]:
     The file is copied before the first step changes it. Raises SetupError for a schema newer than this program.
     """
     path = data_dir / FILE_NAME
-    is_new = not path.exists()
+    path.touch(mode=0o600)
     open_database(path)
     steps = _steps()
     present = execute("PRAGMA user_version").fetchone()[0]
@@ -28,14 +28,12 @@ def migrate(data_dir: Path) -> list[str]:
             "Install that version again, or restore a backup made before the upgrade."
         )
     missing = steps[present:]
-    if missing and not is_new and present > 0:
+    if missing and present:
         _copy_aside(path, present)
     for number, (name, sql) in enumerate(missing, start=present + 1):
         _apply(number, name, sql)
-    if not is_new:
-        return [name for name, _ in missing]
-    _found_instance()
-    path.chmod(0o600)
+    if execute("SELECT one FROM instance").fetchone() is None:
+        _found_instance()
     return [name for name, _ in missing]
 
 

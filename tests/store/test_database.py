@@ -1,0 +1,105 @@
+"""Transactions: durable, alone among the writers, and never half."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from edge.errors import Unavailable
+from edge.store import database
+from edge.store.database import FILE_NAME, close_database, execute, reading, writing
+from edge.store.organizations import add_organization, list_organizations
+
+
+def test_a_commit_is_on_the_disk_before_anybody_is_told(store: Path) -> None:
+    settings = {
+        name: execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
+    }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_a_transaction_that_fails_leaves_nothing(store: Path) -> None:
+    def fail() -> None:
+        with writing():
+            add_organization("Acme")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list_organizations() == []
+
+
+def test_a_failure_inside_a_nested_transaction_undoes_the_outer_one(store: Path) -> None:
+    def fail() -> None:
+        with writing():
+            add_organization("Acme")
+            with writing():
+                add_organization("Beta")
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list_organizations() == []
+
+
+def test_threads_that_read_and_then_write_never_meet_a_locked_database(store: Path) -> None:
+    faults: list[BaseException] = []
+
+    def add(number: int) -> None:
+        try:
+            for turn in range(5):
+                with writing():
+                    list_organizations()
+                    add_organization(f"org {number} {turn}")
+        except BaseException as error:  # noqa: BLE001  handed to the test
+            faults.append(error)
+        close_database()
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(list_organizations()) == 40
+
+
+def test_a_view_of_several_queries_does_not_move_while_others_write(store: Path) -> None:
+    with reading():
+        before = list_organizations()
+        writer = threading.Thread(target=lambda: (add_organization("Acme"), close_database()))
+        writer.start()
+        writer.join()
+        assert list_organizations() == before
+    assert [row.name for row in list_organizations()] == ["Acme"]
+
+
+def test_another_process_that_holds_the_database_makes_it_unavailable_not_broken(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(store / FILE_NAME, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="Another process holds the database"):
+        add_organization("Acme")
+    other.execute("ROLLBACK")
+    other.close()
+    add_organization("Acme")
+
+
+def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
+    execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').fetchone()[0]}")
+
+    def fill() -> None:
+        with writing():
+            for number in range(10_000):
+                add_organization(f"org {number}")
+
+    with pytest.raises(Unavailable, match="The disk is full"):
+        fill()
+    execute("PRAGMA max_page_count = 1000000")
+    assert list_organizations() == []
+    assert database.database.is_closed() is False
