@@ -43,6 +43,7 @@ def _health() -> Health:
 
 def _answer(ok: bool, checks: list[Any]) -> tuple[Response, int]:
     told = [{"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks]
-    response = jsonify(status="ok" if ok else "failing", checks=told)
+    version = current_app.config["EDGE"].version
+    response = jsonify(status="ok" if ok else "failing", version=version, checks=told)
     response.headers["Cache-Control"] = "no-store"
     return response, 200 if ok else 503

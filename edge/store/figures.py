@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import NamedTuple
+
+import peewee
 
 from edge.store.database import execute
 
@@ -74,5 +77,8 @@ def schema() -> int:
 
 def faults(limit: int = 3) -> list[str]:
     """What is wrong with the file; reads all of it. Empty when it is sound."""
-    found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+    try:
+        found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # too damaged even to be checked
+        return [str(error)]
     return [] if found == ["ok"] else found

@@ -1,3 +1,5 @@
+import json
+import zipfile
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -33,3 +35,16 @@ def test_a_second_disk_that_is_missing_fails_the_command_but_not_the_backup(site
     result = edge(site, "--set", f"backup.second_dir={site}/nowhere", "backup")
     assert isinstance(result.exception, SetupError)
     assert len(list_backups(site / "backups")) == 1
+
+
+def test_the_doctor_speaks_to_people_and_to_machines(site: Path, tmp_path: Path) -> None:
+    away = ("--set", "mqtt.broker=mqtt://127.0.0.1:1", "--set", "http.listen=127.0.0.1:1")
+    result = edge(site, *away, "doctor")
+    assert result.exit_code == 2
+    assert "PROBLEM service" in result.output
+    assert "→ systemctl start edge" in result.output
+    result = edge(site, *away, "doctor", "--json", "--bundle", str(tmp_path / "bundle.zip"))
+    told = {check["id"]: check["level"] for check in json.loads(result.stdout)["checks"]}
+    assert told["broker"] == "problem"
+    assert told["schema"] == "ok"
+    assert "doctor.json" in zipfile.ZipFile(tmp_path / "bundle.zip").namelist()

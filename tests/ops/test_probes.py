@@ -32,6 +32,7 @@ def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:
     assert ready.status_code == 503
     assert ready.json == {
         "status": "failing",
+        "version": "1.0",
         "checks": [{"name": "broker", "ok": False, "vital": False, "detail": "away"}],
     }
     health.register(lambda: Check("writer", False, "stuck"))

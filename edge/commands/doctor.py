@@ -1,0 +1,75 @@
+"""`edge doctor`: what is wrong with this site, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import click
+
+from edge import __version__
+from edge.commands.site import Setup, open_site
+from edge.config import Config, Value, read_secret
+from edge.ingest import subscriber
+from edge.ops import doctor as examination
+from edge.ops.bundle import write_bundle
+from edge.ops.findings import Level, Subject
+
+BROKER_TOPICS = ("$SYS/broker/version", "$SYS/broker/publish/messages/dropped")
+_SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option(
+    "--bundle", type=click.Path(path_type=Path), help="Also write a file to send to whoever helps; no secrets."
+)
+@click.pass_obj
+def doctor(setup: Setup, as_json: bool, bundle: Path | None) -> None:
+    """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
+    open_site(setup)
+    examined = []
+    for item in examination.examine(_subject(setup.config)):
+        examined.append(item)
+        if not as_json:
+            _print(item)
+    if as_json:
+        click.echo(examination.as_json(examined))
+    if bundle:
+        texts = {"doctor.json": examination.as_json(examined), "settings.txt": _settings(setup.shown)}
+        write_bundle(bundle, texts)
+        click.echo(f"Wrote {bundle}", err=True)
+    sys.exit(examination.exit_code(examined))
+
+
+def _print(item: examination.Examined) -> None:
+    click.echo(f"{_SIGNS[item.finding.level]} {item.name:16} {item.finding.text}")
+    if item.finding.advice:
+        click.echo(f"{'':25}→ {item.finding.advice}")
+
+
+def _settings(shown: list[Value]) -> str:
+    return "".join(f"{value.name} = {value.value} [{value.source}]\n" for value in shown)
+
+
+def _subject(config: Config) -> Subject:
+    @cache  # two checks want to know, and a broker that is away takes its time
+    def ask_broker() -> Mapping[str, str]:
+        file = config.mqtt_password_file
+        password = read_secret(file, "mqtt.password_file") if file else None
+        ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
+        return subscriber.ask(subscriber.Broker(config.mqtt_broker, "", password, ca_file), BROKER_TOPICS)
+
+    return Subject(
+        version=__version__,
+        data_dir=config.data_dir,
+        backup_dir=config.backup_dir or config.data_dir / "backups",
+        second_dir=config.backup_second_dir,
+        low_disk_bytes=config.low_disk_mb << 20,
+        http_listen=config.http_listen,
+        broker_url=config.mqtt_broker,
+        broker_settings=Path("/etc/mosquitto"),
+        ask_broker=ask_broker,
+    )

@@ -1,0 +1,58 @@
+"""A file for whoever helps from afar: how the site is, without what nobody else may know."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from importlib.metadata import distributions
+from pathlib import Path
+
+_COMMANDS = {
+    "journal.txt": ["journalctl", "-u", "edge", "-u", "edge-backup", "-u", "mosquitto", "-n", "2000", "--no-pager"],
+    "units.txt": ["systemctl", "status", "edge", "edge-backup.timer", "mosquitto", "caddy", "--no-pager"],
+    "disk.txt": ["df", "-h"],
+    "memory.txt": ["free", "-m"],
+    "listening.txt": ["ss", "-ltn"],
+    "system.txt": ["uname", "-a"],
+}
+
+# Secrets first; then what points at people.
+_HIDDEN = [
+    (re.compile(r"edge_[0-9a-f]{64}"), "<secret>"),
+    (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*"), "<token>"),
+    (re.compile(r"(?i)((?:password|secret|token|authorization|cookie)\S*\s*[=:]\s*)(?:Bearer\s+)?\S+"), r"\1<hidden>"),
+    (re.compile(r"://[^/\s:@]+:[^/\s@]+@"), "://<hidden>@"),
+    (re.compile(r"\$(?:7|6|argon2\w*|scrypt)\$\S+"), "<hash>"),
+    (re.compile(r"scrypt:\S+"), "<hash>"),
+    (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<email>"),
+]
+
+
+def redacted(text: str) -> str:
+    for pattern, replacement in _HIDDEN:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def write_bundle(file: Path, texts: Mapping[str, str]) -> None:
+    """`texts` are what the caller knows, by file name; the rest is asked of the system."""
+    packages = sorted(f"{item.name}=={item.version}" for item in distributions())
+    contents = {
+        **texts,
+        "packages.txt": "\n".join(packages),
+        **{name: _said(words) for name, words in _COMMANDS.items()},
+    }
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, text in contents.items():
+            bundle.writestr(name, redacted(text))
+    file.chmod(0o600)
+
+
+def _said(words: list[str]) -> str:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603  our own list
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{words[0]}: {error}"
+    return done.stdout + done.stderr

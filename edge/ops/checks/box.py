@@ -1,0 +1,125 @@
+"""The computer: room, memory, clock, permissions, and whether the service runs on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from edge import clock
+from edge.ops.findings import Finding, Subject, ok, problem, warning
+from edge.ops.lock import is_held
+from edge.store.database import FILE_NAME
+from edge.store.retention import newest_scan
+
+LEAST_MEMORY_MB = 150
+PROGRAM_YEAR = 2026  # a clock before that has not been set
+
+
+def permissions(subject: Subject) -> Finding:
+    database = subject.data_dir / FILE_NAME
+    if not os.access(subject.data_dir, os.W_OK) or not os.access(database, os.W_OK):
+        return problem(f"{database} cannot be written by this user", f"chown -R edge:edge {subject.data_dir}")
+    others = [path.name for path in (subject.data_dir, database) if path.stat().st_mode & 0o007]
+    if others:
+        return warning(f"others on this box can read {', '.join(others)}", f"chmod o-rwx {subject.data_dir} {database}")
+    return ok(f"{subject.data_dir} belongs to the service alone")
+
+
+def disk(subject: Subject) -> Finding:
+    free = shutil.disk_usage(subject.data_dir).free
+    text = f"{free >> 20} MB free beside the database"
+    if free < subject.low_disk_bytes:
+        return problem(
+            f"{text}: the oldest history is being dropped",
+            "make room, or give it a larger disk; see: du -xh / | sort -h",
+        )
+    if free < 2 * subject.low_disk_bytes:
+        return warning(text, f"make room before it is less than {subject.low_disk_bytes >> 20} MB")
+    return ok(text)
+
+
+def memory(_: Subject) -> Finding:
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(lines["MemAvailable"].split()[0]) >> 10
+    if free < LEAST_MEMORY_MB:
+        return warning(f"only {free} MB of memory are free", "see what uses it: ps aux --sort -rss | head")
+    return ok(f"{free} MB of memory free")
+
+
+def clock_right(_: Subject) -> Finding:
+    now, newest = clock.now(), newest_scan()
+    advice = "set it (timedatectl set-time) and let it be kept: timedatectl set-ntp true"
+    if clock.to_datetime(now).year < PROGRAM_YEAR:
+        return problem(f"this box believes it is {clock.rfc3339(now)}", advice)
+    if newest is not None and newest > now + clock.SECOND * 60:
+        return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
+    return ok(f"{clock.rfc3339(now)}, not behind the newest scan")
+
+
+def clock_kept(_: Subject) -> Finding:
+    """As systemd-timesyncd, chrony and ntpd leave their traces."""
+    traces = ("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid")
+    if any(Path(trace).exists() for trace in traces):
+        return ok("the clock is kept by a time service")
+    return warning(
+        "nothing keeps this box's clock right", "apt-get install systemd-timesyncd, or chrony with your own source"
+    )
+
+
+def service(subject: Subject) -> Finding:
+    if is_held(subject.data_dir):
+        return ok("edge serve is running")
+    return problem("edge serve is not running", "systemctl start edge; if it ends again: journalctl -u edge -n 50")
+
+
+def pages(subject: Subject) -> Finding:
+    """Also tells when the port belongs to somebody else."""
+    try:
+        answer = _ask(subject, "/healthz")
+    except (OSError, ValueError, HTTPException) as error:
+        if not is_held(subject.data_dir) and _is_taken(subject.http_listen):
+            return problem(f"{subject.http_listen} is used by another program", "ss -ltnp shows it; set http.listen")
+        return problem(f"no answer on {subject.http_listen}: {error}", "systemctl status edge")
+    failing = [f"{check['name']}: {check['detail']}" for check in answer["checks"] if not check["ok"]]
+    if answer["status"] != "ok":
+        return problem("; ".join(failing), "systemctl restart edge; if it stays: journalctl -u edge -n 50")
+    return warning("; ".join(failing), "the other checks say what to do") if failing else ok("all parts are well")
+
+
+def version(subject: Subject) -> Finding:
+    try:
+        running = _ask(subject, "/healthz").get("version", "unknown")
+    except (OSError, ValueError, HTTPException):
+        return ok(f"{subject.version} is installed")
+    if running != subject.version:
+        return warning(f"{running} is running, {subject.version} is installed", "systemctl restart edge")
+    return ok(running)
+
+
+def _ask(subject: Subject, path: str) -> dict[str, Any]:
+    host, _, port = subject.http_listen.rpartition(":")
+    host = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  where it listens, not where we do
+    request = urllib.request.Request(f"http://{host}:{port}{path}", headers={"User-Agent": "edge-doctor"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310  our own address
+            answer: dict[str, Any] = json.load(response)
+    except urllib.error.HTTPError as error:  # 503 has the same body
+        answer = json.load(error)
+    return answer
+
+
+def _is_taken(listen: str) -> bool:
+    host, _, port = listen.rpartition(":")
+    with socket.socket() as attempt:
+        try:
+            attempt.bind((host, int(port)))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,97 @@
+"""What is kept: the database, the backups, and what was dropped."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from edge import clock
+from edge.errors import EdgeError
+from edge.ops.backup import check_backup, list_backups
+from edge.ops.findings import Finding, Subject, ok, problem, warning
+from edge.ops.left_warnings import left_warnings
+from edge.store import figures
+from edge.store.database import FILE_NAME
+from edge.store.migrate import newest_schema
+from edge.store.retention import last_dropped
+
+LATE = timedelta(hours=36)
+LOST = timedelta(days=7)
+
+
+def database(subject: Subject) -> Finding:
+    faults = figures.faults()
+    if faults:
+        return problem(f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge restore BACKUP")
+    size = (subject.data_dir / FILE_NAME).stat().st_size
+    return ok(f"read whole without a fault, {size >> 10} KB")
+
+
+def schema(_: Subject) -> Finding:
+    present, newest = figures.schema(), newest_schema()
+    if present != newest:
+        return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
+    return ok(f"schema {present}")
+
+
+def administrators(_: Subject) -> Finding:
+    number = figures.administrators()
+    if not number:
+        return problem("nobody can administer this site", "edge user add --role administrator ...")
+    return ok(f"{number} administrators")
+
+
+def backup_recent(subject: Subject) -> Finding:
+    backups = list_backups(subject.backup_dir)
+    advice = "edge backup makes one now; then see: systemctl status edge-backup.timer edge-backup.service"
+    if not backups:
+        return problem(f"there is no backup in {subject.backup_dir}", advice)
+    age = datetime.now(UTC) - backups[0].made_at
+    text = f"{len(backups)} backups, the newest {age.days} days and {age.seconds // 3600} hours old"
+    if age > LOST:
+        return problem(text, advice)
+    return warning(text, advice) if age > LATE else ok(text)
+
+
+def backup_sound(subject: Subject) -> Finding:
+    backups = list_backups(subject.backup_dir)
+    if not backups:
+        return ok("no backup to look at")
+    try:
+        facts = check_backup(backups[0].path, subject.data_dir)
+    except EdgeError as error:
+        return problem(str(error), "edge backup makes a new one; if that fails, too, the disk may be failing")
+    return ok(f"{backups[0].path.name} was read whole: {facts.assets} assets")
+
+
+def backup_second(subject: Subject) -> Finding:
+    if subject.second_dir is None:
+        return warning("backups are on this disk only", "set backup.second_dir to a folder on a stick or another disk")
+    if not subject.second_dir.is_dir():
+        return problem(f"{subject.second_dir} is not there", "plug the disk in and mount it")
+    if subject.second_dir.stat().st_dev == subject.data_dir.stat().st_dev:
+        return warning(f"{subject.second_dir} is on the same disk as the database", "is the stick mounted?")
+    first, second = list_backups(subject.backup_dir), list_backups(subject.second_dir)
+    if first and (not second or second[0].made_at < first[0].made_at):
+        return problem(
+            f"{subject.second_dir} lacks the newest backup", "edge backup says why; is it full or read-only?"
+        )
+    return ok(f"{len(second)} backups in {subject.second_dir}")
+
+
+def history(_: Subject) -> Finding:
+    """Dropping by age is as it should be; dropping for want of room is not."""
+    since = clock.now() - 7 * clock.DAY
+    for at, detail in last_dropped(50):
+        reason = json.loads(detail)["reason"]
+        if at >= since and reason.startswith("only"):
+            return warning(
+                f"history was dropped at {clock.rfc3339(at)}, since {reason}",
+                "make room, or set retention.history_days lower",
+            )
+    return ok("nothing was dropped for want of room")
+
+
+def warnings(subject: Subject) -> Finding:
+    check = left_warnings(subject.data_dir)
+    return ok("none were left") if check.ok else warning(check.detail, "remove the file when the matter is known")

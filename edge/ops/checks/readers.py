@@ -1,0 +1,130 @@
+"""The broker and what comes through it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edge import clock
+from edge.errors import EdgeError
+from edge.ops.findings import Finding, Subject, ok, problem, some, warning
+from edge.store import figures
+
+SILENT = clock.DAY
+CLOCK_OFF = 2 * clock.SECOND
+LEAST_QUEUE = 100_000
+
+_DROPPED = "$SYS/broker/publish/messages/dropped"
+
+
+def broker(subject: Subject) -> Finding:
+    if subject.broker_url == "embedded":
+        return warning(
+            "the embedded broker keeps nothing across a restart", "for a real site use mosquitto: systemd/install.sh"
+        )
+    try:
+        answer = subject.ask_broker()
+    except EdgeError as error:
+        return problem(str(error), "systemctl status mosquitto; journalctl -u mosquitto -n 20")
+    return ok(f"{subject.broker_url} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
+
+
+def broker_limits(subject: Subject) -> Finding:
+    """mosquitto by default holds 1,000 messages, none of them of QoS 0, and drops the rest without a word."""
+    if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():
+        return ok("no mosquitto on this box")
+    settings = _mosquitto_settings(subject.broker_settings)
+    queue = int(settings.get("max_queued_messages", "1000"))
+    missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
+    if missing or 0 < queue < LEAST_QUEUE:
+        wrong = ", ".join([*(f"{name} is off" for name in missing), f"it holds {queue} messages"])
+        return problem(
+            f"mosquitto would drop reads: {wrong}", "run systemd/install.sh again, it writes conf.d/edge.conf"
+        )
+    return ok(f"mosquitto holds {queue or 'any number of'} messages while edge is away")
+
+
+def broker_dropped(subject: Subject) -> Finding:
+    if subject.broker_url == "embedded":
+        return ok("not counted by the embedded broker")
+    try:
+        answer = subject.ask_broker()
+    except EdgeError:
+        return ok("the broker cannot be asked")
+    dropped = int(answer.get(_DROPPED, "0"))
+    if dropped:
+        return warning(
+            f"the broker has dropped {dropped} messages since its start",
+            "edge was away for too long, or another subscriber is slow; raise max_queued_messages",
+        )
+    return ok("the broker has dropped nothing")
+
+
+def readers_heard(_: Subject) -> Finding:
+    rows = [row for row in figures.reader_figures() if row.is_on]
+    since = clock.now() - SILENT
+    silent = [row.name for row in rows if row.is_offline or row.last_heard_at is None or row.last_heard_at < since]
+    if silent:
+        return warning(
+            f"not heard for a day: {some(silent)}",
+            "power, network, and the reader's MQTT settings; edge reader show NAME",
+        )
+    return ok(f"{len(rows)} readers, all heard within a day")
+
+
+def readers_qos(_: Subject) -> Finding:
+    weak = [row.name for row in figures.reader_figures() if row.is_on and row.qos == 0]
+    if weak:
+        return warning(
+            f"publish at QoS 0: {some(weak)}",
+            "set QoS 1 in the reader; at QoS 0 reads are lost when the radio or cable is",
+        )
+    return ok("every reader that was heard publishes at QoS 1 or better")
+
+
+def readers_clock(_: Subject) -> Finding:
+    off = [
+        f"{row.name} by {row.clock_offset / clock.SECOND:+.0f} s"
+        for row in figures.reader_figures()
+        if row.is_on and row.clock_offset is not None and abs(row.clock_offset) > CLOCK_OFF
+    ]
+    if off:
+        return warning(
+            f"clocks are off: {some(off)}", "give the reader this box, or your time server, as its NTP source"
+        )
+    return ok("the readers' clocks are right")
+
+
+def antennas(_: Subject) -> Finding:
+    unplaced = [f"{name} antenna {port}" for name, port in figures.unplaced_antennas(clock.now() - 7 * clock.DAY)]
+    if unplaced:
+        return warning(f"read but stand nowhere: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
+    return ok("every antenna that reads has a location")
+
+
+def topics(_: Subject) -> Finding:
+    found = figures.unclaimed_topics(clock.now() - clock.DAY)
+    if found:
+        return warning(
+            f"heard but not set up: {some(found)}", "set them up on the Readers page or with: edge reader add"
+        )
+    return ok("every topic heard belongs to a reader")
+
+
+def dead_letters(_: Subject) -> Finding:
+    number = figures.dead_letters(clock.now() - clock.DAY)
+    if number:
+        return warning(
+            f"{number} messages of the last day could not be read", "the Readers page shows them with the reason"
+        )
+    return ok("every message of the last day could be read")
+
+
+def _mosquitto_settings(folder: Path) -> dict[str, str]:
+    """The last value counts, as far as we are concerned; files of conf.d are read after the main one."""
+    found: dict[str, str] = {}
+    for file in (folder / "mosquitto.conf", *sorted((folder / "conf.d").glob("*.conf"))):
+        if file.exists():
+            for line in file.read_text("utf-8", "replace").splitlines():
+                name, _, value = line.strip().partition(" ")
+                found[name] = value.strip()
+    return found

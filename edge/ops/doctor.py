@@ -1,0 +1,71 @@
+"""`edge doctor`: look at everything that can be wrong with a site, and say in one line each what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from edge.ops.checks import box, data, readers
+from edge.ops.findings import Finding, Level, Subject, problem
+
+# The names are stable: monitoring may rely on them.
+CHECKS: dict[str, Callable[[Subject], Finding]] = {
+    "permissions": box.permissions,
+    "disk": box.disk,
+    "memory": box.memory,
+    "clock": box.clock_right,
+    "clock-kept": box.clock_kept,
+    "service": box.service,
+    "pages": box.pages,
+    "version": box.version,
+    "database": data.database,
+    "schema": data.schema,
+    "administrators": data.administrators,
+    "backup": data.backup_recent,
+    "backup-sound": data.backup_sound,
+    "backup-second": data.backup_second,
+    "history": data.history,
+    "warnings": data.warnings,
+    "broker": readers.broker,
+    "broker-limits": readers.broker_limits,
+    "broker-dropped": readers.broker_dropped,
+    "readers": readers.readers_heard,
+    "reader-qos": readers.readers_qos,
+    "reader-clock": readers.readers_clock,
+    "antennas": readers.antennas,
+    "topics": readers.topics,
+    "dead-letters": readers.dead_letters,
+}
+
+
+class Examined(NamedTuple):
+    name: str
+    finding: Finding
+
+
+def examine(subject: Subject) -> Iterator[Examined]:
+    for name, check in CHECKS.items():
+        yield Examined(name, _made(check, subject))
+
+
+def exit_code(examined: list[Examined]) -> int:
+    """As monitoring expects it: 0 ok, 1 warning, 2 problem."""
+    levels = [Level.OK, Level.WARNING, Level.PROBLEM]
+    return max((levels.index(item.finding.level) for item in examined), default=0)
+
+
+def as_json(examined: list[Examined]) -> str:
+    worst = [Level.OK, Level.WARNING, Level.PROBLEM][exit_code(examined)]
+    checks = [{"id": item.name, **item.finding._asdict()} for item in examined]
+    return json.dumps({"status": worst, "checks": checks}, indent=2, ensure_ascii=False)
+
+
+def _made(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
+    """A check that cannot be made is a finding, too, and must not hide the others."""
+    try:
+        return check(subject)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is told
+        return problem(
+            f"could not be checked: {error!r}", "if you cannot tell why, send a bundle: edge doctor --bundle FILE"
+        )

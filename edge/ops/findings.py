@@ -1,0 +1,53 @@
+"""What a check of `edge doctor` is given, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"  # it works, and may not go on working
+    PROBLEM = "problem"
+
+
+class Finding(NamedTuple):
+    level: Level
+    text: str
+    advice: str = ""
+
+
+class Subject(NamedTuple):
+    """The installation that is examined, in plain values."""
+
+    version: str
+    data_dir: Path
+    backup_dir: Path
+    second_dir: Path | None
+    low_disk_bytes: int
+    http_listen: str
+    broker_url: str
+    broker_settings: Path  # folder of mosquitto's settings; it need not exist
+    # Values of topics below $SYS, or whatever EdgeError says why there are none.
+    ask_broker: Callable[[], Mapping[str, str]]
+
+
+def ok(text: str) -> Finding:
+    return Finding(Level.OK, text)
+
+
+def warning(text: str, advice: str) -> Finding:
+    return Finding(Level.WARNING, text, advice)
+
+
+def problem(text: str, advice: str) -> Finding:
+    return Finding(Level.PROBLEM, text, advice)
+
+
+def some(names: list[str], most: int = 5) -> str:
+    """The first few, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,37 @@
+import zipfile
+from pathlib import Path
+
+from edge.ops.bundle import redacted, write_bundle
+
+SECRETS = [
+    "edge_" + "0a" * 32,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl",
+    "hunter2hunter2",
+    "ada@example.com",
+    "$7$101$cP/8mEMNDyN98wcn$76HPvLuGqFR9ihMr3hiYf7RwSc7h2h36cZjQ3ZYTrGBYTrXtL7JK1uq3CUCWuNLysG==",
+    "scrypt:32768:8:1$abc$def",
+]
+TEXT = f"""
+key {SECRETS[0]} was refused; Authorization: Bearer {SECRETS[1]}
+password = {SECRETS[2]}  mqtt://edge:{SECRETS[2]}@broker:1883
+{SECRETS[3]} signed in
+dock:{SECRETS[4]}
+{SECRETS[5]}
+antenna 4 of dock1 reads nothing
+"""
+
+
+def test_what_nobody_else_may_know_is_taken_out_and_the_rest_stays() -> None:
+    text = redacted(TEXT)
+    assert not [secret for secret in SECRETS if secret in text]
+    assert "antenna 4 of dock1 reads nothing" in text
+    assert "broker:1883" in text
+
+
+def test_a_bundle_tells_how_the_site_is(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "bundle.zip", {"doctor.json": TEXT})
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:
+        assert {"doctor.json", "packages.txt", "journal.txt", "disk.txt"} <= set(bundle.namelist())
+        everything = "".join(bundle.read(name).decode() for name in bundle.namelist())
+    assert not [secret for secret in SECRETS if secret in everything]
+    assert "peewee==" in everything

@@ -1,0 +1,256 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.errors import Unavailable
+from edge.ops import doctor
+from edge.ops.backup import Kept, list_backups, make_backup
+from edge.ops.checks import box
+from edge.ops.findings import Level, Subject, ok
+from edge.ops.lock import hold
+from edge.store import accounts, retention
+from edge.store.database import execute, writing
+from edge.store.organizations import list_organizations
+from edge.store.people import Role, add_person
+from edge.store.readers import add_reader
+from tests.ops.history import Stay, add_asset
+
+NOW = clock.now()
+
+
+@pytest.fixture
+def subject(site: Path) -> Subject:
+    site.chmod(0o700)
+    return Subject(
+        version="1.0",
+        data_dir=site,
+        backup_dir=site / "backups",
+        second_dir=None,
+        low_disk_bytes=1000,
+        http_listen="127.0.0.1:1",
+        broker_url="mqtt://edge@127.0.0.1:1883",
+        broker_settings=site / "mosquitto",
+        ask_broker=lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"},
+    )
+
+
+def found(subject: Subject, name: str) -> tuple[Level, str]:
+    finding = doctor.CHECKS[name](subject)
+    assert (finding.level is Level.OK) == (not finding.advice), "what is wrong says what to do, and only that"
+    return finding.level, finding.text
+
+
+def heard(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
+    reader = add_reader(list_organizations()[0].id, name=name, topic=f"site/{name}", format="edge")
+    at = NOW - int(hours_ago * clock.HOUR)
+    state = {"read_at": at, "clock_offset": 0, "qos": 1, "note": None, "is_offline": False, **given}
+    with writing():
+        accounts.note_readers([accounts.Heard(reader.id, at, **state)])  # type: ignore[arg-type]
+    return reader.id
+
+
+def test_every_check_of_a_fresh_site_gives_an_answer_with_advice_where_it_is_due(subject: Subject) -> None:
+    examined = list(doctor.examine(subject))
+    assert [item.name for item in examined] == list(doctor.CHECKS)
+    assert not [item for item in examined if "could not be checked" in item.finding.text]
+    assert all(item.finding.advice for item in examined if item.finding.level is not Level.OK)
+    assert len(examined) >= 20
+
+
+def test_ids_are_words_that_monitoring_can_hold_on_to() -> None:
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", name) for name in doctor.CHECKS)
+
+
+def test_the_exit_code_is_that_of_the_worst_finding(subject: Subject) -> None:
+    fine, worse = doctor.Examined("a", ok("x")), doctor.Examined("b", ok("x")._replace(level=Level.WARNING))
+    worst = doctor.Examined("c", ok("x")._replace(level=Level.PROBLEM))
+    assert [doctor.exit_code(items) for items in ([], [fine], [fine, worse], [worst, fine])] == [0, 0, 1, 2]
+    told = json.loads(doctor.as_json([fine, worse]))
+    assert told["status"] == "warning"
+    assert told["checks"][1] == {"id": "b", "level": "warning", "text": "x", "advice": ""}
+
+
+def test_a_check_that_breaks_does_not_hide_the_others(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Subject) -> None:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setitem(doctor.CHECKS, "disk", broken)
+    examined = {item.name: item.finding for item in doctor.examine(subject)}
+    assert examined["disk"].level is Level.PROBLEM
+    assert "no such thing" in examined["disk"].text
+    assert examined["schema"].level is Level.OK
+
+
+def test_others_who_can_read_the_database(subject: Subject) -> None:
+    assert found(subject, "permissions")[0] is Level.OK
+    subject.data_dir.chmod(0o755)
+    assert found(subject, "permissions")[0] is Level.WARNING
+
+
+def test_a_disk_that_gets_low(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    for free, level in ((900, Level.PROBLEM), (1500, Level.WARNING), (5000, Level.OK)):
+        monkeypatch.setattr(box.shutil, "disk_usage", lambda _, free=free: type("Usage", (), {"free": free}))
+        assert found(subject, "disk")[0] is level
+
+
+def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:
+    assert found(subject, "clock")[0] is Level.OK
+    add_asset([Stay(NOW + clock.HOUR, 0)])
+    assert found(subject, "clock")[0] is Level.PROBLEM
+
+
+def test_whether_the_service_runs(subject: Subject) -> None:
+    assert found(subject, "service")[0] is Level.PROBLEM
+    assert found(subject, "pages")[0] is Level.PROBLEM
+    with hold(subject.data_dir):
+        assert found(subject, "service")[0] is Level.OK
+
+
+def test_a_damaged_database(subject: Subject) -> None:
+    assert found(subject, "database")[0] is Level.OK
+    with writing():
+        execute("INSERT INTO unclaimed_topic VALUES ('t', 0, 0, 1, x'')")
+        execute("PRAGMA writable_schema = 1")
+        execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unclaimed_topic'")
+    execute("PRAGMA writable_schema = RESET").fetchall()
+    level, text = found(subject, "database")
+    assert level is Level.PROBLEM
+    assert "damaged" in text
+
+
+def test_nobody_can_administer(subject: Subject) -> None:
+    assert found(subject, "administrators")[0] is Level.PROBLEM
+    add_person(list_organizations()[0].id, "Ada", Role.ADMINISTRATOR)
+    assert found(subject, "administrators")[0] is Level.OK
+
+
+def test_backups_missing_recent_and_late(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(subject, "backup")[0] is Level.PROBLEM
+    for days, level in ((10, Level.PROBLEM), (3, Level.WARNING), (0, Level.OK)):
+        monkeypatch.setattr(clock, "now", lambda days=days: NOW - days * clock.DAY)
+        make_backup(subject.data_dir, subject.backup_dir, Kept(9, 9))
+        assert found(subject, "backup")[0] is level
+
+
+def test_a_backup_that_cannot_be_read_back(subject: Subject) -> None:
+    make_backup(subject.data_dir, subject.backup_dir, Kept(1, 1))
+    assert found(subject, "backup-sound")[0] is Level.OK
+    file = list_backups(subject.backup_dir)[0].path
+    file.write_bytes(file.read_bytes()[:500])
+    assert found(subject, "backup-sound")[0] is Level.PROBLEM
+
+
+def test_a_second_disk_that_is_none(subject: Subject) -> None:
+    assert found(subject, "backup-second")[0] is Level.WARNING
+    second = subject.data_dir / "second"
+    subject = subject._replace(second_dir=second)
+    assert found(subject, "backup-second")[0] is Level.PROBLEM
+    second.mkdir()
+    assert "same disk" in found(subject, "backup-second")[1]
+
+
+def test_history_that_was_dropped_for_want_of_room(subject: Subject) -> None:
+    retention.record_dropped("older than 400 days", {"history": 3})
+    assert found(subject, "history")[0] is Level.OK
+    retention.record_dropped("only 3 MB of disk were free", {"history": 3})
+    assert found(subject, "history")[0] is Level.WARNING
+
+
+def test_what_a_script_left(subject: Subject) -> None:
+    (subject.data_dir / "warnings").mkdir()
+    (subject.data_dir / "warnings" / "broker-file").write_text("was damaged")
+    assert found(subject, "warnings")[0] is Level.WARNING
+
+
+def test_a_broker_that_is_away_or_has_dropped_messages(subject: Subject) -> None:
+    def away() -> dict[str, str]:
+        raise Unavailable("cannot be reached")
+
+    assert found(subject, "broker")[0] is Level.OK
+    assert found(subject._replace(ask_broker=away), "broker")[0] is Level.PROBLEM
+    assert found(subject._replace(ask_broker=away), "broker-dropped")[0] is Level.OK
+    dropping = subject._replace(ask_broker=lambda: {"$SYS/broker/publish/messages/dropped": "12"})
+    assert found(dropping, "broker-dropped") == (
+        Level.WARNING,
+        "the broker has dropped 12 messages since its start",
+    )
+    assert found(subject._replace(broker_url="embedded"), "broker")[0] is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    ("settings", "level"),
+    [
+        ("", Level.PROBLEM),
+        ("persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n", Level.OK),
+        ("persistence true\nqueue_qos0_messages true\nmax_queued_messages 0\n", Level.OK),
+        ("persistence true\nqueue_qos0_messages true\n", Level.PROBLEM),
+        ("persistence true\nmax_queued_messages 1000000\n", Level.PROBLEM),
+    ],
+)
+def test_a_broker_that_would_drop_reads(subject: Subject, settings: str, level: Level) -> None:
+    (subject.broker_settings / "conf.d").mkdir(parents=True)
+    (subject.broker_settings / "conf.d" / "edge.conf").write_text(settings)
+    assert found(subject, "broker-limits")[0] is level
+
+
+def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
+    shipped = Path(__file__).parents[2] / "systemd" / "mosquitto.conf"
+    (subject.broker_settings / "conf.d").mkdir(parents=True)
+    (subject.broker_settings / "conf.d" / "edge.conf").write_text(shipped.read_text())
+    assert found(subject, "broker-limits")[0] is Level.OK
+
+
+def silent() -> None:
+    heard("silent", hours_ago=30)
+
+
+def offline() -> None:
+    heard("offline", is_offline=True)
+
+
+def weak() -> None:
+    heard("weak", qos=0)
+
+
+def off() -> None:
+    heard("off", clock_offset=5 * clock.SECOND)
+
+
+def unplaced() -> None:
+    reader_id = heard("unplaced")
+    with writing():
+        accounts.note_antennas({(reader_id, 2): NOW})
+
+
+def unclaimed() -> None:
+    with writing():
+        accounts.note_unclaimed([("who/knows", NOW, b"{}")])
+
+
+def unreadable() -> None:
+    with writing():
+        accounts.set_aside([accounts.DeadLetter(list_organizations()[0].id, heard("odd"), "t", b"?", "not JSON", NOW)])
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "told"),
+    [
+        ("readers", silent, "silent"),
+        ("readers", offline, "offline"),
+        ("reader-qos", weak, "weak"),
+        ("reader-clock", off, "off by +5 s"),
+        ("antennas", unplaced, "unplaced antenna 2"),
+        ("topics", unclaimed, "who/knows"),
+        ("dead-letters", unreadable, "1 messages"),
+    ],
+)
+def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable[[], None], told: str) -> None:
+    assert found(subject, name)[0] is Level.OK
+    cause()
+    level, text = found(subject, name)
+    assert level is Level.WARNING
+    assert told in text
