@@ -38,14 +38,7 @@ def show_asset(asset_id: int) -> str:
 def asset_label(asset_id: int) -> str:
     asset = assets.get(me().organization_id, asset_id)
     link = labels.asset_link(request.host_url, asset.external_key)
-    return render_template(
-        "label.html",
-        name=asset.name,
-        key=asset.external_key,
-        link=link,
-        code=labels.qr(link),
-        back=f"/assets/{asset_id}",
-    )
+    return labels.page(asset.name, asset.external_key, link, f"/assets/{asset_id}")
 
 
 @pages.get("/a/<external_key>")

@@ -48,6 +48,9 @@ class Files:
     def names(self) -> list[str]:
         return list(self._files)
 
+    def text(self, name: str) -> str:
+        return self._files[name].content.decode()
+
     def answer(self, version: str, name: str) -> Response:
         """A page that was loaded before an upgrade asks for an old version: it gets the present one, uncached."""
         file = self._files.get(name) or abort(404)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import segno
+from flask import render_template
 from markupsafe import Markup
 
 
@@ -14,6 +15,10 @@ def asset_link(host_url: str, external_key: str) -> str:
 
 def location_link(host_url: str, external_key: str) -> str:
     return f"{host_url}l/{external_key}"
+
+
+def page(name: str, key: str, link: str, back: str) -> str:
+    return render_template("label.html", name=name, key=key, link=link, code=qr(link), back=back)
 
 
 def qr(text: str) -> Markup:

@@ -11,9 +11,13 @@ from typing import Any
 from flask import Response, make_response, render_template, request
 
 
+def version_of(facts: object) -> str:
+    return blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
 def fragment(template: str, facts: object, **values: Any) -> Response:
     """`facts` are what the fragment is made of; while they are equal it is not even rendered."""
-    version = blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    version = version_of(facts)
     if request.if_none_match.contains(version):
         response = Response(status=304)
     else:

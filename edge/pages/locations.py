@@ -50,14 +50,7 @@ def show_location(location_id: int) -> str:
 def location_label(location_id: int) -> str:
     location = locations.get(me().organization_id, location_id)
     link = labels.location_link(request.host_url, location.external_key)
-    return render_template(
-        "label.html",
-        name=location.name,
-        key=location.external_key,
-        link=link,
-        code=labels.qr(link),
-        back=f"/locations/{location_id}",
-    )
+    return labels.page(location.name, location.external_key, link, f"/locations/{location_id}")
 
 
 @pages.get("/l/<external_key>")

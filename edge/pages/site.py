@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
-from edge.pages import assets, board, certificate, keys, locations, sign_in, words
+from edge.pages import assets, board, certificate, keys, locations, scan, sign_in, words
 from edge.pages.files import Files, web_folder
 from edge.pages.guard import may, open_to_all, pages
 from edge.pages.notices import NOTICES
@@ -19,7 +19,7 @@ from edge.store.people import Role
 
 log = logging.getLogger(__name__)
 
-VIEWS = (sign_in, certificate, board, assets, locations, keys)  # imported so that their views are on the blueprint
+VIEWS = (sign_in, certificate, board, assets, locations, scan, keys)  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (

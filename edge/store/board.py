@@ -25,6 +25,7 @@ class BoardRow(NamedTuple):
     location_id: int | None
     location_key: str | None
     location_name: str | None
+    area_name: str | None  # of the location's parent: "B03" alone says little
     last_seen_at: int | None
     dwell_started_at: int | None
 
@@ -55,7 +56,10 @@ WITH RECURSIVE below (id) AS (
 )
 """
 
-_COLUMNS = "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, p.last_seen_at, p.dwell_started_at"
+BOARD_COLUMNS = (
+    "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, "
+    "(SELECT name FROM location WHERE id = l.parent_id AND deleted_at IS NULL), p.last_seen_at, p.dwell_started_at"
+)
 
 
 def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
@@ -64,7 +68,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
     start = _BELOW if wanted.location_id is not None else ""
     source = f"FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
     newest = (
-        f"{start} SELECT {_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         f"WHERE {where} ORDER BY p.last_seen_at DESC, a.name, a.id LIMIT :limit OFFSET :offset"
     )
@@ -77,7 +81,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
 def whereabouts(organization_id: int, asset_id: int) -> BoardRow | None:
     """One live asset and its place."""
     sql = (
-        f"SELECT {_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         "WHERE a.organization_id = ? AND a.id = ? AND a.deleted_at IS NULL"
     )

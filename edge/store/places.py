@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from edge.store.board import BoardRow
+from edge.store.board import BOARD_COLUMNS, BoardRow
 from edge.store.database import execute, reading
 from edge.store.records import Page
 
@@ -64,10 +64,8 @@ def tree(organization_id: int) -> list[Branch]:
         if row[4] is not None:
             below[row[4]] += below[row[0]]
     return [
-        Branch(
-            *row[:3], bool(row[3]), row[4], depth, counts.get(row[0], 0), below[row[0]], len(by_parent.get(row[0], ()))
-        )
-        for row, depth in order
+        Branch(key, code, name, bool(on), parent, depth, counts.get(key, 0), below[key], len(by_parent.get(key, ())))
+        for (key, code, name, on, parent), depth in order
     ]
 
 
@@ -82,6 +80,35 @@ def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
     return way[::-1]
 
 
+class PlaceCodes(NamedTuple):
+    """A place to scan at, with what its labels may carry besides its key."""
+
+    id: int
+    name: str
+    area: str | None
+    external_key: str
+    codes: tuple[str, ...]
+
+
+_CODES = """
+SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS NOT NULL AND deleted_at IS NULL
+"""
+
+
+def with_codes(organization_id: int) -> list[PlaceCodes]:
+    """In the order of the tree; without those that are not in use."""
+    branches = tree(organization_id)
+    names = {branch.id: branch.name for branch in branches}
+    codes: dict[int, list[str]] = {}
+    for location_id, value in execute(_CODES, (organization_id,)):
+        codes.setdefault(location_id, []).append(value)
+    return [
+        PlaceCodes(row.id, row.name, names.get(row.parent_id or 0), row.external_key, tuple(codes.get(row.id, ())))
+        for row in branches
+        if row.is_active
+    ]
+
+
 _HERE = """
 FROM position p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id
 WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND a.deleted_at IS NULL
@@ -91,12 +118,9 @@ WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND 
 def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[BoardRow]:
     """What is at the location now, the one seen last first."""
     values = {"location_id": location_id, "organization_id": organization_id, "limit": limit, "offset": offset}
-    columns = (
-        "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, p.last_seen_at, p.dwell_started_at"
-    )
     with reading():
         total = execute(f"SELECT count(*) {_HERE}", values).fetchone()[0]
-        sql = f"SELECT {columns} {_HERE} ORDER BY p.last_seen_at DESC, a.id LIMIT :limit OFFSET :offset"
+        sql = f"SELECT {BOARD_COLUMNS} {_HERE} ORDER BY p.last_seen_at DESC, a.id LIMIT :limit OFFSET :offset"
         return Page([BoardRow(*row) for row in execute(sql, values)], total)
 
 

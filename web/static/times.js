@@ -18,9 +18,8 @@ export function ago(milliseconds, now = Date.now()) {
 export function clockTime(milliseconds) {
   const moment = new Date(milliseconds);
   const today = new Date().toDateString() === moment.toDateString();
-  return moment.toLocaleString([], today
-    ? { hour: "2-digit", minute: "2-digit" }
-    : { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  return moment.toLocaleString([], today ? time : { year: "numeric", month: "short", day: "numeric", ...time });
 }
 
 export function renderTimes(root = document) {
@@ -34,7 +33,7 @@ export function renderTimes(root = document) {
     if (text && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
       element.dataset.titled = "1";
-      element.title = new Date(moment).toLocaleString();
+      element.title = new Date(moment).toLocaleString([], { hourCycle: "h23" });
     }
   }
 }

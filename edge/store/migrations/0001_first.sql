@@ -287,6 +287,7 @@ CREATE TABLE handheld_scan (
     undone_at       INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX handheld_scan_person ON handheld_scan (person_id, received_at);
+CREATE INDEX handheld_scan_asset ON handheld_scan (asset_id, observed_at) WHERE asset_id IS NOT NULL;
 
 -- Ingest accounting -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,212 @@
+"""The scan page, and what its script asks for. Everything it sends is kept on the device until it was answered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flask import Response, abort, current_app, g, jsonify, render_template, request
+
+from edge import clock
+from edge.errors import EdgeError
+from edge.pages.files import Files
+from edge.pages.guard import device, least, may, me, open_to_all, pages
+from edge.pages.live import version_of
+from edge.store import assets, board, handheld, lookup, people, places
+from edge.store import devices as device_store
+from edge.store.database import writing
+from edge.store.handheld import Answer, Result, Sender, Submitted
+from edge.store.people import Role
+
+MAX_BATCH = 100
+SMALL_OFFSET = 2 * clock.SECOND  # a device's clock that is off by less is believed
+EARLIEST = 1_577_836_800 * clock.SECOND  # 2020: before it a clock was never set
+_SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
+
+
+@pages.get("/scan")
+@least(Role.OPERATOR)
+def scan_page() -> str:
+    """The same for everybody, so that a device may keep it for the time without a connection."""
+    return render_template("scan.html")
+
+
+@pages.get("/sw.js")
+@open_to_all
+def service_worker() -> Response:
+    files: Files = current_app.extensions["files"]
+    wanted = ("scan/", "app.css", "times.js", "icon")
+    urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != "scan/sw.js"]
+    facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
+    response = Response(facts + files.text("scan/sw.js"), mimetype="text/javascript")
+    response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+@pages.get("/scan/state")
+@least(Role.OPERATOR)
+def scan_state() -> Response:
+    """Who is signed in, what their role allows, the token for posts, the box's clock."""
+    here = device()
+    if here is not None:
+        device_store.seen(here.id)
+    return jsonify(
+        csrf=g.csrf,
+        person=me().person_id,
+        name=me().name,
+        organization=me().organization_id,
+        may_edit=may(Role.EDITOR),
+        device=here.name if here else None,
+        now=clock.now() // 1000,
+    )
+
+
+@pages.get("/scan/places")
+@least(Role.OPERATOR)
+def scan_places() -> Response:
+    """Every place with the codes of its labels, so that the device knows them without a connection."""
+    found = places.with_codes(me().organization_id)
+    version = version_of(found)
+    if request.if_none_match.contains(version):
+        response = Response(status=304)
+    else:
+        response = jsonify([[row.id, row.name, row.area, row.external_key, *row.codes] for row in found])
+    response.set_etag(version)
+    response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+@pages.post("/scan/batch")
+@least(Role.OPERATOR)
+def scan_batch() -> Response:
+    """Scans and undos in the order in which they were made; an answer for each, also for one that was here before."""
+    body = _body()
+    items = body.get("items")
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
+        abort(400, f"1 to {MAX_BATCH} items")
+    received_at = clock.now()
+    correction = _correction(body.get("sent_at"), received_at)
+    answers = []
+    with writing():
+        for item in items:
+            answers.append(_handle(item, correction, received_at))
+    return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf)
+
+
+@pages.get("/scan/find")
+@least(Role.OPERATOR)
+def scan_find() -> Response:
+    """One thing when the code is clear, else what fits the text."""
+    text = request.args.get("q", "").strip()[:255]
+    if not text:
+        return jsonify(found=[])
+    exact = lookup.by_code(me().organization_id, text)
+    if exact and exact.kind == "asset":
+        row = board.whereabouts(me().organization_id, exact.id)
+        return jsonify(found=[_thing(row, with_moves=True)] if row else [])
+    if exact:
+        return jsonify(place={"id": exact.id, "name": exact.name}, found=[])
+    page = board.board(me().organization_id, board.BoardFilter(q=text), limit=20)
+    return jsonify(found=[_thing(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
+
+
+@pages.post("/scan/attach")
+@least(Role.EDITOR)
+def scan_attach() -> tuple[Response, int] | Response:
+    """Give an unknown code to an asset, or to a new one, and record the parked scan."""
+    body = _body()
+    asset_id, name = body.get("asset"), body.get("name")
+    try:
+        with writing():
+            if isinstance(name, str):
+                asset_id = _new_asset(name.strip()).id
+            if not isinstance(asset_id, int):
+                abort(400, "asset or name")
+            answer = handheld.attach(_sender(), str(body.get("id")), asset_id, clock.now())
+    except EdgeError as error:
+        return jsonify(error=str(error) or "Not possible"), 409
+    return jsonify(result=_told(answer))
+
+
+def _new_asset(name: str) -> assets.AssetRow:
+    if not 1 <= len(name) <= 255 or not name.isprintable():
+        abort(400, "A name is 1 to 255 characters")
+    return assets.create(me().organization_id, name=name)
+
+
+def _handle(item: Any, correction: int, received_at: int) -> Answer:
+    """One that makes no sense is refused by itself: it must not hold up what is queued behind it."""
+    if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
+        return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, "This scan has no id")
+    sender, scan_id = _sender(item.get("person")), str(item["id"])
+    if _SCAN_ID.fullmatch(str(item.get("undo"))):
+        return handheld.undo(sender, str(item["undo"]))._replace(id=scan_id)
+    code, place, at = item.get("code"), item.get("place"), item.get("at")
+    if not isinstance(code, str) or type(place) is not int or not isinstance(at, int | float):
+        return Answer(scan_id, Result.REFUSED, "This scan is not complete")
+    scan = Submitted(scan_id, _clean(code), place, _observed(at, correction, received_at))
+    return handheld.submit(sender, [scan], received_at)[0]
+
+
+def _sender(person_id: Any = None) -> Sender:
+    """A shared device also brings the scans of whoever used it before; they stay that person's."""
+    session = me()
+    if session.device_id is not None and isinstance(person_id, int) and person_id != session.person_id:
+        earlier = people.find_person(session.organization_id, person_id)
+        if earlier is not None:
+            return Sender(session.organization_id, earlier.id, session.device_id)
+    return Sender(session.organization_id, session.person_id, session.device_id)
+
+
+def _correction(sent_at: Any, received_at: int) -> int:
+    """What to add to the device's times. Its own clock is believed when it is right to within two seconds."""
+    if not isinstance(sent_at, int | float) or not 0 < sent_at < 1e14:
+        return 0
+    offset = received_at - int(sent_at * 1000)
+    return offset if abs(offset) > SMALL_OFFSET else 0
+
+
+def _observed(at: float, correction: int, received_at: int) -> int:
+    moment = int(at * 1000) + correction if 0 < at < 1e14 else received_at
+    return min(moment, received_at) if moment >= EARLIEST else received_at
+
+
+def _clean(code: str) -> str:
+    """Without what no tag can hold: control characters that some scanners put between fields."""
+    return "".join(letter for letter in code if letter >= " " and letter != "\x7f").strip()
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": answer.id, "result": answer.result.value}
+    if answer.reason:
+        told["reason"] = answer.reason
+    if answer.found:
+        told[answer.found.kind] = {
+            "id": answer.found.id,
+            "key": answer.found.external_key,
+            "name": answer.found.name,
+        }
+    if answer.was and answer.was.location_id and answer.was.last_seen_at:
+        told["was"] = {"name": answer.was.location_name, "seen_at": answer.was.last_seen_at // 1000}
+    return told
+
+
+def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
+    moves = board.moves(me().organization_id, row.asset_id, limit=5) if with_moves else []
+    return {
+        "id": row.asset_id,
+        "key": row.external_key,
+        "name": row.name,
+        "place": row.location_name,
+        "area": row.area_name,
+        "since": row.dwell_started_at and row.dwell_started_at // 1000,
+        "seen_at": row.last_seen_at and row.last_seen_at // 1000,
+        "moves": [{"place": move.location_name, "at": move.observed_at // 1000} for move in moves],
+    }
+
+
+def _body() -> dict[str, Any]:
+    body = request.get_json(silent=True)
+    if not isinstance(body, dict):
+        abort(400, "A JSON object is expected")
+    return body
