@@ -10,6 +10,7 @@ from flask import Flask, Response, g, request
 
 from edge import metrics
 from edge.api import envelope, guard, service
+from edge.clock import SECOND
 from edge.ops.health import Health
 from edge.pages import site
 from edge.pages.probes import probes
@@ -31,6 +32,7 @@ class AppSettings:
     pin_required: bool = False
     metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     authority_file: Path = Path("authority.crt")
+    sighting_gap_seconds: int = 300
 
 
 def create_app(settings: AppSettings, health: Health) -> Flask:
@@ -42,11 +44,21 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["authority_file"] = settings.authority_file
     _measure(app)
     app.register_blueprint(probes)
-    site.register(app, site.Site(settings.environment, settings.version, settings.session_hours, settings.pin_required))
+    site.register(app, _site(settings))
     gate = guard.gate(settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst)
     service.register(app, gate)
     app.register_error_handler(Exception, _on_error)
     return app
+
+
+def _site(settings: AppSettings) -> site.Site:
+    return site.Site(
+        environment=settings.environment,
+        version=settings.version,
+        session_hours=settings.session_hours,
+        pin_required=settings.pin_required,
+        sighting_gap=settings.sighting_gap_seconds * SECOND,
+    )
 
 
 def _on_error(error: Exception) -> Response:

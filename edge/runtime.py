@@ -184,6 +184,7 @@ def _serve_http(config: Config, health: Health) -> _Server:
             trusted_proxy=config.http_trusted_proxy,
             session_hours=config.session_hours,
             pin_required=config.pin_required,
+            sighting_gap_seconds=config.sighting_gap_seconds,
             metrics_from=config.http_metrics_from,
             authority_file=config.data_dir / "authority.crt",
         ),

@@ -7,6 +7,11 @@ from werkzeug.wrappers import Response
 
 NOTICES = {
     "password": "Your password was changed. Other sessions of yours were ended.",
+    "made": "Made.",
+    "changed": "Saved.",
+    "retired": "Retired. Its history is kept.",
+    "tagged": "The tag was attached.",
+    "untagged": "The tag was detached.",
     "revoked": "The key was revoked. It stopped working at once.",
 }
 

@@ -140,7 +140,8 @@ def _handle(item: Any, correction: int, received_at: int) -> Answer:
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, "This scan has no id")
     sender, scan_id = _sender(item.get("person")), str(item["id"])
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
-        return handheld.undo(sender, str(item["undo"]))._replace(id=scan_id)
+        gap = current_app.extensions["site"].sighting_gap
+        return handheld.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
     code, place, at = item.get("code"), item.get("place"), item.get("at")
     if not isinstance(code, str) or type(place) is not int or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, "This scan is not complete")

@@ -11,7 +11,18 @@ from werkzeug.exceptions import HTTPException
 
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
-from edge.pages import assets, board, certificate, keys, locations, scan, sign_in, words
+from edge.pages import (
+    assets,
+    board,
+    certificate,
+    edit_assets,
+    edit_locations,
+    keys,
+    locations,
+    scan,
+    sign_in,
+    words,
+)
 from edge.pages.files import Files, web_folder
 from edge.pages.guard import may, open_to_all, pages
 from edge.pages.notices import NOTICES
@@ -19,7 +30,7 @@ from edge.store.people import Role
 
 log = logging.getLogger(__name__)
 
-VIEWS = (sign_in, certificate, board, assets, locations, scan, keys)  # imported for their views
+VIEWS = (sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, keys)  # for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -44,6 +55,7 @@ class Site(NamedTuple):
     version: str
     session_hours: int
     pin_required: bool
+    sighting_gap: int  # microseconds, see `store.scans.record`
 
 
 def register(app: Flask, site: Site) -> None:

@@ -66,10 +66,10 @@ def submit(sender: Sender, batch: Sequence[Submitted], received_at: int) -> list
         return [_submit_one(sender, scan, received_at) for scan in batch]
 
 
-def undo(sender: Sender, scan_id: str) -> Answer:
+def undo(sender: Sender, scan_id: str, gap: int) -> Answer:
     """Take back a scan of one's own: position and history become what they would be without it.
 
-    One that never arrived is barred, so that a late delivery of it records nothing.
+    One that never arrived is barred, so that a late delivery of it records nothing. `gap` as in `scans.record`.
     """
     moment = clock.now()
     with writing():
@@ -83,7 +83,7 @@ def undo(sender: Sender, scan_id: str) -> Answer:
         if row.undone_at is None:
             HandheldScan.update(undone_at=moment).where(HandheldScan.id == scan_id).execute()
             if row.asset_id is not None and row.seq is not None and not _shares_its_row(row):
-                scans.take_back(row.asset_id, row.observed_at, row.seq)
+                scans.take_back(row.asset_id, row.observed_at, row.seq, gap)
             _note_undo(sender, row)
         return Answer(scan_id, Result.UNDONE, found=found)
 

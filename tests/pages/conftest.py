@@ -1,0 +1,94 @@
+"""A small site with one person of each role, and browsers signed in as them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from flask import Flask
+from werkzeug.test import Client, TestResponse
+
+from edge import clock
+from edge.app import AppSettings, create_app
+from edge.auth.secrets import hash_secret
+from edge.auth.sessions import csrf_token
+from edge.ops.health import Health
+from edge.pages.guard import DEVICE_COOKIE, SESSION_COOKIE
+from edge.store import assets, locations, people, sessions
+from edge.store.assets import AssetRow
+from edge.store.locations import UNSET, LocationRow, Parent
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from tests.conftest import Cast
+
+SETTINGS = AppSettings("production", "0.0", (), 1000, 1000)
+
+
+class Site(NamedTuple):
+    """`hall` holds `dock` and `rack`; `pallet` has a barcode, `cage` an RFID tag; nothing was scanned yet."""
+
+    hall: LocationRow
+    dock: LocationRow
+    rack: LocationRow
+    pallet: AssetRow
+    cage: AssetRow
+
+
+class Browser:
+    """A client with a session, that sends the form's token like a browser would."""
+
+    def __init__(self, app: Flask, token: str = "") -> None:
+        self.client = Client(app)
+        self.token = token
+        if token:
+            self.client.set_cookie(SESSION_COOKIE, token)
+
+    def get(self, path: str, **options: object) -> TestResponse:
+        return self.client.get(path, **options)
+
+    def post(self, path: str, data: dict[str, object] | None = None) -> TestResponse:
+        return self.client.post(path, data={"csrf": csrf_token(self.token), **(data or {})})
+
+    def send(self, path: str, body: object) -> TestResponse:
+        return self.client.post(path, json=body, headers={"X-CSRF-Token": csrf_token(self.token)})
+
+    def carry(self, device_token: str) -> None:
+        self.client.set_cookie(DEVICE_COOKIE, device_token)
+
+
+@pytest.fixture
+def app(cast: Cast) -> Flask:
+    return create_app(SETTINGS, Health())
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    hall = locations.create(cast.acme, name="Hall 1", external_key="HALL-1")
+    inside = Parent(hall.id, UNSET)
+    return Site(
+        hall,
+        locations.create(cast.acme, name="Dock 1", external_key="DOCK-1", parent=inside),
+        locations.create(cast.acme, name="Rack A", external_key="RACK-A", parent=inside),
+        assets.create(cast.acme, name="Pallet 1", tags=[NewTag("barcode", "4006381333931")]),
+        assets.create(cast.acme, name="Roll cage", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")]),
+    )
+
+
+@pytest.fixture
+def sign_in_as(app: Flask, cast: Cast) -> Callable[..., Browser]:
+    """A browser signed in as a new person of the role."""
+
+    def sign_in(role: Role, *, organization_id: int = cast.acme, device_id: int | None = None) -> Browser:
+        number = len(people.list_people(organization_id)) + 1
+        person = people.add_person(organization_id, f"{role} {number}", role)
+        token = f"{role}-{organization_id}-{number}"
+        sessions.add_session(hash_secret(token), person.id, device_id, clock.now() + clock.HOUR)
+        return Browser(app, token)
+
+    return sign_in
+
+
+@pytest.fixture
+def anybody(app: Flask) -> Browser:
+    return Browser(app)

@@ -1,0 +1,132 @@
+"""Who may open which page: looped over the routes themselves, so that a new page cannot be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from flask import Flask
+from werkzeug.routing import IntegerConverter, Rule
+
+from edge.pages.guard import RANK, SESSION_COOKIE
+from edge.store.people import Role
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+def routes(app: Flask) -> Iterator[tuple[Rule, str]]:
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint.startswith("pages."):
+            for method in sorted((rule.methods or set()) & {"GET", "POST"}):
+                yield rule, method
+
+
+def path_of(rule: Rule) -> str:
+    """Numbers where numbers are asked for, else a word."""
+    values = {name: 1 if isinstance(kind, IntegerConverter) else "x" for name, kind in rule._converters.items()}
+    return rule.build(values, append_unknown=False)[1]  # type: ignore[index]
+
+
+def ask(browser: Browser, rule: Rule, method: str) -> int:
+    return (browser.get if method == "GET" else browser.post)(path_of(rule)).status_code
+
+
+def test_every_page_says_who_may_open_it(app: Flask) -> None:
+    for rule, _ in routes(app):
+        assert hasattr(app.view_functions[rule.endpoint], "least_role"), rule
+
+
+def test_a_page_that_says_nothing_is_answered_to_nobody(app: Flask, sign_in_as: SignIn) -> None:
+    view = app.view_functions["pages.account"]
+    del view.least_role  # type: ignore[attr-defined]
+    try:
+        assert sign_in_as(Role.ADMINISTRATOR).get("/account").status_code == 403
+    finally:
+        view.least_role = Role.VIEWER  # type: ignore[attr-defined]
+
+
+def test_nobody_gets_in_without_signing_in(app: Flask, anybody: Browser) -> None:
+    for rule, method in routes(app):
+        if app.view_functions[rule.endpoint].least_role is not None:  # type: ignore[attr-defined]
+            answer = (anybody.get if method == "GET" else anybody.post)(path_of(rule))
+            assert answer.status_code in (303, 401), rule
+            assert answer.status_code == 401 or answer.location.startswith("/sign-in"), rule
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.EDITOR])
+def test_a_lower_role_is_refused_by_the_server(app: Flask, sign_in_as: SignIn, site: Site, role: Role) -> None:
+    browser = sign_in_as(role)
+    refused = [
+        (rule, method)
+        for rule, method in routes(app)
+        if (needed := app.view_functions[rule.endpoint].least_role) is not None and RANK[needed] > RANK[role]  # type: ignore[attr-defined]
+    ]
+    assert refused
+    for rule, method in refused:
+        assert ask(browser, rule, method) == 403, rule
+
+
+def test_an_administrator_is_refused_nowhere(app: Flask, sign_in_as: SignIn, site: Site) -> None:
+    for rule, method in routes(app):
+        if rule.endpoint not in ("pages.sign_out", "pages.sign_in"):
+            assert ask(sign_in_as(Role.ADMINISTRATOR), rule, method) not in (401, 403, 500), rule
+
+
+def test_every_post_without_the_forms_token_is_refused(app: Flask, sign_in_as: SignIn) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    for rule, method in routes(app):
+        if method == "POST":
+            for data in ({}, {"csrf": "wrong"}, {"csrf": "wörng"}):
+                assert browser.client.post(path_of(rule), data=data).status_code == 403, rule
+
+
+def test_a_token_of_another_session_does_not_fit(sign_in_as: SignIn) -> None:
+    mine, other = sign_in_as(Role.ADMINISTRATOR), sign_in_as(Role.ADMINISTRATOR)
+    mine.token = other.token
+    assert mine.post("/keys/new", {"name": "x", "assets": "read"}).status_code == 403
+
+
+def test_another_organization_sees_nothing(sign_in_as: SignIn, cast: object, site: Site) -> None:
+    stranger = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)  # type: ignore[attr-defined]
+    for path in (
+        f"/assets/{site.pallet.id}",
+        f"/assets/{site.pallet.id}/edit",
+        f"/assets/{site.pallet.id}/label",
+        f"/locations/{site.dock.id}",
+        f"/locations/{site.dock.id}/edit",
+        f"/a/{site.pallet.external_key}",
+        "/l/DOCK-1",
+    ):
+        assert stranger.get(path).status_code == 404, path
+    assert "Pallet 1" not in stranger.get("/").text
+    assert "Hall 1" not in stranger.get("/locations").text
+    assert stranger.get("/scan/find?q=4006381333931").json == {"found": [], "total": 0}
+    assert stranger.post(f"/assets/{site.pallet.id}/retire").status_code == 404
+
+
+def test_pages_run_no_script_but_their_own(sign_in_as: SignIn) -> None:
+    answer = sign_in_as(Role.VIEWER).get("/")
+    policy = answer.headers["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "<script>" not in answer.text
+    assert " style=" not in answer.text
+    assert " on" + "click=" not in answer.text
+
+
+@pytest.mark.parametrize("wanted", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)"])
+def test_signing_in_leads_to_this_site_only(sign_in_as: SignIn, wanted: str) -> None:
+    answer = sign_in_as(Role.VIEWER).get("/sign-in", query_string={"next": wanted})
+    assert answer.location == "/"
+
+
+def test_the_session_ends_when_the_person_signs_out(sign_in_as: SignIn) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    answer = browser.post("/sign-out")
+    assert SESSION_COOKIE in answer.headers["Set-Cookie"]
+    browser.client.set_cookie(SESSION_COOKIE, browser.token)
+    assert browser.get("/").status_code == 303

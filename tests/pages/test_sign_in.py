@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import pytest
+from flask import Flask
+
+from edge import clock
+from edge.auth import badges, devices, passwords, sessions
+from edge.auth.sessions import csrf_token
+from edge.pages import guard
+from edge.store import people
+from edge.store.people import Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash that costs nothing, and nobody has been wrong yet."""
+    monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(badges, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
+    for throttle in (sessions._by_account, sessions._by_address):
+        throttle._empty_until.clear()
+
+
+@pytest.fixture
+def ada(cast: Cast) -> people.PersonRow:
+    return people.add_person(
+        cast.acme, "Ada", Role.ADMINISTRATOR, email="ada@acme.example", password_hash=passwords.hash_password(PASSWORD)
+    )
+
+
+def enter(browser: Browser, **form: object) -> tuple[int, str]:
+    """Load the form, send it back as a browser does."""
+    browser.get("/sign-in")
+    cookie = browser.client.get_cookie(guard.FORM_COOKIE)
+    answer = browser.client.post("/sign-in", data={"csrf": csrf_token(cookie.value if cookie else ""), **form})
+    return answer.status_code, answer.headers.get("Set-Cookie", "")
+
+
+def test_the_right_password_begins_a_session(app: Flask, ada: people.PersonRow) -> None:
+    browser = Browser(app)
+    status, cookie = enter(browser, email="ADA@acme.example ", password=PASSWORD)
+    assert status == 303
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie
+    assert browser.get("/").status_code == 200
+
+
+def test_on_https_the_cookie_is_secure(app: Flask, ada: people.PersonRow) -> None:
+    browser = Browser(app)
+    browser.get("/sign-in", base_url="https://localhost")
+    form = browser.client.get_cookie(guard.FORM_COOKIE)
+    assert form
+    answer = browser.client.post(
+        "/sign-in",
+        base_url="https://localhost",
+        data={"csrf": csrf_token(form.value), "email": "ada@acme.example", "password": PASSWORD},
+    )
+    assert "Secure" in answer.headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("email", ["ada@acme.example", "nobody@acme.example", "", "' OR 1=1 --"])
+def test_a_wrong_answer_looks_the_same_whether_the_account_exists(
+    app: Flask, ada: people.PersonRow, email: str
+) -> None:
+    browser = Browser(app)
+    browser.get("/sign-in")
+    cookie = browser.client.get_cookie(guard.FORM_COOKIE)
+    assert cookie
+    data = {"csrf": csrf_token(cookie.value), "email": email, "password": "wrong"}
+    answer = browser.client.post("/sign-in", data=data)
+    assert answer.status_code == 403
+    assert sessions.WRONG_PASSWORD in answer.text
+
+
+def test_the_password_is_compared_also_when_there_is_no_account(
+    app: Flask, ada: people.PersonRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+    monkeypatch.setattr(passwords, "check_password_hash", lambda *pair: compared.append(pair))
+    enter(Browser(app), email="nobody@acme.example", password="wrong")
+    enter(Browser(app), email="ada@acme.example", password="wrong")
+    assert len(compared) == 2
+
+
+def test_an_account_is_throttled_and_later_forgiven(
+    app: Flask, ada: people.PersonRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: moment)
+    browser = Browser(app)
+    assert [enter(browser, email="ada@acme.example", password="no")[0] for _ in range(11)] == [403] * 10 + [429]
+    assert enter(browser, email="ada@acme.example", password=PASSWORD)[0] == 429
+    assert enter(browser, email="nobody@acme.example", password="no")[0] == 403
+    moment += 61 * clock.SECOND
+    assert enter(browser, email="ada@acme.example", password=PASSWORD)[0] == 303
+
+
+def test_an_address_is_throttled_over_all_accounts(app: Flask, ada: people.PersonRow) -> None:
+    browser = Browser(app)
+    found = [enter(browser, email=f"a{number}@x.example", password="no")[0] for number in range(61)]
+    assert found == [403] * 60 + [429]
+
+
+def test_a_disabled_person_is_out_at_once(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
+    people.add_person(cast.acme, "Second", Role.ADMINISTRATOR)
+    browser = Browser(app)
+    enter(browser, email="ada@acme.example", password=PASSWORD)
+    people.disable_person(cast.acme, ada.id)
+    assert browser.get("/").status_code == 303
+    assert enter(Browser(app), email="ada@acme.example", password=PASSWORD)[0] == 403
+
+
+def test_a_session_lasts_a_shift(app: Flask, ada: people.PersonRow, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = Browser(app)
+    enter(browser, email="ada@acme.example", password=PASSWORD)
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start + 12 * clock.HOUR + clock.SECOND)
+    assert browser.get("/").status_code == 303
+
+
+class TestOnADevice:
+    @pytest.fixture
+    def handheld(self, app: Flask, cast: Cast, ada: people.PersonRow) -> Browser:
+        _, code = devices.invite(cast.acme, "Gun 1", ada.id)
+        enrolled = devices.enrol(code)
+        assert enrolled
+        browser = Browser(app)
+        browser.carry(enrolled[1])
+        return browser
+
+    def add(self, cast: Cast, role: Role, *, pin: str = "", badge: str = "") -> people.PersonRow:
+        return people.add_person(
+            cast.acme,
+            f"{role} of the test",
+            role,
+            pin_hash=badges.hash_pin(pin) if pin else None,
+            badge_hash=badges.hash_badge(badge) if badge else None,
+        )
+
+    def test_a_badge_signs_an_operator_in(self, cast: Cast, handheld: Browser) -> None:
+        self.add(cast, Role.OPERATOR, badge="B-77")
+        assert enter(handheld, badge="B-77")[0] == 303
+
+    def test_a_name_signs_an_operator_in(self, cast: Cast, handheld: Browser) -> None:
+        person = self.add(cast, Role.OPERATOR)
+        assert enter(handheld, person=person.id)[0] == 303
+
+    @pytest.mark.parametrize("role", [Role.OPERATOR, Role.EDITOR])
+    def test_a_badge_never_bypasses_a_pin(self, cast: Cast, handheld: Browser, role: Role) -> None:
+        self.add(cast, role, pin="4711", badge="B-77")
+        assert enter(handheld, badge="B-77") == (200, "")
+        assert enter(handheld, badge="B-77", pin="0000") == (403, "")
+        assert enter(handheld, badge="B-77", pin="4711")[0] == 303
+
+    def test_an_editor_always_needs_a_pin(self, cast: Cast, handheld: Browser) -> None:
+        self.add(cast, Role.EDITOR, badge="B-77")
+        assert enter(handheld, badge="B-77")[0] == 403
+
+    def test_an_administrator_needs_the_password(self, cast: Cast, handheld: Browser) -> None:
+        self.add(cast, Role.ADMINISTRATOR, badge="B-77", pin="4711")
+        assert enter(handheld, badge="B-77", pin="4711")[0] == 403
+
+    def test_a_site_can_require_pins(self, app: Flask, cast: Cast, handheld: Browser) -> None:
+        app.extensions["site"] = app.extensions["site"]._replace(pin_required=True)
+        self.add(cast, Role.OPERATOR, badge="B-77")
+        assert enter(handheld, badge="B-77")[0] == 403
+
+    def test_pins_are_throttled(self, cast: Cast, handheld: Browser) -> None:
+        self.add(cast, Role.OPERATOR, pin="4711", badge="B-77")
+        found = [enter(handheld, badge="B-77", pin=f"{guess:04}")[0] for guess in range(11)]
+        assert found == [403] * 10 + [429]
+
+    def test_a_badge_opens_nothing_elsewhere(self, app: Flask, cast: Cast) -> None:
+        self.add(cast, Role.OPERATOR, badge="B-77")
+        assert enter(Browser(app), badge="B-77")[0] == 403
+
+    def test_a_badge_of_another_organization_opens_nothing(self, cast: Cast, handheld: Browser) -> None:
+        people.add_person(cast.rival, "Spy", Role.OPERATOR, badge_hash=badges.hash_badge("B-77"))
+        assert enter(handheld, badge="B-77")[0] == 403
+
+    def test_a_link_enrols_one_device_only(self, cast: Cast, ada: people.PersonRow) -> None:
+        _, code = devices.invite(cast.acme, "Gun 2", ada.id)
+        assert devices.enrol(code)
+        assert devices.enrol(code) is None
