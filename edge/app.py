@@ -46,7 +46,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.gate(settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst)
-    service.register(app, gate)
+    service.register(app, gate, settings.version)
     app.register_error_handler(Exception, _on_error)
     return app
 

@@ -10,7 +10,7 @@ from flask import Flask, Response, g
 from werkzeug.http import http_date
 
 from edge import clock
-from edge.api import access, assets, guard, locations, tracking
+from edge.api import access, assets, description, guard, locations, openapi, tracking
 from edge.api.answers import PREFIX
 from edge.api.envelope import Refusal
 from edge.api.operations import OPERATIONS, Operation
@@ -18,8 +18,9 @@ from edge.api.operations import OPERATIONS, Operation
 RESOURCES = (access, assets, locations, tracking)  # imported so that their operations are in the table
 
 
-def register(app: Flask, gate: guard.Gate, operations: Sequence[Operation] = OPERATIONS) -> None:
+def register(app: Flask, gate: guard.Gate, version: str, operations: Sequence[Operation] = OPERATIONS) -> None:
     guard.install(app, gate)
+    description.register(app, lambda: openapi.document(operations, version))
     for operation in operations:
         rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
         app.add_url_rule(rule, f"api.{operation.name}", _view(operation), methods=[operation.method])

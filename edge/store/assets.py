@@ -17,6 +17,7 @@ from edge.store.records import (
     any_of,
     check_window,
     choose_key,
+    keep_microseconds,
     key_number,
     moment,
     next_update,
@@ -134,9 +135,10 @@ def patch(
         current = get(organization_id, asset_id)
         if check:
             check(current)
-        changed = current._replace(**changes, updated_at=next_update(current.updated_at))
+        values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
+        changed = current._replace(**values)
         check_window(changed.valid_from, changed.valid_to)
-        update("asset", asset_id, {**changes, "updated_at": changed.updated_at})
+        update("asset", asset_id, values)
     return changed
 
 

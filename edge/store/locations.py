@@ -17,6 +17,7 @@ from edge.store.records import (
     any_of,
     check_window,
     choose_key,
+    keep_microseconds,
     key_number,
     moment,
     next_update,
@@ -182,7 +183,7 @@ def patch(
         current = get(organization_id, location_id)
         if check:
             check(current)
-        values = {**changes, "updated_at": next_update(current.updated_at)}
+        values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
         check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
         if parent != NO_PARENT:
             values["parent_id"] = _resolve(organization_id, parent)

@@ -90,6 +90,16 @@ def check_window(valid_from: int, valid_to: int | None) -> None:
         raise Invalid.one("valid_to", "invalid_value", "valid_to must be later than valid_from")
 
 
+def keep_microseconds(changes: Mapping[str, Any], current: Any) -> dict[str, Any]:
+    """A window sent back as the wire showed it, in milliseconds, is no change."""
+    kept = dict(changes)
+    for column in ("valid_from", "valid_to"):
+        stored = getattr(current, column)
+        if stored is not None and kept.get(column) == stored - stored % MILLISECOND:
+            kept[column] = stored
+    return kept
+
+
 def update(table: str, record_id: int, values: Mapping[str, Any]) -> None:
     assignments = ", ".join(f"{column} = ?" for column in values)
     execute(f"UPDATE {table} SET {assignments} WHERE id = ?", (*values.values(), record_id))  # noqa: S608

@@ -62,7 +62,7 @@ def attach(organization_id: int, owner: Owner, owner_id: int, tag: NewTag) -> Ta
 
 
 def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Within the caller's transaction, for an owner it knows to be live."""
+    """Within the caller's transaction, for an owner it knows to be live. Lists go by id, so the order is kept."""
     if not tags:
         return []
     seen: set[NewTag] = set()
@@ -70,7 +70,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         if tag in seen or _is_taken(organization_id, tag):
             raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
         seen.add(tag)
-    added = [TagRow(tag_id, *tag) for tag_id, tag in zip(new_ids(len(tags)), tags, strict=True)]
+    added = [TagRow(tag_id, *tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
     execute_many(
         f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, created_at) "  # noqa: S608
         "VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -8,7 +8,6 @@ from edge.errors import Invalid
 from edge.validation import times, values
 from edge.validation.body import Body, Field, body
 
-SERVER_MANAGED = ("id", "created_at", "updated_at", "deleted_at")
 ASSET_PLACE = ("location_id", "location_external_key")
 
 
@@ -44,6 +43,14 @@ TAG_VALUE_SCHEMA = _text_schema(values.TEXT_PATTERN, values.MAX_TAG_VALUE)
 ID_SCHEMA = {"format": "int64", "minimum": 1, "maximum": 2**53 - 1}
 TIME_SCHEMA = {"format": "date-time"}
 
+_TIME = {"type": "string", **TIME_SCHEMA}
+SERVER_MANAGED: dict[str, dict[str, Any]] = {
+    "id": {"type": "integer", **ID_SCHEMA},
+    "created_at": _TIME,
+    "updated_at": _TIME,
+    "deleted_at": {**_TIME, "nullable": True},
+}
+
 KEY = Field("external_key", "string", values.external_key, KEY_SCHEMA)
 NAME = Field("name", "string", values.name, NAME_SCHEMA)
 DESCRIPTION = Field("description", "string", values.description, DESCRIPTION_SCHEMA, nullable=True)
@@ -72,17 +79,17 @@ RENAME = body("Rename", KEY._replace(required=True))
 def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
     tags = Field("tags", "array", _as_is, nullable=True, items=TAG)
     common = (KEY, NAME._replace(required=True), DESCRIPTION, IS_ACTIVE, _valid_from("omit the field"), VALID_TO, tags)
-    return body(name, *common, *own, refused=SERVER_MANAGED + refused)
+    return body(name, *common, *own, refused=(*SERVER_MANAGED, *refused))
 
 
 def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
-    echoes = [Field(key, None, _as_is, echo=True) for key in SERVER_MANAGED]
+    echoes = [Field(key, None, _as_is, schema, echo=True) for key, schema in SERVER_MANAGED.items()]
     return body(
         name,
         *(NAME, DESCRIPTION, IS_ACTIVE, _valid_from("leave it unchanged"), VALID_TO, *own),
         *echoes,
-        Field("external_key", "string", _echoed_key, echo=True),
-        Field("tags", "array", _as_is, echo=True),
+        Field("external_key", "string", _echoed_key, KEY_SCHEMA, echo=True),
+        Field("tags", "array", _as_is, {"items": {"$ref": "#/components/schemas/Tag"}}, echo=True),
         refused=refused,
     )
 

@@ -37,6 +37,6 @@ def _same(field: str, sent: Any, stored: int | None) -> bool:
 def _same_tags(sent: list[Any], stored: Any) -> bool:
     """As a set, by id and full content."""
     wanted = {tag.id: {"id": tag.id, "tag_type": tag.tag_type, "value": tag.value} for tag in stored}
-    if not all(isinstance(tag.get("id"), int) and not isinstance(tag["id"], bool) for tag in sent):
+    if not all(isinstance(tag, dict) and type(tag.get("id")) is int for tag in sent):
         return False
     return all(wanted.get(tag["id"]) == tag for tag in sent) and {tag["id"] for tag in sent} == set(wanted)

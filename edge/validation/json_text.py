@@ -122,8 +122,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int | Number:
-    """Far beyond int64 only the text is of use, and converting it would be slow."""
-    return int(text) if len(text) <= _MAX_INTEGER_LENGTH else Number(text)
+    """Far beyond int64 only the text is of use, and converting it would be slow; -0 would lose its sign."""
+    return int(text) if len(text) <= _MAX_INTEGER_LENGTH and text != "-0" else Number(text)
 
 
 def _constant(name: str) -> NoReturn:

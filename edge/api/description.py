@@ -1,0 +1,41 @@
+"""Where the OpenAPI document is served (spec: What the service does 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import orjson
+import yaml
+from flask import Flask, Response
+
+JSON_PATH, YAML_PATH = "/api/openapi.json", "/api/openapi.yaml"
+
+
+def register(app: Flask, make: Callable[[], dict[str, Any]]) -> None:
+    """`make` gives the document; it is asked once, when somebody first wants to see it."""
+
+    @cache
+    def as_json() -> bytes:
+        return orjson.dumps(make())
+
+    @cache
+    def as_yaml() -> bytes:
+        return yaml.safe_dump(orjson.loads(as_json()), sort_keys=False, allow_unicode=True).encode()
+
+    for path, content, media_type in (
+        (JSON_PATH, as_json, "application/json"),
+        (YAML_PATH, as_yaml, "application/yaml"),
+    ):
+        short = path.removeprefix("/api")
+        app.add_url_rule(path, f"api:{path}", _serve(content, media_type), methods=["GET"])
+        app.add_url_rule(short, f"api:{short}", _move(path), methods=["GET"])
+
+
+def _serve(content: Callable[[], bytes], media_type: str) -> Callable[[], Response]:
+    return lambda: Response(content(), content_type=media_type)
+
+
+def _move(path: str) -> Callable[[], Response]:
+    return lambda: Response(status=301, headers={"Location": path}, content_type="text/plain; charset=utf-8")

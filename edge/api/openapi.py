@@ -1,0 +1,177 @@
+"""The OpenAPI document, made from the table of operations and the declared bodies, queries and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from edge.api.answers import PREFIX
+from edge.api.operations import Operation
+from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, number, ref, text
+from edge.validation.body import Body, Field
+from edge.validation.query import Parameter
+
+ABOUT = """Assets, locations and tags of a warehouse, and where the assets are and were.
+
+Send `Authorization: Bearer <token>` with a token of `POST /api/v1/oauth/token`, and a `User-Agent` that names your
+application. `HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Enumerations marked `x-extensible-enum` may
+grow; ignore fields you do not know."""
+
+_REASONS = {
+    400: "The request is wrong; `fields` says where",
+    401: "The token is missing, wrong, expired or revoked",
+    404: "There is no such record",
+    409: "The request contradicts what is stored",
+    410: "This operation has ended",
+    413: "The body is over 1 MiB",
+    415: "The body has another media type than the one described here",
+    429: "Too many requests; wait as `Retry-After` says",
+    500: "The server failed",
+    503: "The server cannot write now; try again as `Retry-After` says",
+}
+_EVERYWHERE = ("X-Request-ID", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+_CORS = ("Origin", "Methods", "Headers")
+_CORS_HEADERS = (
+    *(f"Access-Control-Allow-{name}" for name in _CORS),
+    "Access-Control-Expose-Headers",
+    "Access-Control-Max-Age",
+)
+_COUNTER = number(0, 2**31 - 1)
+_HEADERS: dict[str, tuple[str, Schema]] = {
+    "X-Request-ID": ("The client's own, or a ULID; quote it in support requests", text()),
+    "RateLimit-Policy": ("Requests of a full budget; `w` is the seconds in which it fills", text()),
+    "X-RateLimit-Limit": ("Requests of a full budget", _COUNTER),
+    "X-RateLimit-Remaining": ("Requests left", _COUNTER),
+    "X-RateLimit-Reset": ("Seconds until the budget is full again", _COUNTER),
+    "Location": ("Address of what was made", text(format="uri-reference")),
+    "Retry-After": ("Seconds to wait", _COUNTER),
+    "WWW-Authenticate": ("How to authenticate", text()),
+    "Cache-Control": ("Tokens are not to be stored", text()),
+    "Deprecation": ("This operation will end", text(enum=["true"])),
+    "Sunset": ("When it ends, as an HTTP date", text()),
+    **{name: ("CORS", text()) for name in _CORS_HEADERS},
+}
+
+
+def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    bodies: dict[str, Schema] = {}
+    for operation in operations:
+        paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = _operation(operation, bodies)
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "Asset and location tracking", "version": version, "description": ABOUT},
+        "servers": [{"url": "/"}],
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+            "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
+            "responses": {_name(status): _refusal(status) for status in (403, *_REASONS)},
+            "headers": {
+                name: {"description": about, "schema": schema, "required": True}
+                for name, (about, schema) in _HEADERS.items()
+            },
+        },
+    }
+
+
+def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.about,
+        "tags": [operation.tag],
+        "x-required-scopes": [operation.scope] if operation.scope else [],
+        "parameters": [_path_parameter(name) for name in operation.path_names]
+        + [_query_parameter(parameter) for parameter in operation.query.parameters.values()],
+        "responses": _responses(operation),
+    }
+    if operation.body and operation.media_type:
+        _add_body(operation.body, bodies)
+        content = {operation.media_type: {"schema": ref(operation.body.name)}}
+        described["requestBody"] = {"required": True, "content": content}
+    if operation.is_open:
+        described["security"] = []
+    if operation.sunset:
+        described["deprecated"] = True
+    return described
+
+
+def statuses(operation: Operation) -> set[int]:
+    """Every status but success that the operation can answer with."""
+    found = {400, 403, 429, 500, 503, *operation.errors}
+    if not operation.is_open:
+        found.add(401)
+    if operation.path_names:
+        found.add(404)
+    if operation.body:
+        found |= {413, 415}
+    if operation.sunset:
+        found.add(410)
+    return found
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    own = ["Location"] if operation.status == 201 else []
+    own += ["Cache-Control"] if operation.answer == "TokenPair" else []
+    own += ["Deprecation", "Sunset"] if operation.sunset else []
+    success: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase, "headers": _headers(*own)}
+    if operation.answer:
+        success["content"] = {"application/json": {"schema": ref(f"{operation.answer}Answer")}}
+    refusals = {
+        str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in sorted(statuses(operation))
+    }
+    return {str(operation.status): success} | refusals
+
+
+def _name(status: int) -> str:
+    return HTTPStatus(status).phrase.title().replace(" ", "")
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": ref("ErrorAnswer")}}
+    if status == 403:
+        about = "The token lacks the scope; or, as plain text, the User-Agent is that of a library"
+        return {"description": about, "headers": _headers(), "content": {**content, "text/plain": {"schema": text()}}}
+    own = {401: ["WWW-Authenticate"], 410: ["Deprecation", "Sunset"], 429: ["Retry-After"], 503: ["Retry-After"]}
+    return {"description": _REASONS[status], "headers": _headers(*own.get(status, [])), "content": content}
+
+
+def _headers(*own: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in (*_EVERYWHERE, *_CORS_HEADERS, *own)}
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": ID}
+
+
+def _query_parameter(parameter: Parameter) -> dict[str, Any]:
+    schema = {"type": "string", **parameter.schema}
+    shape: dict[str, Any] = {"schema": schema}
+    if parameter.repeatable:
+        shape = {"schema": {"type": "array", "items": schema}, "style": "form", "explode": True}
+    return {"name": parameter.name, "in": "query", "description": parameter.about, **shape}
+
+
+def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
+    bodies[body.name] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {field.name: _field(field, bodies) for field in body.fields.values()},
+    }
+    required = [field.name for field in body.fields.values() if field.required]
+    if required:
+        bodies[body.name]["required"] = required
+
+
+def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:
+    schema: Schema = {"type": field.type, **field.schema} if field.type else dict(field.schema)
+    if field.items:
+        _add_body(field.items, bodies)
+        schema["items"] = ref(field.items.name)
+    if field.nullable:
+        schema["nullable"] = True
+    if field.echo:
+        schema |= {"readOnly": True, "description": "May be sent back as it was read; a different value is refused"}
+    return schema

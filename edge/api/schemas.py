@@ -1,0 +1,157 @@
+"""The bodies of responses, as the OpenAPI document describes them; `shapes` makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edge.api.envelope import KINDS
+from edge.validation import values
+from edge.validation.bodies import DESCRIPTION_SCHEMA, ID_SCHEMA, KEY_SCHEMA, NAME_SCHEMA, TAG_VALUE_SCHEMA
+
+Schema = dict[str, Any]
+
+FIELD_CODES = (
+    *("required", "invalid_value", "unknown_field", "invalid_context", "too_short", "too_long", "too_small"),
+    *("too_large", "fk_not_found", "ambiguous_fields", "read_only"),
+)
+
+
+def nullable(schema: Schema) -> Schema:
+    return {**schema, "nullable": True}
+
+
+def text(**bounds: Any) -> Schema:
+    return {"type": "string", **bounds}
+
+
+def number(low: int, high: int, form: str = "int64") -> Schema:
+    return {"type": "integer", "format": form, "minimum": low, "maximum": high}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def many(name: str) -> Schema:
+    return {"type": "array", "items": ref(name)}
+
+
+def record(about: str, optional: Schema | None = None, /, **fields: Schema) -> Schema:
+    """An object whose fields are all present, but for the optional ones."""
+    properties = {**fields, **(optional or {})}
+    return {"type": "object", "description": about, "required": list(fields), "properties": properties}
+
+
+def data(schema: Schema, **beside: Schema) -> Schema:
+    return record("The envelope of one resource", data=schema, **beside)
+
+
+def page(item: str) -> Schema:
+    return record(
+        "The envelope of a list",
+        data=many(item),
+        limit=number(1, 200, "int32"),
+        offset=number(0, 2**31 - 1, "int32"),
+        total_count=number(0, values.MAX_INT64),
+    )
+
+
+def open_enumeration(*known: str) -> Schema:
+    return {"type": "string", "enum": list(known), "x-extensible-enum": True}
+
+
+ID: Schema = {"type": "integer", **ID_SCHEMA}
+KEY = text(**KEY_SCHEMA)
+TIME = text(
+    format="date-time",
+    pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+    example="2026-03-02T08:15:30.412Z",
+)
+SECONDS = number(0, values.MAX_INT64)
+
+_IDENTITY = {"id": ID, "external_key": KEY, "name": text(**NAME_SCHEMA)}
+_TEXTS = {"description": nullable(text(**DESCRIPTION_SCHEMA)), "is_active": {"type": "boolean"}}
+_TIMES = {
+    "valid_from": TIME,
+    "valid_to": nullable(TIME),
+    "created_at": TIME,
+    "updated_at": TIME,
+    "deleted_at": nullable(TIME),
+}
+_METADATA = {"metadata": {"type": "object", "additionalProperties": True}}
+_PARENT = {"parent_id": nullable(ID), "parent_external_key": nullable(KEY)}
+_COUNT = number(0, 2**31 - 1, "int32")
+
+SCHEMAS: dict[str, Schema] = {
+    "Tag": record(
+        "What a reader or a scanner sees",
+        id=ID,
+        tag_type=open_enumeration(*values.TAG_TYPES),
+        value=text(**TAG_VALUE_SCHEMA),
+    ),
+    "Asset": record("What is tracked", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
+    "Location": record("Where things can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
+    "AssetLocationItem": record(
+        "Where one asset was scanned last",
+        asset_id=ID,
+        asset_external_key=KEY,
+        location_id=nullable(ID),
+        location_external_key=nullable(KEY),
+        asset_deleted_at=nullable(TIME),
+        asset_last_seen=TIME,
+        dwell_started_at=TIME,
+        dwell_seconds=SECONDS,
+    ),
+    "AssetHistoryItem": record(
+        "One stay of an asset",
+        event_observed_at=TIME,
+        location_id=ID,
+        location_external_key=KEY,
+        duration_seconds=nullable(number(0, 2**31 - 1, "int32")),
+    ),
+    "Organization": record(
+        "Whose data the token reaches",
+        id=ID,
+        name=text(),
+        scopes={"type": "array", "items": text()},
+        api_key_id=text(format="uuid"),
+    ),
+    "FieldError": record(
+        "One fault of one field",
+        {"params": {"type": "object", "additionalProperties": True}},
+        field=text(),
+        code=open_enumeration(*FIELD_CODES),
+        message=text(),
+    ),
+    "ErrorEnvelope": record(
+        "What went wrong; read `type` and `detail`",
+        {"fields": many("FieldError")},
+        type=open_enumeration(*KINDS),
+        title=text(),
+        status=number(400, 599, "int32"),
+        detail=text(),
+        instance=text(),
+        request_id=text(),
+    ),
+}
+
+ANSWERS: dict[str, Schema] = {
+    "Asset": data(ref("Asset")),
+    "AssetRenamed": data(ref("Asset"), descendant_count_affected=_COUNT),
+    "AssetList": page("Asset"),
+    "Location": data(ref("Location")),
+    "LocationRenamed": data(ref("Location"), descendant_count_affected=_COUNT),
+    "LocationList": page("Location"),
+    "Tag": data(ref("Tag")),
+    "AssetLocationList": page("AssetLocationItem"),
+    "AssetHistoryList": page("AssetHistoryItem"),
+    "Organization": data(ref("Organization")),
+    "TokenPair": record(
+        "An access token for 15 minutes, and what gets the next one",
+        access_token=text(),
+        refresh_token=text(),
+        token_type=text(enum=["Bearer"]),
+        expires_in=number(1, 2**31 - 1, "int32"),
+    ),
+    "Error": record("The envelope of every error", error=ref("ErrorEnvelope")),
+}

@@ -1,0 +1,138 @@
+"""The API under test: a client that holds each response against the OpenAPI document, for each of the cast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from edge.app import AppSettings, create_app
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.config import DEFAULT_USER_AGENTS
+from edge.ops.health import Health
+from edge.store import keys
+from edge.store.keys import SCOPES, KeyRow
+from tests.api import contract
+from tests.conftest import Cast
+
+AGENT = "acme-wms/1.4"
+
+
+class Api:
+    """One credential's view of the API. Paths begin after `/api/v1`; keyword arguments are the query."""
+
+    def __init__(self, client: FlaskClient, organization_id: int, key: KeyRow, secret: str) -> None:
+        self.client = client
+        self.organization_id = organization_id
+        self.key = key
+        self.secret = secret
+        self.token = self.exchange().json["access_token"]  # type: ignore[index]
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        raw: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> TestResponse:
+        wanted = {"User-Agent": AGENT}
+        if getattr(self, "token", None):
+            wanted["Authorization"] = f"Bearer {self.token}"
+        data = raw
+        if method in ("POST", "PATCH"):
+            wanted["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            data = json.dumps(body).encode() if raw is None else raw
+        wanted |= headers or {}
+        path = f"/api/v1{path}"
+        response = self.client.open(path, method=method, data=data, headers=wanted, query_string=query)
+        contract.check(method, path, response)
+        return response
+
+    def get(self, path: str, **query: Any) -> TestResponse:
+        return self.call("GET", path, **query)
+
+    def post(self, path: str, body: Any, **options: Any) -> TestResponse:
+        return self.call("POST", path, body, **options)
+
+    def patch(self, path: str, body: Any, **options: Any) -> TestResponse:
+        return self.call("PATCH", path, body, **options)
+
+    def delete(self, path: str, **options: Any) -> TestResponse:
+        return self.call("DELETE", path, **options)
+
+    def make(self, path: str, **body: Any) -> dict[str, Any]:
+        """Create a record, which must succeed, and give its data."""
+        response = self.post(path, {"name": "thing", **body})
+        assert response.status_code == 201, response.text
+        return data(response)
+
+    def exchange(self, **changes: Any) -> TestResponse:
+        body = {"grant_type": "client_credentials", "client_id": self.key.id, "client_secret": self.secret}
+        return self.post("/oauth/token", body | changes)
+
+
+def data(response: TestResponse) -> Any:
+    assert response.status_code < 300, response.text
+    assert response.json is not None
+    return response.json["data"]
+
+
+def error(response: TestResponse) -> dict[str, Any]:
+    assert response.json is not None
+    found: dict[str, Any] = response.json["error"]
+    assert found["status"] == response.status_code
+    assert found["request_id"] == response.headers["X-Request-ID"]
+    return found
+
+
+def codes(response: TestResponse) -> list[tuple[str, str]]:
+    """Field and code of each fault of a validation error."""
+    found = error(response)
+    assert (response.status_code, found["type"]) == (400, "validation_error"), response.text
+    return [(fault["field"], fault["code"]) for fault in found["fields"]]
+
+
+def make_app(**changes: Any) -> Flask:
+    settings = {
+        "environment": "production",
+        "version": "test",
+        "blocked_user_agents": DEFAULT_USER_AGENTS,
+        "rate_per_second": 1_000,
+        "rate_burst": 100_000,
+    }
+    return create_app(AppSettings(**(settings | changes)), Health())
+
+
+def sign_up(client: FlaskClient, organization_id: int, scopes: Sequence[str] = SCOPES) -> Api:
+    secret = new_client_secret()
+    key = keys.add_key(organization_id, "test", scopes, hash_secret(secret))
+    return Api(client, organization_id, key, secret)
+
+
+@pytest.fixture
+def app(store: object) -> Flask:
+    return make_app()
+
+
+@pytest.fixture
+def acme(app: Flask, cast: Cast) -> Api:
+    return sign_up(app.test_client(), cast.acme)
+
+
+@pytest.fixture
+def rival(app: Flask, cast: Cast) -> Api:
+    return sign_up(app.test_client(), cast.rival)
+
+
+@pytest.fixture
+def with_scopes(app: Flask, cast: Cast) -> Callable[..., Api]:
+    """Another credential of Acme with these scopes only."""
+    return lambda *scopes: sign_up(app.test_client(), cast.acme, scopes)

@@ -1,0 +1,301 @@
+"""Credentials, tokens, and when they stop working (spec: Authentication)."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+import pytest
+from flask import Flask
+
+from edge import clock
+from edge.api.operations import OPERATIONS
+from edge.auth import tokens
+from edge.store import chains, keys, people
+from edge.store.instance import signing_key
+from edge.store.people import Role
+from tests.api.conftest import Api, codes, data, error, make_app, sign_up
+from tests.conftest import Cast
+
+ISSUED = {"iss": "edge-production", "aud": "edge-api-production"}
+
+
+def refresh(api: Api, token: str) -> Any:
+    return api.post("/oauth/token", {"grant_type": "refresh_token", "refresh_token": token})
+
+
+def works(api: Api, token: str | None = None) -> bool:
+    response = api.call("GET", "/orgs/me", headers={"Authorization": f"Bearer {token or api.token}"})
+    assert response.status_code in (200, 401)
+    return response.status_code == 200
+
+
+def test_the_pair_has_exactly_its_four_fields(acme: Api) -> None:
+    pair = acme.exchange().json or {}
+    assert list(pair) == ["access_token", "refresh_token", "token_type", "expires_in"]
+    assert (pair["token_type"], pair["expires_in"]) == ("Bearer", 900)
+
+
+def test_the_access_token_has_the_claims_of_the_contract(acme: Api) -> None:
+    claims = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
+    assert {"iss", "aud", "sub", "org", "scope", "iat", "exp", "jti"} <= claims.keys()
+    assert (claims["sub"], claims["org"], claims["exp"] - claims["iat"]) == (acme.key.id, acme.organization_id, 900)
+    assert "production" in claims["iss"]
+    assert "production" in claims["aud"]
+
+
+def test_orgs_me_echoes_the_scopes_and_the_key(with_scopes: Callable[..., Api]) -> None:
+    api = with_scopes("tracking:read", "assets:read")
+    me = data(api.get("/orgs/me"))
+    assert me == {
+        "id": api.organization_id,
+        "name": "Acme",
+        "scopes": ["assets:read", "tracking:read"],
+        "api_key_id": api.key.id,
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_secret": "edge_" + "0" * 64},
+        {"client_id": "12c39d71-ddee-4c9b-92ca-8821367ffb68"},
+        {"client_id": "not a uuid"},
+        {"client_id": ""},
+        {"client_secret": "\u0000"},
+    ],
+)
+def test_a_wrong_pair_is_401(acme: Api, changes: dict[str, str]) -> None:
+    response = acme.exchange(**changes)
+    assert (response.status_code, error(response)["detail"]) == (401, "Invalid client credentials")
+    assert response.headers["WWW-Authenticate"] == 'Bearer realm="api"'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, [("grant_type", "required")]),
+        ({"grant_type": "password"}, [("grant_type", "invalid_value")]),
+        ({"grant_type": None}, [("grant_type", "invalid_value")]),
+        ({"grant_type": 1}, [("grant_type", "invalid_value")]),
+        ({"grant_type": "client_credentials"}, [("client_id", "required"), ("client_secret", "required")]),
+        ({"grant_type": "refresh_token"}, [("refresh_token", "required")]),
+        ({"grant_type": "refresh_token", "refresh_token": None}, [("refresh_token", "invalid_value")]),
+        ({"grant_type": "refresh_token", "token": "x"}, [("token", "unknown_field")]),
+    ],
+)
+def test_a_token_body_is_validated(acme: Api, body: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert codes(acme.post("/oauth/token", body)) == expected
+
+
+def test_an_unknown_grant_type_names_the_known_ones(acme: Api) -> None:
+    fault = error(acme.post("/oauth/token", {"grant_type": "x"}))["fields"][0]
+    assert fault["params"]["allowed_values"] == ["client_credentials", "refresh_token"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "detail"),
+    [
+        ({}, "Missing authorization header"),
+        ({"X-API-Key": "x"}, "Use Authorization: Bearer <token>"),
+        ({"X-Auth-Token": "x"}, "Use Authorization: Bearer <token>"),
+        ({"Authorization": "Basic eDp5"}, "Use Authorization: Bearer <token>"),
+        ({"Authorization": "x.y.z"}, "Use Authorization: Bearer <token>"),
+        ({"Authorization": "Bearer"}, "Use Authorization: Bearer <token>"),
+        ({"Authorization": "Bearer "}, "Use Authorization: Bearer <token>"),
+        ({"Authorization": "Bearer x"}, "Invalid or expired token"),
+        ({"Authorization": "Bearer x y"}, "Invalid or expired token"),
+        ({"Authorization": "Bearer " + "x" * 100_000}, "Invalid or expired token"),
+        ({"Authorization": "Bearer \u00e4"}, "Invalid or expired token"),
+    ],
+)
+def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str, str], detail: str) -> None:
+    for operation in OPERATIONS:
+        if not operation.is_open:
+            path = "/api/v1" + re.sub(r"\{\w+\}", "1", operation.path)
+            response = app.test_client().open(path, method=operation.method, headers={"User-Agent": "x/1"} | headers)
+            assert (response.status_code, error(response)["detail"]) == (401, detail)
+            assert response.headers["WWW-Authenticate"] == 'Bearer realm="api"'
+
+
+def test_the_scheme_name_is_case_insensitive(acme: Api) -> None:
+    for scheme in ("bearer", "BEARER"):
+        assert acme.call("GET", "/assets", headers={"Authorization": f"{scheme} {acme.token}"}).status_code == 200
+
+
+def test_a_client_secret_is_no_bearer_token(acme: Api) -> None:
+    assert not works(acme, acme.secret)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "edge-api-preview"},
+        {"iss": "edge-preview"},
+        {"exp": None},
+        {"exp": 1},
+        {"exp": "tomorrow"},
+        {"exp": 1e300},
+        {"sub": None},
+        {"chain": 99},
+        {"chain": None},
+        {"chain": "1; DROP"},
+        {"sub": "someone else"},
+        {"kind": "session"},
+        {"kind": "session", "sub": "12"},
+    ],
+)
+def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> None:
+    real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
+    forged = {name: value for name, value in (real | claims).items() if value is not None}
+    assert works(acme, jwt.encode(real, signing_key(), "HS256"))
+    assert not works(acme, jwt.encode(forged, signing_key(), "HS256"))
+
+
+def test_another_algorithm_or_key_is_401(acme: Api) -> None:
+    real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
+    assert not works(acme, jwt.encode(real, None, "none"))
+    assert not works(acme, jwt.encode(real, signing_key() * 2, "HS512"))
+    assert not works(acme, jwt.encode(real, b"x" * 32, "HS256"))
+
+
+def test_a_token_of_another_environment_is_401_even_with_the_same_signing_key(acme: Api) -> None:
+    preview = make_app(environment="preview").test_client()
+    headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
+    assert preview.get("/api/v1/assets", headers=headers).status_code == 401
+
+
+def test_an_access_token_works_for_15_minutes(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + 898 * clock.SECOND)
+    assert works(acme)
+    monkeypatch.setattr(clock, "now", lambda: now + 900 * clock.SECOND)
+    assert not works(acme)
+
+
+def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
+    pair = acme.exchange().json or {}
+    keys.revoke_key(acme.organization_id, acme.key.id)
+    assert not works(acme)
+    assert acme.exchange().status_code == 401
+    assert refresh(acme, pair["refresh_token"]).status_code == 401
+
+
+def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edge.auth.secrets import hash_secret
+
+    now = clock.now()
+    key = keys.add_key(cast.acme, "brief", keys.SCOPES, hash_secret("s"), expires_at=now + clock.SECOND * 60)
+    api = Api(app.test_client(), cast.acme, key, "s")
+    assert works(api)
+    monkeypatch.setattr(clock, "now", lambda: now + clock.SECOND * 60)
+    assert not works(api)
+    assert api.exchange().status_code == 401
+
+
+def test_a_refresh_rotates_the_pair(acme: Api) -> None:
+    first = acme.exchange().json or {}
+    second = refresh(acme, first["refresh_token"]).json
+    assert second["refresh_token"] != first["refresh_token"]
+    assert works(acme, second["access_token"])
+    assert works(acme, first["access_token"])
+
+
+def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme: Api) -> None:
+    first = acme.exchange().json or {}
+    second = refresh(acme, first["refresh_token"]).json
+    replay = refresh(acme, first["refresh_token"])
+    assert (replay.status_code, error(replay)["type"]) == (401, "unauthorized")
+    assert not works(acme, first["access_token"])
+    assert not works(acme, second["access_token"])
+    assert refresh(acme, second["refresh_token"]).status_code == 401
+    assert works(acme), "another chain of the same key goes on"
+
+
+def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> None:
+    token = (acme.exchange().json or {})["refresh_token"]
+    start, answers = threading.Barrier(8), []
+
+    def race() -> None:
+        start.wait()
+        answers.append(tokens.refresh("production", token))
+
+    threads = [threading.Thread(target=race) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [pair for pair in answers if pair]
+    assert len(winners) == 1
+    assert not works(acme, winners[0].access_token), "the others count as replays"
+
+
+def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = acme.exchange().json or {}
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY)
+    assert refresh(acme, first["refresh_token"]).status_code == 401
+
+
+def test_what_expired_is_forgotten_and_what_works_is_kept(acme: Api) -> None:
+    assert chains.forget_expired(clock.now()) == 0
+    assert works(acme)
+    assert chains.forget_expired(clock.now() + 31 * clock.DAY) == 1
+
+
+def test_secrets_are_stored_as_hashes_only(acme: Api, store: Any) -> None:
+    refresh_token = (acme.exchange().json or {})["refresh_token"]
+    content = b"".join(file.read_bytes() for file in store.iterdir())
+    for secret in (acme.secret, refresh_token, acme.token):
+        assert secret.encode() not in content
+    assert re.fullmatch("edge_[0-9a-f]{64}", acme.secret)
+
+
+def test_a_token_answer_is_not_to_be_stored(acme: Api) -> None:
+    assert acme.exchange().headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_session_token_carries_the_scopes_of_the_role_and_is_refused_at_orgs_me(
+    app: Flask, cast: Cast, role: Role
+) -> None:
+    person = people.add_person(cast.acme, role.value, role)
+    api = sign_up(app.test_client(), cast.acme)
+    api.token = tokens.session_token("production", person.id, cast.acme, role)
+    assert error(api.get("/orgs/me"))["type"] == "unauthorized"
+    assert api.get("/assets").status_code == 200
+    may_write = role in (Role.ADMINISTRATOR, Role.EDITOR)
+    assert api.post("/assets", {"name": "x"}).status_code == (201 if may_write else 403)
+
+
+def test_a_session_token_ends_with_the_person(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = people.add_person(cast.acme, "Ann", Role.EDITOR)
+    api = sign_up(app.test_client(), cast.acme)
+    api.token = tokens.session_token("production", person.id, cast.acme, person.role)
+    monkeypatch.setattr(people, "find_person", lambda *_: person._replace(disabled_at=1))
+    assert api.get("/assets").status_code == 401
+    monkeypatch.setattr(people, "find_person", lambda *_: person._replace(role="viewer"))
+    assert api.post("/assets", {"name": "x"}).status_code == 403
+
+
+def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast: Cast) -> None:
+    client = make_app(rate_per_second=1, rate_burst=3).test_client()
+    acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
+    left = [acme.get("/assets").headers["X-RateLimit-Remaining"] for _ in range(3)]
+    assert left == ["2", "1", "0"]
+    refused = acme.get("/assets")
+    assert (refused.status_code, error(refused)["type"]) == (429, "rate_limited")
+    assert (refused.headers["Retry-After"], refused.headers["X-RateLimit-Reset"]) == ("1", "3")
+    assert refused.headers["RateLimit-Policy"] == "3;w=3"
+    assert rival.get("/assets").status_code == 200
+    assert acme.call("GET", "/nope").status_code == 404, "an unknown path costs nothing"
+
+
+def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> None:
+    client = make_app(rate_per_second=1, rate_burst=2).test_client()
+    api = sign_up(client, cast.acme)
+    assert api.exchange(client_secret="wrong").status_code == 401
+    assert api.exchange().status_code == 429

@@ -1,0 +1,98 @@
+"""The OpenAPI document and the program are one: nothing served is undescribed, nothing described is unserved."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+from flask import Flask
+from openapi_spec_validator import validate
+
+from edge.api.operations import OPERATIONS
+from edge.api.schemas import SCHEMAS
+from edge.api.shapes import asset, location, place, stay, tag
+from edge.store.assets import AssetRow
+from edge.store.keys import SCOPES
+from edge.store.locations import LocationRow
+from edge.store.tags import TagRow
+from edge.store.tracking import PlaceRow, StayRow
+from edge.validation import bodies
+from tests.api.conftest import AGENT
+from tests.api.contract import DOCUMENT, resolve
+
+AGENT_HEADER = {"User-Agent": AGENT}
+
+
+def test_the_document_is_valid() -> None:
+    validate(DOCUMENT)
+
+
+def test_json_and_yaml_say_the_same_and_the_short_addresses_point_there(app: Flask) -> None:
+    client = app.test_client()
+    as_json = client.get("/api/openapi.json", headers=AGENT_HEADER)
+    as_yaml = client.get("/api/openapi.yaml", headers=AGENT_HEADER)
+    assert (as_json.mimetype, as_yaml.mimetype) == ("application/json", "application/yaml")
+    assert as_json.json == yaml.safe_load(as_yaml.data) == DOCUMENT | {"info": DOCUMENT["info"]}
+    for kind in ("json", "yaml"):
+        moved = client.get(f"/openapi.{kind}")
+        assert (moved.status_code, moved.headers["Location"]) == (301, f"/api/openapi.{kind}")
+        assert moved.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_every_route_is_described_and_every_description_is_a_route(app: Flask) -> None:
+    served = {
+        (re.sub(r"<(\w+)>", r"{\1}", rule.rule), method)
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/api/v1")
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    described = {(path, method.upper()) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert served == described
+
+
+def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
+    rows = {
+        "Asset": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
+        "Location": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
+        "Tag": tag(TagRow(1, "", "")),
+        "AssetLocationItem": place(PlaceRow(1, "", None, None, None, 0, 0)),
+        "AssetHistoryItem": stay(StayRow(0, 1, "", None)),
+    }
+    for name, shape in rows.items():
+        assert list(SCHEMAS[name]["required"]) == list(SCHEMAS[name]["properties"])
+        assert set(shape) == set(SCHEMAS[name]["properties"]), name
+
+
+def test_every_field_that_is_taken_is_described_and_the_reverse() -> None:
+    for operation in OPERATIONS:
+        described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
+        if operation.body:
+            content = described["requestBody"]["content"]
+            assert list(content) == [operation.media_type]
+            schema = resolve(content[operation.media_type or ""]["schema"])
+            assert set(schema["properties"]) == set(operation.body.fields)
+            assert schema["additionalProperties"] is False
+        names = [parameter["name"] for parameter in described["parameters"]]
+        assert names == [*operation.path_names, *operation.query.parameters]
+
+
+def test_every_record_field_can_be_sent_back_in_a_patch() -> None:
+    for name, patch in (("Asset", bodies.ASSET_PATCH), ("Location", bodies.LOCATION_PATCH)):
+        assert set(patch.fields) == set(SCHEMAS[name]["properties"])
+
+
+def test_every_operation_names_its_scope() -> None:
+    for operation in OPERATIONS:
+        described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
+        assert described["x-required-scopes"] == ([operation.scope] if operation.scope else [])
+        assert operation.scope is None or operation.scope in SCOPES
+
+
+def test_open_enumerations_are_marked() -> None:
+    marked = [
+        (name, field)
+        for name, schema in SCHEMAS.items()
+        for field, inner in schema["properties"].items()
+        if inner.get("x-extensible-enum") is True
+    ]
+    assert marked == [("Tag", "tag_type"), ("FieldError", "code"), ("ErrorEnvelope", "type")]

@@ -1,0 +1,230 @@
+"""PATCH, rename and delete of a record (spec: States and transitions; rules for the write operations)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Api, codes, data, error
+
+BOTH = pytest.mark.parametrize("path", ["/assets", "/locations"])
+TAG = {"tag_type": "rfid", "value": "E2001"}
+
+
+@pytest.fixture
+def record(acme: Api, path: str) -> dict[str, Any]:
+    return acme.make(path, name="before", description="text", tags=[TAG, {"tag_type": "ble", "value": "AA:BB"}])
+
+
+def one(path: str, record: dict[str, Any]) -> str:
+    return f"{path}/{record['id']}"
+
+
+@BOTH
+def test_an_absent_field_is_unchanged_and_null_clears(acme: Api, path: str, record: dict[str, Any]) -> None:
+    changed = data(acme.patch(one(path, record), {"name": "after"}))
+    assert changed == record | {"name": "after", "updated_at": changed["updated_at"]}
+    assert data(acme.patch(one(path, record), {"description": None}))["description"] is None
+
+
+@BOTH
+@pytest.mark.parametrize("echo", [False, True])
+def test_an_empty_body_or_a_verbatim_echo_only_advances_updated_at(
+    acme: Api, path: str, record: dict[str, Any], echo: bool
+) -> None:
+    changed = data(acme.patch(one(path, record), record if echo else {}))
+    assert changed["updated_at"] > record["updated_at"]
+    assert changed == record | {"updated_at": changed["updated_at"]}
+    assert data(acme.get(one(path, record))) == changed
+
+
+def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Api) -> None:
+    from edge.store import assets
+
+    made = acme.make("/assets", valid_from="2026-01-02T03:04:05.123456Z", valid_to="2036-01-02T03:04:05.123456Z")
+    acme.patch(f"/assets/{made['id']}", made)
+    row = assets.get(acme.organization_id, made["id"])
+    assert (row.valid_from % 1_000_000, (row.valid_to or 0) % 1_000_000) == (123_456, 123_456)
+
+
+@BOTH
+def test_updated_at_advances_with_every_accepted_patch_and_not_with_a_refused_one(
+    acme: Api, path: str, record: dict[str, Any]
+) -> None:
+    seen = [data(acme.patch(one(path, record), {}))["updated_at"] for _ in range(20)]
+    assert seen == sorted(set(seen))
+    acme.patch(one(path, record), {"name": ""})
+    acme.patch(one(path, record), {"id": 1})
+    assert data(acme.get(one(path, record)))["updated_at"] == seen[-1]
+
+
+@BOTH
+def test_a_stale_updated_at_is_refused_so_that_nothing_is_overwritten(
+    acme: Api, path: str, record: dict[str, Any]
+) -> None:
+    acme.patch(one(path, record), {"name": "theirs"})
+    stale = acme.patch(one(path, record), {"name": "mine", "updated_at": record["updated_at"]})
+    assert codes(stale) == [("updated_at", "read_only")]
+    assert data(acme.get(one(path, record)))["name"] == "theirs"
+
+
+@BOTH
+def test_instants_are_compared_not_their_spelling(acme: Api, path: str, record: dict[str, Any]) -> None:
+    spelled = record["created_at"].replace("Z", "000+00:00").lower()
+    assert acme.patch(one(path, record), {"created_at": spelled}).status_code == 200
+    other = record["created_at"].replace("Z", "001Z")
+    assert codes(acme.patch(one(path, record), {"created_at": other})) == [("created_at", "read_only")]
+
+
+@BOTH
+@pytest.mark.parametrize("field", ["id", "created_at", "updated_at", "deleted_at"])
+@pytest.mark.parametrize("value", [None, 1, True, "x", "2026-01-01T00:00:00Z", [], {}, 1.5, 10**30])
+def test_a_differing_server_field_is_read_only_whatever_its_type(
+    acme: Api, path: str, record: dict[str, Any], field: str, value: Any
+) -> None:
+    response = acme.patch(one(path, record), {field: value})
+    if value is None and field == "deleted_at":
+        assert response.status_code == 200
+    else:
+        assert codes(response) == [(field, "read_only")]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("OTHER", "invalid_context"),
+        ("not a key", "invalid_context"),
+        ("x" * 300, "invalid_context"),
+        ("", "too_short"),
+        (" ", "too_short"),
+        (None, "invalid_value"),
+        (5, "invalid_value"),
+    ],
+)
+def test_a_key_cannot_be_patched(acme: Api, path: str, record: dict[str, Any], value: Any, code: str) -> None:
+    assert codes(acme.patch(one(path, record), {"external_key": value})) == [("external_key", code)]
+
+
+@BOTH
+def test_tags_are_compared_as_a_set_by_id_and_content(acme: Api, path: str, record: dict[str, Any]) -> None:
+    first, second = record["tags"]
+    for same in ([second, first], [first, second, first]):
+        assert acme.patch(one(path, record), {"tags": same}).status_code == 200
+    for other in (
+        [first],
+        [],
+        [first, second | {"value": "x"}],
+        [first, second | {"id": 1}],
+        [first, second | {"more": 1}],
+        [first, TAG],
+        [first, second, {"id": 1, **TAG}],
+        [first, second | {"id": float(second["id"])}],
+        [first, "x"],
+    ):
+        assert codes(acme.patch(one(path, record), {"tags": other})) == [("tags", "invalid_context")]
+    for wrong in (None, {}, "x"):
+        assert codes(acme.patch(one(path, record), {"tags": wrong})) == [("tags", "invalid_value")]
+
+
+@BOTH
+def test_a_patch_with_an_unknown_field_is_refused(acme: Api, path: str, record: dict[str, Any]) -> None:
+    assert codes(acme.patch(one(path, record), {"nope": None, "name": ""})) == [("nope", "unknown_field")]
+
+
+def test_metadata_is_replaced_never_merged(acme: Api) -> None:
+    made = acme.make("/assets", metadata={"a": 1, "b": {"c": 2}})
+    path = f"/assets/{made['id']}"
+    assert data(acme.patch(path, {"metadata": {"b": {"d": None}}}))["metadata"] == {"b": {"d": None}}
+    assert data(acme.patch(path, {"metadata": {}}))["metadata"] == {}
+
+
+@BOTH
+def test_a_rename_changes_the_key_and_advances_updated_at(acme: Api, path: str, record: dict[str, Any]) -> None:
+    response = acme.post(f"{one(path, record)}/rename", {"external_key": "NEW-1"})
+    renamed = data(response)
+    assert list(response.json or {}) == ["data", "descendant_count_affected"]
+    assert renamed["updated_at"] > record["updated_at"]
+    assert renamed == record | {"external_key": "NEW-1", "updated_at": renamed["updated_at"]}
+
+
+@BOTH
+def test_a_rename_to_the_same_key_changes_nothing(acme: Api, path: str, record: dict[str, Any]) -> None:
+    response = acme.post(f"{one(path, record)}/rename", {"external_key": record["external_key"]})
+    assert (data(response), response.json["descendant_count_affected"]) == (record, 0)  # type: ignore[index]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, [("external_key", "required")]),
+        ({"external_key": None}, [("external_key", "invalid_value")]),
+        ({"external_key": ""}, [("external_key", "too_short")]),
+        ({"external_key": " "}, [("external_key", "too_short")]),
+        ({"external_key": "a/b"}, [("external_key", "invalid_value")]),
+        ({"external_key": "x" * 256}, [("external_key", "too_long")]),
+        ({"external_key": "A", "name": "x"}, [("name", "unknown_field")]),
+    ],
+)
+def test_a_rename_body_is_validated(
+    acme: Api, path: str, record: dict[str, Any], body: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    assert codes(acme.post(f"{one(path, record)}/rename", body)) == expected
+
+
+@BOTH
+def test_a_live_key_is_a_conflict_on_create_and_rename_and_free_after_deletion(
+    acme: Api, path: str, record: dict[str, Any]
+) -> None:
+    acme.make(path, external_key="TAKEN")
+    for response in (
+        acme.post(path, {"name": "x", "external_key": "TAKEN"}),
+        acme.post(f"{one(path, record)}/rename", {"external_key": "TAKEN"}),
+    ):
+        assert (response.status_code, error(response)["type"]) == (409, "conflict")
+    assert acme.post(path, {"name": "x", "external_key": "taken"}).status_code == 201, "keys are case-sensitive"
+    acme.delete(one(path, data(acme.get(path, external_key="TAKEN"))[0]))
+    assert data(acme.post(f"{one(path, record)}/rename", {"external_key": "TAKEN"}))["external_key"] == "TAKEN"
+
+
+def test_assets_and_locations_have_namespaces_of_their_own(acme: Api) -> None:
+    acme.make("/assets", external_key="SAME")
+    acme.make("/locations", external_key="SAME")
+
+
+@BOTH
+def test_minted_keys_follow_the_highest_live_number(acme: Api, path: str) -> None:
+    prefix, width = ("ASSET-", 4) if path == "/assets" else ("LOC-", 3)
+
+    def minted() -> str:
+        key: str = acme.make(path)["external_key"]
+        return key
+
+    assert [minted(), minted(), minted()] == [f"{prefix}{number:0{width}d}" for number in (1, 2, 3)]
+    acme.delete(one(path, data(acme.get(path, external_key=f"{prefix}{2:0{width}d}"))[0]))
+    assert minted() == f"{prefix}{4:0{width}d}", "a gap in the middle stays"
+    acme.delete(one(path, data(acme.get(path, external_key=f"{prefix}{4:0{width}d}"))[0]))
+    assert minted() == f"{prefix}{4:0{width}d}", "the highest number is given out again"
+    acme.make(path, external_key=f"{prefix}9999")
+    assert minted() == f"{prefix}10000"
+
+
+@BOTH
+def test_a_deleted_record_is_gone_with_its_tags(acme: Api, path: str, record: dict[str, Any]) -> None:
+    response = acme.delete(one(path, record))
+    assert (response.status_code, response.data) == (204, b"")
+    for again in (
+        acme.get(one(path, record)),
+        acme.delete(one(path, record)),
+        acme.patch(one(path, record), {}),
+        acme.post(f"{one(path, record)}/rename", {"external_key": "X"}),
+        acme.post(f"{one(path, record)}/tags", TAG),
+        acme.delete(f"{one(path, record)}/tags/{record['tags'][0]['id']}"),
+    ):
+        assert (again.status_code, error(again)["type"]) == (404, "not_found")
+    assert acme.make(path, external_key=record["external_key"], tags=[TAG])["tags"][0]["value"] == TAG["value"]
+    (gone,) = [row for row in data(acme.get(path, include_deleted="true")) if row["deleted_at"]]
+    assert (gone["id"], gone["tags"]) == (record["id"], [])
+    assert gone["deleted_at"] > record["created_at"]

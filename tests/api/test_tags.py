@@ -1,0 +1,87 @@
+"""Attaching and detaching tags (spec: Tag; contract: Endpoints)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Api, codes, data, error
+
+BOTH = pytest.mark.parametrize("path", ["/assets", "/locations"])
+
+
+@pytest.fixture
+def tags(acme: Api, path: str) -> str:
+    return f"{path}/{acme.make(path)['id']}/tags"
+
+
+@BOTH
+def test_attaching_answers_201_with_the_tag_and_its_address(acme: Api, tags: str) -> None:
+    response = acme.post(tags, {"tag_type": "ble", "value": "a\tb\r\n \U0001f4e6"})
+    tag = data(response)
+    assert list(tag) == ["id", "tag_type", "value"]
+    assert response.headers["Location"] == f"/api/v1{tags}/{tag['id']}"
+    assert data(acme.get(tags.removesuffix("/tags")))["tags"] == [tag]
+
+
+@BOTH
+def test_a_live_tag_is_held_once_in_the_organization(acme: Api, tags: str) -> None:
+    tag = {"tag_type": "rfid", "value": "E2"}
+    acme.make("/locations", tags=[tag])
+    for response in (acme.post(tags, tag), acme.post("/assets", {"name": "x", "tags": [tag]})):
+        assert (response.status_code, error(response)["detail"]) == (409, "tag rfid:E2 already exists")
+    assert acme.post(tags, tag | {"tag_type": "barcode"}).status_code == 201, "another type is another tag"
+    assert acme.post(tags, tag | {"value": "e2"}).status_code == 201, "values are case-sensitive"
+
+
+@BOTH
+def test_two_equal_tags_in_one_create_are_a_conflict(acme: Api, path: str) -> None:
+    tag = {"tag_type": "rfid", "value": "E2"}
+    assert acme.post(path, {"name": "x", "tags": [tag, tag]}).status_code == 409
+    assert data(acme.get(path)) == []
+
+
+@BOTH
+def test_detaching_answers_204_once_and_frees_the_tag(acme: Api, tags: str) -> None:
+    tag = data(acme.post(tags, {"tag_type": "rfid", "value": "E2"}))
+    assert acme.delete(f"{tags}/{tag['id']}").status_code == 204
+    assert acme.delete(f"{tags}/{tag['id']}").status_code == 404
+    again = data(acme.post(tags, {"tag_type": "rfid", "value": "E2"}))
+    assert again["id"] != tag["id"]
+
+
+@BOTH
+def test_a_tag_of_another_record_is_not_found(acme: Api, path: str, tags: str) -> None:
+    other = acme.make(path, tags=[{"tag_type": "rfid", "value": "E2"}])["tags"][0]
+    assert acme.delete(f"{tags}/{other['id']}").status_code == 404
+    assert acme.delete(f"{tags}/1").status_code == 404
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, [("tag_type", "required"), ("value", "required")]),
+        ({"tag_type": "rfid"}, [("value", "required")]),
+        ({"tag_type": "rfid", "value": None}, [("value", "invalid_value")]),
+        ({"tag_type": None, "value": "x"}, [("tag_type", "invalid_value")]),
+        ({"tag_type": "", "value": "x"}, [("tag_type", "invalid_value")]),
+        ({"tag_type": "RFID", "value": "x"}, [("tag_type", "invalid_value")]),
+        ({"tag_type": "rfid", "value": ""}, [("value", "too_short")]),
+        ({"tag_type": "rfid", "value": "x" * 256}, [("value", "too_long")]),
+        ({"tag_type": "rfid", "value": "a\x1fb"}, [("value", "invalid_value")]),
+        ({"tag_type": "rfid", "value": "a\x7fb"}, [("value", "invalid_value")]),
+        ({"tag_type": "rfid", "value": "x", "id": 1}, [("id", "read_only")]),
+        ({"tag_type": "rfid", "value": "x", "name": 1}, [("name", "unknown_field")]),
+    ],
+)
+def test_a_tag_body_is_validated(acme: Api, tags: str, body: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert codes(acme.post(tags, body)) == expected
+
+
+@BOTH
+def test_tags_have_no_listing(acme: Api, tags: str) -> None:
+    for path, allow in ((tags, "POST"), (f"{tags}/1", "DELETE")):
+        response = acme.get(path)
+        assert (response.status_code, response.headers["Allow"]) == (405, allow)
