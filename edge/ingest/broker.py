@@ -43,6 +43,8 @@ class EmbeddedBroker:
             logging.getLogger(__name__).warning("The embedded broker did not close within %s seconds", STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     async def _start(self) -> None:
         self._broker = Broker(

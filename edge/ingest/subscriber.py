@@ -127,6 +127,7 @@ class Subscriber:
             thread.join(max(0.1, deadline - time.monotonic()))
             if thread.is_alive():
                 log.error("The %s thread did not stop within %s seconds", thread.name, seconds)
+        self._wake_write.close()
 
     def state(self) -> State:
         now = time.monotonic()
