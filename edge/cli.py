@@ -9,7 +9,7 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import broker_accounts, doctor, readers, records, upkeep
+from edge.commands import broker_accounts, demo, doctor, readers, records, upkeep
 from edge.commands.site import Setup, ask_password, open_site
 from edge.errors import EdgeError
 from edge.store import migrate, organizations, people
@@ -69,6 +69,7 @@ def serve(setup: Setup) -> None:
 for group in (records.org, records.user, records.location, records.asset, records.tag, readers.reader):
     cli.add_command(group)
 for command in (
+    demo.demo,
     broker_accounts.account,
     broker_accounts.list_accounts,
     upkeep.backup,

@@ -41,13 +41,19 @@ STEP_PAUSE_SECONDS = 0.05
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
     """Run until SIGTERM or SIGINT. `on_ready` gets the address of the pages once everything has started."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signal()
     with running(config) as address:
         on_ready(address)
         stop.wait()
         log.info("Stopping")
+
+
+def stop_on_signal() -> threading.Event:
+    """Set by SIGTERM or SIGINT, from now on."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 @contextmanager

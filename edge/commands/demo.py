@@ -1,0 +1,31 @@
+"""`edge demo`: everything at work with nothing installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edge import runtime
+from edge.demo.guide import guide
+from edge.demo.run import running_demo
+
+PORT = click.IntRange(1, 65535)
+
+
+@click.command()
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep the site in DIR, or go on with the one there.",
+)
+@click.option("--http-port", type=PORT, help="Port of the pages and the API; 8080 or a free one.")
+@click.option("--mqtt-port", type=PORT, help="Port of the broker; 1883 or a free one.")
+def demo(keep: Path | None, http_port: int | None, mqtt_port: int | None) -> None:
+    """Run a made-up warehouse with simulated readers; everything else is real. Settings files do not count here."""
+    stop = runtime.stop_on_signal()
+    with running_demo(keep, http_port, mqtt_port) as running:
+        click.echo(guide(running))
+        stop.wait()
+        click.echo("Stopping")

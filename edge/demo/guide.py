@@ -1,0 +1,101 @@
+"""What the demo prints: where it is, the way in, and commands to copy as they are."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from shlex import quote
+
+import orjson
+
+from edge.demo.run import HOST, USUAL_HTTP_PORT, USUAL_MQTT_PORT, Demo
+from edge.store import assets
+from edge.store.assets import AssetFilter, AssetRow
+
+MOVES = "FORK-001"  # a forklift gets about most
+STANDS_STILL = "MESH-001"  # so that a message by hand is not contradicted a moment later
+BY_HAND = "demo/by-hand/reads"
+
+
+def guide(demo: Demo) -> str:
+    """To be printed while the demo runs."""
+    moving, still = _find(demo, MOVES), _find(demo, STANDS_STILL)
+    return "\n\n".join(part for part in (_welcome(demo), _api(demo, moving), _by_hand(demo, still), _end(demo)) if part)
+
+
+def token_command(demo: Demo) -> str:
+    """Sets TOKEN in the shell."""
+    body = {
+        "grant_type": "client_credentials",
+        "client_id": demo.access.client_id,
+        "client_secret": demo.access.client_secret,
+    }
+    asked = f"curl -sS -A demo -H 'Content-Type: application/json' -d {quote(orjson.dumps(body).decode())}"
+    picked = """sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/'"""
+    return f"TOKEN=$({asked} {demo.address}/api/v1/oauth/token | {picked})"
+
+
+def get_command(demo: Demo, path: str) -> str:
+    return f'curl -sS -A demo -w "\\n" -H "Authorization: Bearer $TOKEN" {quote(demo.address + path)}'
+
+
+def publish_command(demo: Demo, message: str) -> str:
+    """With mosquitto_pub where it is installed, else with the Python that runs the demo."""
+    if shutil.which("mosquitto_pub"):
+        return f"mosquitto_pub -h {HOST} -p {demo.mqtt_port} -q 1 -t {BY_HAND} -m {quote(message)}"
+    steps = (
+        "from paho.mqtt.client import CallbackAPIVersion, Client",
+        "c = Client(CallbackAPIVersion.VERSION2)",
+        f"c.connect({HOST!r}, {demo.mqtt_port})",
+        "c.loop_start()",
+        f"c.publish({BY_HAND!r}, {message!r}, qos=1).wait_for_publish()",
+        "c.disconnect()",
+    )
+    return f"{quote(sys.executable)} -c {quote('; '.join(steps))}"
+
+
+def _welcome(demo: Demo) -> str:
+    count = sum(thing.key is not None for thing in demo.plan.things)
+    return (
+        f"The demo site is running. {len(demo.plan.simulated)} simulated readers publish what {count} assets do; "
+        "the last half hour is there already.\n\n"
+        f"  Pages       {demo.address}{_not(USUAL_HTTP_PORT, demo)}\n"
+        f"  Sign in as  {demo.access.email}\n"
+        f"  Password    {demo.access.password}\n"
+        f"  MQTT        {HOST}:{demo.mqtt_port}{_not(USUAL_MQTT_PORT, demo)}"
+    )
+
+
+def _not(usual: int, demo: Demo) -> str:
+    return f"  (port {usual} is taken)" if usual in demo.taken else ""
+
+
+def _api(demo: Demo, asset: AssetRow | None) -> str:
+    commands = [token_command(demo), get_command(demo, "/api/v1/reports/asset-locations?limit=5")]
+    if asset:
+        commands.append(get_command(demo, f"/api/v1/assets/{asset.id}/history?limit=5"))
+    return "Ask the API (a token lasts 15 minutes):\n\n" + "\n".join(f"  {command}" for command in commands)
+
+
+def _by_hand(demo: Demo, asset: AssetRow | None) -> str:
+    epc = next((tag.value for tag in asset.tags if tag.tag_type == "rfid"), None) if asset else None
+    if asset is None or epc is None:
+        return ""
+    message = orjson.dumps({"tag": epc}).decode()
+    return (
+        f"Be a reader yourself: this brings {asset.name} to the returns desk.\n\n"
+        f"  {publish_command(demo, message)}\n\n"
+        f"See it at {demo.address}/assets/{asset.id}"
+    )
+
+
+def _end(demo: Demo) -> str:
+    if demo.kept_in:
+        return f"Ctrl-C stops it. The site is kept in {demo.kept_in}"
+    return "Ctrl-C stops it and leaves nothing behind."
+
+
+def _find(demo: Demo, key: str) -> AssetRow | None:
+    """None where somebody has removed it from a site that was kept."""
+    found = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    return found[0] if found else None

@@ -1,0 +1,122 @@
+"""Who is where, and who hears it: one endless stream of sightings in the order of time. No clock, no network."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle, islice
+from random import Random
+from typing import NamedTuple
+
+from edge.clock import SECOND
+from edge.demo.plan import Plan, Reader, Stop, Thing
+
+BETWEEN_STOPS = (5.0, 20.0)  # seconds on the way, where no antenna hears
+NOTICED_AFTER = (0.2, 1.5)
+UNEVEN = (0.9, 1.1)
+STRENGTH, SPREAD = -58.0, 6.0  # dBm
+WEAKEST, STRONGEST = -74.0, -41.0
+
+
+class Stay(NamedTuple):
+    place: str
+    begin: int
+    end: int
+
+
+class Ear(NamedTuple):
+    """What hears at a place: an antenna for RFID tags, or (None) the radio of a reader for BLE."""
+
+    reader: Reader
+    antenna: int | None
+
+    def hears(self, thing: Thing) -> bool:
+        return bool(thing.mac if self.antenna is None else thing.epc)
+
+
+class Sighting(NamedTuple):
+    at: int
+    thing: Thing
+    ear: Ear
+    rssi: float
+
+
+class Window(NamedTuple):
+    """What was heard until `end`; perhaps nothing."""
+
+    end: int
+    sightings: Sequence[Sighting]
+
+
+def sightings(
+    plan: Plan,
+    since: int,
+    whereabouts: Mapping[str, str],
+    pause: Callable[[int, Reader], float],
+    random: Random,
+) -> Iterator[Sighting]:
+    """From `since` on. `whereabouts` says where things (by key) were then, as far as that is known.
+
+    `pause(at, reader)` are the seconds after which a reader tells of a tag again that stays.
+    """
+    ears = _ears(plan)
+    days = [_heard(thing, since, whereabouts.get(thing.key or ""), ears, pause, random) for thing in plan.things]
+    return heapq.merge(*days, key=lambda sighting: sighting.at)
+
+
+def windows(stream: Iterator[Sighting], since: int, width: Callable[[int], int]) -> Iterator[Window]:
+    """The stream cut into pieces, each as long as `width` says of its beginning."""
+    end, seen = since + width(since), list[Sighting]()
+    for sighting in stream:
+        while sighting.at >= end:
+            yield Window(end, seen)
+            end, seen = end + width(end), []
+        seen.append(sighting)
+
+
+def walk(route: Sequence[Stop], since: int, place: str | None, random: Random) -> Iterator[Stay]:
+    """Round and round, from `place` on where that is on the route, else from somewhere in the middle of the day."""
+    known = [number for number, stop in enumerate(route) if place in stop.at]
+    if known:
+        first, at = known[0], since
+    else:
+        first, at = 0, since - round(random.uniform(0, sum(stop.seconds[1] for stop in route)) * SECOND)
+        place = None
+    for stop in islice(cycle(route), first, None):
+        end = at + _seconds(stop.seconds, random)
+        if stop.at and end > since:
+            yield Stay(place or random.choice(stop.at), max(at, since), end)
+        place = None
+        at = end + _seconds(BETWEEN_STOPS, random)
+
+
+def _heard(
+    thing: Thing,
+    since: int,
+    place: str | None,
+    ears: Mapping[str, Ear],
+    pause: Callable[[int, Reader], float],
+    random: Random,
+) -> Iterator[Sighting]:
+    for stay in walk(thing.route, since, place, random):
+        ear = ears.get(stay.place)
+        if ear is None or not ear.hears(thing):
+            continue
+        at = stay.begin + _seconds(NOTICED_AFTER, random)
+        while at < stay.end:
+            rssi = min(max(random.gauss(STRENGTH, SPREAD), WEAKEST), STRONGEST)
+            yield Sighting(at, thing, ear, rssi)
+            at += round(pause(at, ear.reader) * random.uniform(*UNEVEN) * SECOND)
+
+
+def _ears(plan: Plan) -> dict[str, Ear]:
+    ears: dict[str, Ear] = {}
+    for reader in plan.simulated:
+        ears |= {place: Ear(reader, port) for port, place in reader.antennas.items()}
+        if reader.location:
+            ears[reader.location] = Ear(reader, None)
+    return ears
+
+
+def _seconds(span: tuple[float, float], random: Random) -> int:
+    return round(random.uniform(*span) * SECOND)

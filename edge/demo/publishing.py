@@ -1,0 +1,48 @@
+"""The simulated readers at the broker: each with a connection of its own, publishing with QoS 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edge.demo.plan import Reader
+
+DELIVERY_SECONDS = 2.0
+
+
+class Connections:
+    """Publishes for each reader over its own connection. For one thread at a time."""
+
+    def __init__(self, clients: dict[str, mqtt.Client]) -> None:
+        self._clients = clients
+        self._on_the_way: list[mqtt.MQTTMessageInfo] = []
+
+    def publish(self, reader: Reader, payload: bytes) -> None:
+        self._on_the_way.append(self._clients[reader.name].publish(reader.topic, payload, qos=1))
+
+    def settle(self) -> None:
+        """Wait until the broker has it all, so that no reader gets ahead of the others.
+
+        What cannot be sent now is left to paho, which sends it when the broker is back.
+        """
+        for info in self._on_the_way:
+            if info.rc == mqtt.MQTT_ERR_SUCCESS:
+                info.wait_for_publish(DELIVERY_SECONDS)
+        self._on_the_way.clear()
+
+
+@contextmanager
+def connected(readers: Sequence[Reader], host: str, port: int) -> Iterator[Connections]:
+    with ExitStack() as stops:
+        clients = {}
+        for reader in readers:
+            client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"demo-{reader.device}")
+            client.connect(host, port)
+            client.loop_start()
+            stops.callback(client.loop_stop)
+            stops.callback(client.disconnect)
+            clients[reader.name] = client
+        yield Connections(clients)

@@ -1,0 +1,126 @@
+"""`edge demo`: the real service on a made-up site, with simulated readers, started and stopped in order."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Set
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from edge import clock, runtime
+from edge.clock import SECOND
+from edge.config import Config
+from edge.demo.plan import Plan, demo_folder, read_plan
+from edge.demo.publishing import Connections, connected
+from edge.demo.simulation import signs_of_life, simulating
+from edge.demo.site import Access, make_or_continue
+from edge.errors import SetupError
+from edge.store import accounts, tracking
+from edge.store.database import FILE_NAME
+from edge.store.tracking import PlaceFilter
+
+HOST = "127.0.0.1"
+USUAL_HTTP_PORT, USUAL_MQTT_PORT = 8080, 1883
+PAST_SECONDS = 1800
+HEARD_SECONDS = 10.0
+ASK_EVERY_SECONDS = 0.05
+MARK = "demo-site"
+
+
+class Demo(NamedTuple):
+    """A demo that runs. `taken` are usual ports that others use, `kept_in` is None where nothing will be left."""
+
+    plan: Plan
+    access: Access
+    address: str
+    mqtt_port: int
+    taken: Set[int]
+    kept_in: Path | None
+
+
+@contextmanager
+def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int | None = None) -> Iterator[Demo]:
+    """The whole demo while the block runs. A port that is not given is the usual one, or else one that is free.
+
+    Raises SetupError when `keep` holds another site, or a given port is taken.
+    """
+    plan = read_plan(demo_folder())
+    with ExitStack() as parts:
+        folder = _own(keep) if keep else Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="edge-demo-")))
+        pages, broker = _port(http_port, USUAL_HTTP_PORT), _port(mqtt_port, USUAL_MQTT_PORT)
+        config = Config(
+            data_dir=folder,
+            log_level="warning",
+            http_listen=f"{HOST}:{pages}",
+            mqtt_broker="embedded",
+            mqtt_listen=f"{HOST}:{broker}",
+        )
+        address = parts.enter_context(runtime.running(config))
+        past = clock.now() - PAST_SECONDS * SECOND
+        access = make_or_continue(plan, past)
+        connections = parts.enter_context(connected(plan.simulated, HOST, broker))
+        _wait_until_heard(plan, connections, access.organization_id)
+        since = max(past, accounts.newest_scan() + 1)
+        whereabouts = _whereabouts(access.organization_id)
+        random = Random()  # noqa: S311 - it moves pallets
+        parts.enter_context(simulating(plan, connections, since, whereabouts, random))
+        found = ((http_port, USUAL_HTTP_PORT, pages), (mqtt_port, USUAL_MQTT_PORT, broker))
+        taken = {usual for given, usual, port in found if given is None and port != usual}
+        yield Demo(plan, access, address, broker, taken, keep)
+
+
+def _own(folder: Path) -> Path:
+    """A folder that holds nothing yet, or a demo site: the site of a real warehouse is not to be demonstrated on."""
+    if (folder / FILE_NAME).exists() and not (folder / MARK).exists():
+        raise SetupError(f"{folder} holds a site that is not a demo. Give --keep a new folder.")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / MARK).write_text("A demo site of edge, made by `edge demo --keep`. Remove the folder when you like.\n")
+    return folder
+
+
+def _port(given: int | None, usual: int) -> int:
+    port = free_port(given or usual)
+    if given and port != given:
+        raise SetupError(
+            f"Port {given} is taken by another program. Give another one, or none: then a free one is found."
+        )
+    return port
+
+
+def free_port(usual: int) -> int:
+    """The usual port, or else one that nobody uses."""
+    for port in (usual, 0):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((HOST, port))
+            except OSError:
+                continue
+            number: int = trial.getsockname()[1]
+            return number
+    raise SetupError(f"No port of {HOST} is free.")
+
+
+def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int) -> None:
+    """Until the service has subscribed: what is published before that is lost."""
+    begun, deadline = clock.now(), time.monotonic() + HEARD_SECONDS
+    while True:
+        signs_of_life(plan, connections, clock.now())
+        states = accounts.reader_states(organization_id).values()
+        if sum(state.heard_at >= begun for state in states) >= len(plan.simulated):
+            return
+        if time.monotonic() > deadline:
+            raise SetupError(
+                "The service does not hear the simulated readers. Run it again with --set log_level=debug."
+            )
+        time.sleep(ASK_EVERY_SECONDS)
+
+
+def _whereabouts(organization_id: int) -> dict[str, str]:
+    """Asset key to location key, as an earlier run left them."""
+    known = tracking.list_places(organization_id, PlaceFilter(), limit=-1)
+    return {row.asset_external_key: row.location_external_key for row in known.rows if row.location_external_key}

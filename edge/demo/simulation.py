@@ -1,0 +1,79 @@
+"""The simulated readers at work: first the recent past, quickly, as after an outage, then the present."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+
+from edge import clock
+from edge.clock import SECOND
+from edge.demo.makes import MAKES
+from edge.demo.movement import Sighting, sightings, windows
+from edge.demo.plan import Plan, Reader
+from edge.demo.publishing import Connections
+
+PAST_PAUSE_SECONDS = 100.0  # between two reads of a tag that stays; short enough for one row of history
+PAST_WINDOW = 5 * SECOND
+WINDOW = SECOND // 2
+SIGN_OF_LIFE_EVERY = 30 * SECOND
+
+
+@contextmanager
+def simulating(
+    plan: Plan, connections: Connections, since: int, whereabouts: Mapping[str, str], random: Random
+) -> Iterator[None]:
+    """The readers tell what they heard since then, and go on in a thread of their own while the block runs."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=_simulate, args=(plan, connections, since, whereabouts, random, stop), name="readers"
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def signs_of_life(plan: Plan, connections: Connections, at: int) -> None:
+    for reader in plan.simulated:
+        connections.publish(reader, MAKES[reader.format].sign_of_life(reader, at))
+
+
+def _simulate(
+    plan: Plan,
+    connections: Connections,
+    since: int,
+    whereabouts: Mapping[str, str],
+    random: Random,
+    stop: threading.Event,
+) -> None:
+    live_from = clock.now()
+
+    def pause(at: int, reader: Reader) -> float:
+        return max(reader.repeat_seconds, min(PAST_PAUSE_SECONDS, (live_from - at) / SECOND))
+
+    def width(begin: int) -> int:
+        return PAST_WINDOW if begin + PAST_WINDOW < live_from else WINDOW
+
+    told: Counter[str] = Counter()
+    for window in windows(sightings(plan, since, whereabouts, pause, random), since, width):
+        if stop.wait(max(0.0, (window.end - clock.now()) / SECOND)):
+            return
+        for reader, heard in _by_reader(window.sightings):
+            for payload in MAKES[reader.format].messages(reader, heard, told[reader.name]):
+                connections.publish(reader, payload)
+            told[reader.name] += len(heard)
+        if window.end >= live_from and window.end % SIGN_OF_LIFE_EVERY < WINDOW:
+            signs_of_life(plan, connections, window.end)
+        connections.settle()
+
+
+def _by_reader(seen: Iterable[Sighting]) -> list[tuple[Reader, list[Sighting]]]:
+    heard: dict[str, list[Sighting]] = {}
+    for sighting in seen:
+        heard.setdefault(sighting.ear.reader.name, []).append(sighting)
+    return [(sightings[0].ear.reader, sightings) for sightings in heard.values()]

@@ -1,0 +1,100 @@
+"""The demo site in the store, made through the functions that everything uses, and the way into it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+import orjson
+
+from edge.auth.passwords import hash_password
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.demo.plan import Plan, Reader, Thing
+from edge.store import assets, keys, locations, organizations, people, readers, sessions
+from edge.store.database import writing
+from edge.store.keys import SCOPES
+from edge.store.locations import NO_PARENT, Parent
+from edge.store.people import Role
+from edge.store.readers import Place
+from edge.store.tags import NewTag
+
+ORGANIZATION = "Demo"
+EMAIL = "demo@example.com"
+KEY_NAME = "Commands of the demo"
+
+
+class Access(NamedTuple):
+    """The ways into the site, made anew for each run: nothing of them is kept but hashes."""
+
+    organization_id: int
+    email: str
+    password: str
+    client_id: str
+    client_secret: str
+
+
+def make_or_continue(plan: Plan, valid_from: int) -> Access:
+    """The site with a new password and API key; those of an earlier run end. Assets count from `valid_from` on."""
+    password = "-".join(secrets.token_hex(2) for _ in range(4))
+    with writing():
+        found = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
+        organization_id = found[0] if found else _make(plan, valid_from)
+        person = people.find_by_email(EMAIL) or people.add_person(
+            organization_id, "Demo", Role.ADMINISTRATOR, email=EMAIL
+        )
+        people.update_person(organization_id, person.id, password_hash=hash_password(password))
+        sessions.end_sessions_of(person.id)
+        for key in keys.list_keys(organization_id):
+            if key.name == KEY_NAME:
+                keys.revoke_key(organization_id, key.id)
+        secret = new_client_secret()
+        key = keys.add_key(organization_id, KEY_NAME, SCOPES, hash_secret(secret), created_by=person.id)
+    return Access(organization_id, EMAIL, password, key.id, secret)
+
+
+def _make(plan: Plan, valid_from: int) -> int:
+    organization_id = organizations.add_organization(ORGANIZATION).id
+    places: dict[str, int] = {}
+    for spot in plan.spots:
+        parent = Parent(places[spot.parent], spot.parent) if spot.parent else NO_PARENT
+        places[spot.key] = locations.create(
+            organization_id,
+            name=spot.name,
+            external_key=spot.key,
+            description=spot.description,
+            parent=parent,
+            valid_from=valid_from,
+        ).id
+    for reader in plan.readers:
+        _add_reader(organization_id, reader, places)
+    for thing in plan.things:
+        if thing.key:
+            assets.create(
+                organization_id,
+                name=thing.name,
+                external_key=thing.key,
+                metadata=orjson.dumps(thing.metadata).decode(),
+                valid_from=valid_from,
+                tags=tags(thing),
+            )
+    return organization_id
+
+
+def _add_reader(organization_id: int, reader: Reader, places: dict[str, int]) -> None:
+    row = readers.add_reader(
+        organization_id,
+        name=reader.name,
+        topic=reader.topic,
+        format=reader.format,
+        location_id=places[reader.location] if reader.location else None,
+        min_rssi=reader.min_rssi,
+    )
+    for port, place in reader.antennas.items():
+        readers.set_antenna(organization_id, row.id, port, Place(places[place], None, True))
+
+
+def tags(thing: Thing) -> list[NewTag]:
+    """A beacon is known by its triple alone: its address may change."""
+    ble = thing.beacon.triple if thing.beacon else thing.mac
+    values = (("rfid", thing.epc), ("ble", ble), ("barcode", thing.barcode))
+    return [NewTag(tag_type, value) for tag_type, value in values if value]

@@ -1,0 +1,31 @@
+"""The demo site as it is written down, and half an hour of what its readers hear."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from random import Random
+
+import pytest
+
+from edge.clock import SECOND
+from edge.demo.movement import Sighting, sightings
+from edge.demo.plan import Plan, demo_folder, read_plan
+
+BEGIN = 1_772_438_400 * SECOND
+LASTING = 1800 * SECOND
+
+
+def chance(seed: int) -> Random:
+    """The same luck each time."""
+    return Random(seed)  # noqa: S311
+
+
+@pytest.fixture(scope="session")
+def plan() -> Plan:
+    return read_plan(demo_folder())
+
+
+@pytest.fixture(scope="session")
+def heard(plan: Plan) -> list[Sighting]:
+    stream = sightings(plan, BEGIN, {}, lambda _at, reader: reader.repeat_seconds, chance(1))
+    return list(takewhile(lambda sighting: sighting.at < BEGIN + LASTING, stream))

@@ -1,0 +1,108 @@
+"""The demo as a whole: it starts quickly, shows movement, and what it prints works as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from edge.auth.passwords import matches
+from edge.clock import SECOND
+from edge.demo.guide import get_command, guide, publish_command, token_command
+from edge.demo.run import Demo, free_port, running_demo
+from edge.store import assets, people, tracking
+from edge.store.assets import AssetFilter
+from edge.store.database import execute
+from edge.store.tracking import PlaceFilter
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    with running_demo(None, free_port(0), free_port(0)) as running:
+        yield running
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def shell(*commands: str) -> str:
+    done = subprocess.run(["bash", "-c", "\n".join(commands)], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def places(demo: Demo) -> dict[str, str | None]:
+    known = tracking.list_places(demo.access.organization_id, PlaceFilter(), limit=-1)
+    return {row.asset_external_key: row.location_external_key for row in known.rows}
+
+
+def test_what_moves_has_a_position_and_what_nobody_hears_has_none(demo: Demo) -> None:
+    moving = {thing.key for thing in demo.plan.things if thing.key and thing.route}
+    until(lambda: len(places(demo)) > 0.9 * len(moving))
+    assert set(places(demo)) <= moving | {"MESH-001", "MESH-002"}
+
+
+def test_history_reaches_into_the_past(demo: Demo) -> None:
+    until(lambda: execute("SELECT max(observed_at) - min(observed_at) FROM history").fetchone()[0] > 1700 * SECOND)
+    assert set(execute("SELECT DISTINCT quality FROM history").fetchall()) == {(0,)}
+
+
+def test_only_strangers_are_unknown_and_nothing_is_lost(demo: Demo) -> None:
+    strangers = {
+        value.upper() for thing in demo.plan.things if not thing.key for value in (thing.epc, thing.mac) if value
+    }
+    until(lambda: execute("SELECT count(*) FROM unknown_tag").fetchone()[0] > 2)
+    assert {value.upper() for (value,) in execute("SELECT value FROM unknown_tag")} <= strangers
+    assert execute("SELECT count(*) FROM dead_letter").fetchone()[0] == 0
+    assert execute("SELECT count(*) FROM unclaimed_topic").fetchone()[0] == 0
+    buckets = {bucket for (bucket,) in execute("SELECT DISTINCT bucket FROM ledger")}
+    assert buckets <= {"recorded", "status", "unmatched_tag", "repeat"}
+
+
+@needs_curl
+def test_the_printed_commands_answer(demo: Demo) -> None:
+    until(lambda: "FORK-001" in places(demo))
+    commands = re.findall(r"^  (TOKEN=.*|curl .*)$", guide(demo), re.MULTILINE)
+    report, history = map(json.loads, shell(*commands).splitlines())
+    assert len(report["data"]) == 5
+    assert len(history["data"]) > 0
+    assert all(row["location_external_key"] for row in history["data"])
+
+
+@needs_curl
+def test_a_message_by_hand_is_seen_through_the_api(demo: Demo) -> None:
+    [printed] = re.findall(r"^  (\S+ (?:-h|-c) .*)$", guide(demo), re.MULTILINE)
+    shell(printed)
+    until(lambda: places(demo).get("MESH-001") == "RETURNS")
+    report = get_command(demo, "/api/v1/reports/asset-locations?asset_external_key=MESH-001")
+    assert json.loads(shell(token_command(demo), report))["data"][0]["location_external_key"] == "RETURNS"
+
+
+def test_without_mosquitto_the_message_goes_by_python(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=["MESH-002"]), limit=1).rows[0]
+    [epc] = [tag.value for tag in other.tags if tag.tag_type == "rfid"]
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "which", lambda _name: None)
+        command = publish_command(demo, json.dumps({"tag": epc}))
+    assert "mosquitto" not in command
+    shell(command)
+    until(lambda: places(demo).get("MESH-002") == "RETURNS")
+
+
+def test_the_account_is_an_administrator_with_the_printed_password(demo: Demo) -> None:
+    person = people.find_by_email(demo.access.email)
+    assert person is not None
+    assert person.role == people.Role.ADMINISTRATOR
+    assert matches(person.password_hash, demo.access.password)
+    assert demo.access.password in guide(demo)

@@ -1,0 +1,68 @@
+"""Things move as things do: one place at a time, in the order of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.clock import SECOND
+from edge.demo.movement import Sighting, sightings, walk, windows
+from edge.demo.plan import Plan, Stop
+from tests.demo.conftest import BEGIN, LASTING, chance
+
+PLACES = st.lists(st.sampled_from("ABCD"), max_size=3)
+SPANS = st.tuples(st.floats(1, 50), st.floats(50, 500))
+ROUTES = st.lists(st.builds(Stop, PLACES, SPANS), min_size=1, max_size=5).filter(
+    lambda route: any(stop.at for stop in route)
+)
+
+
+@given(ROUTES, st.sampled_from([None, "A", "Z"]), st.integers())
+def test_stays_follow_each_other_from_the_beginning_on(route: list[Stop], place: str | None, seed: int) -> None:
+    stays = list(islice(walk(route, BEGIN, place, chance(seed)), 20))
+    assert stays[0].begin >= BEGIN
+    assert all(stay.begin < stay.end for stay in stays)
+    assert all(earlier.end < later.begin for earlier, later in pairwise(stays))
+
+
+@given(ROUTES, st.integers())
+def test_a_walk_goes_on_where_the_thing_was(route: list[Stop], seed: int) -> None:
+    for place in {place for stop in route for place in stop.at}:
+        first = next(walk(route, BEGIN, place, chance(seed)))
+        assert (first.place, first.begin) == (place, BEGIN)
+
+
+def test_what_is_heard_comes_in_the_order_of_time(heard: list[Sighting]) -> None:
+    assert heard[0].at >= BEGIN
+    assert all(earlier.at <= later.at for earlier, later in pairwise(heard))
+
+
+def test_every_antenna_and_radio_hears_something(plan: Plan, heard: list[Sighting]) -> None:
+    heard_at = {(sighting.ear.reader.name, sighting.ear.antenna) for sighting in heard}
+    expected = {(reader.name, port) for reader in plan.simulated for port in reader.antennas}
+    assert heard_at == expected | {(reader.name, None) for reader in plan.simulated if reader.location}
+
+
+def test_the_rate_is_lively_but_modest(plan: Plan, heard: list[Sighting]) -> None:
+    assert 8 <= len(heard) / (LASTING / SECOND) <= 20
+    movers = Counter(sighting.thing.key for sighting in heard)
+    assert len(movers) > 180
+
+
+def test_windows_hold_every_sighting_once_in_its_time(heard: list[Sighting]) -> None:
+    cut = list(windows(iter(heard), BEGIN, lambda begin: (begin // SECOND % 3 + 1) * SECOND))
+    kept = [sighting for window in cut for sighting in window.sightings]
+    assert kept == heard[: len(kept)]
+    assert heard[len(kept) :] == [] or heard[len(kept)].at >= cut[-1].end
+    for earlier, later in pairwise(cut):
+        assert all(earlier.end <= sighting.at < later.end for sighting in later.sightings)
+
+
+def test_where_things_were_is_where_they_go_on(plan: Plan) -> None:
+    stream = sightings(plan, BEGIN, {"PAL-007": "AISLE-B"}, lambda _at, _reader: 5.0, chance(3))
+    first = next(sighting for sighting in stream if sighting.thing.key == "PAL-007")
+    assert first.ear.reader.antennas[first.ear.antenna or 0] == "AISLE-B"
+    assert first.at < BEGIN + 2 * SECOND
