@@ -273,6 +273,8 @@ class Subscriber:
         topic = delivery.topic.decode(errors="replace")
         if topic == self._ping_topic:
             self._ping_seen = time.monotonic()
+            if delivery.qos:  # some brokers raise it to that of the subscription, and wait
+                self._done.append((delivery.mid, self._connection))
             return
         self._queue.append(
             Message(
