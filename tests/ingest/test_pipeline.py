@@ -119,7 +119,7 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7)]
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline_module.accounts, "keep_receipts", lambda _: (_ for _ in ()).throw(Unavailable("full")))
+        patch.setattr(pipeline_module.accounts, "keep_receipts", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
         with pytest.raises(Unavailable):
             line.handle(batch)
     assert buckets() == {}
