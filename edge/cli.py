@@ -72,6 +72,7 @@ for command in (
     demo.demo,
     broker_accounts.account,
     broker_accounts.list_accounts,
+    broker_accounts.leave_session,
     upkeep.backup,
     upkeep.restore,
     doctor.doctor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import shutil
@@ -111,7 +110,6 @@ def running(config: Config) -> Iterator[str]:
         parts.callback(watchdog.stop)
         parts.callback(notifier.stopping)
         notifier.ready()
-        gc.freeze()  # what is there now stays: the collector need not look at it again and again
         yield server.address
 
 

@@ -33,7 +33,7 @@ HOMES = {
     "flask_cors": {"app", "api"},
     "peewee": {"store"},
     "sqlite3": {"store"},
-    "paho": {"ingest.subscriber", "demo"},  # the simulated readers of the demo publish like real ones
+    "paho": {"ingest.subscriber", "ingest.errands", "demo"},  # the simulated readers of the demo publish like real ones
     "amqtt": {"ingest.broker"},
     "waitress": {"runtime"},
     "click": {"cli", "commands", "demo"},

@@ -210,11 +210,8 @@ class Subscriber:
             self._client.loop_misc()
 
     def _take(self, wire: Wire) -> None:
-        deliveries = wire.take()
-        for delivery in deliveries:
+        for delivery in wire.take():
             self._enqueue(delivery)
-        if deliveries:
-            self._has_work.set()
         while wire.pending() and self._client.socket():
             self._client.loop_read()
         if self._client.want_write():  # what its callbacks asked for
@@ -292,6 +289,7 @@ class Subscriber:
             )
         )
         self._received += 1
+        self._has_work.set()
 
     # Writer thread --------------------------------------------------------------------------------------------
 
@@ -342,37 +340,3 @@ def _wake_pipe() -> tuple[socket.socket, socket.socket]:
 def _host_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-
-
-def ask(broker: Broker, topics: Sequence[str], seconds: float = 5.0) -> dict[str, str]:
-    """The retained values of some topics, by a client of its own. Raises Unavailable when there is no connection."""
-    parts = urlsplit(broker.url)
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
-    if parts.username:
-        client.username_pw_set(parts.username, broker.password)
-    if parts.scheme == "mqtts":
-        client.tls_set(ca_certs=broker.ca_file)
-    found: dict[str, str] = {}
-    refused: list[str] = []
-
-    def on_connect(client: mqtt.Client, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
-        if reason.is_failure:
-            refused.append(str(reason))
-        else:
-            client.subscribe([(topic, 0) for topic in topics])
-
-    def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
-        found[message.topic] = message.payload.decode("utf-8", "replace")
-
-    client.on_connect, client.on_message = on_connect, on_message
-    deadline = time.monotonic() + seconds
-    try:
-        client.connect(str(parts.hostname), parts.port or (8883 if parts.scheme == "mqtts" else 1883))
-        while not refused and len(found) < len(topics) and time.monotonic() < deadline:
-            client.loop(0.2)
-        client.disconnect()
-    except OSError as error:
-        raise Unavailable(f"The broker {_host_of(broker.url)} cannot be reached: {error}") from error
-    if refused:
-        raise Unavailable(f"The broker {_host_of(broker.url)} refused the connection: {refused[0]}")
-    return found

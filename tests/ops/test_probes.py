@@ -1,7 +1,10 @@
+import json
+import re
 from pathlib import Path
 
 import pytest
 from flask import Flask
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from edge import metrics
@@ -77,3 +80,25 @@ def test_the_certificate_is_there_for_everybody_once_https_is_on(app: Flask, sit
     answer = client.get("/certificate/edge-authority.crt")
     assert answer.data == b"-----BEGIN CERTIFICATE-----"
     assert answer.mimetype == "application/x-x509-ca-cert"
+
+
+def test_the_dashboard_asks_only_for_what_is_measured(app: Flask, site: Path) -> None:
+    make_backup(site, site / "backups", Kept(1, 1))
+    dashboard = json.loads((Path(__file__).parents[2] / "systemd" / "grafana-dashboard.json").read_text())
+    state = dict.fromkeys(("queued_messages", "messages_in_hand"), 0.0)
+    client = app.test_client()
+    client.get("/healthz")
+    with metrics.sampling(lambda: figures.sample(site, site / "backups", lambda: state)):
+        text = client.get("/metrics").text
+    known = {name for family in text_string_to_metric_families(text) for name in _names(family)}
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            asked = set(re.findall(r"\b(?:edge|process)_\w+", target["expr"]))
+            assert asked
+            assert asked <= known
+
+
+def _names(family: Metric) -> set[str]:
+    """Of a family without samples, too: which readers there are is not known before one was heard."""
+    kinds = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",)}
+    return {family.name, *(family.name + ending for ending in kinds.get(family.type, ()))}

@@ -1,0 +1,81 @@
+"""Short visits to the broker by a client of their own, beside the subscriber that stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.reasoncodes import ReasonCode
+
+from edge.errors import Unavailable
+from edge.ingest.subscriber import Broker
+
+SECONDS = 5.0
+
+
+def ask(broker: Broker, topics: Sequence[str]) -> dict[str, str]:
+    """The retained values of some topics, as far as they have any. Raises Unavailable when there is no connection."""
+    parts = urlsplit(broker.url)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    if parts.username:
+        client.username_pw_set(parts.username, broker.password)
+    if parts.scheme == "mqtts":
+        client.tls_set(ca_certs=broker.ca_file)
+    found: dict[str, str] = {}
+
+    def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
+        found[message.topic] = message.payload.decode("utf-8", "replace")
+
+    client.on_message = on_message
+    port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+    _visit(client, str(parts.hostname), port, topics, 0, lambda: len(found) == len(topics))
+    return found
+
+
+def leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
+    """Subscribe as the service does, at a broker that listens on a socket, and go: it then holds what is published.
+
+    Raises Unavailable when the broker does not want it.
+    """
+    if not Path(socket).is_socket():
+        raise Unavailable(f"No broker listens on {socket}")
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=broker.client_id, clean_session=False, transport="unix")
+    client.username_pw_set(urlsplit(broker.url).username)
+    granted: list[ReasonCode] = []
+
+    def on_subscribe(_client: Any, _data: Any, _mid: int, codes: list[ReasonCode], _properties: Any) -> None:
+        granted.extend(codes)
+
+    client.on_subscribe = on_subscribe
+    _visit(client, socket, 1883, topics, 1, lambda: bool(granted))
+    if not granted or any(code.is_failure for code in granted):
+        raise Unavailable(f"The broker on {socket} does not take our subscription")
+
+
+def _visit(
+    client: mqtt.Client, host: str, port: int, topics: Sequence[str], qos: int, is_done: Callable[[], bool]
+) -> None:
+    refused: list[str] = []
+
+    def on_connect(_client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
+        if reason.is_failure:
+            refused.append(str(reason))
+        else:
+            client.subscribe([(topic, qos) for topic in topics])
+
+    client.on_connect = on_connect
+    deadline = time.monotonic() + SECONDS
+    try:
+        client.connect(host, port)
+        while not refused and not is_done() and time.monotonic() < deadline:
+            client.loop(0.2)
+        client.disconnect()
+    except OSError as error:
+        raise Unavailable(f"The broker {host} cannot be reached: {error}") from error
+    if refused:
+        raise Unavailable(f"The broker {host} refused the connection: {refused[0]}")

@@ -1,0 +1,51 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edge.errors import Unavailable
+from edge.ingest import errands
+from edge.ingest.subscriber import Broker
+from tests.mosquitto import Mosquitto, mosquitto
+
+pytestmark = [
+    pytest.mark.mosquitto,
+    pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH"),
+]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    """Listens on a socket, too."""
+    with mosquitto(tmp_path, f"user root\nsys_interval 1\nlistener 0 {tmp_path}/socket\n") as running:
+        yield running
+
+
+def test_what_the_broker_tells_of_itself_can_be_asked(broker: Mosquitto) -> None:
+    assert "mosquitto" in errands.ask(Broker(broker.url, ""), ["$SYS/broker/version"])["$SYS/broker/version"]
+
+
+def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_path: Path) -> None:
+    errands.leave_session(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"))
+    broker.publish("dock1/reads", [b"1"])
+
+    held: list[str] = []
+    edge = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="edge", clean_session=False)
+    edge.on_message = lambda *given: held.append(given[2].topic)
+    edge.connect("127.0.0.1", broker.port)
+    for _ in range(200):
+        edge.loop(0.05)
+        if held:
+            break
+    edge.disconnect()
+    assert held == ["dock1/reads"]
+
+
+def test_a_broker_that_is_away_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        errands.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])
+    with pytest.raises(Unavailable, match="No broker"):
+        errands.leave_session(Broker("mqtt://x", "edge"), ["#"], str(tmp_path / "nowhere"))

@@ -1,0 +1,47 @@
+"""A whole computer to try things on, driven by a program: build, boot, run, put, power-cut, stop."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+class Box:
+    """`tool VERB folder ...`; the computer lives in the folder and shares the network of this one."""
+
+    def __init__(self, tool: str, folder: Path) -> None:
+        self._tool = tool
+        self._folder = folder
+        self.is_on = False
+
+    def build(self) -> None:
+        self._do("build")
+
+    def boot(self) -> None:
+        self._do("boot")
+        self.is_on = True
+
+    def put(self, source: Path, target: str) -> None:
+        self._do("put", str(source), target)
+
+    def power_cut(self) -> None:
+        self._do("power-cut")
+        self.is_on = False
+
+    def stop(self) -> None:
+        self._do("stop")
+
+    def run(self, script: str, *, check: bool = True) -> str:
+        """A shell script as root; its standard output. Raises with everything it said when it fails."""
+        done = subprocess.run(
+            [self._tool, "run", str(self._folder), "bash", "-euc", script], capture_output=True, text=True, check=False
+        )
+        if check and done.returncode:
+            raise RuntimeError(f"{script}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def _do(self, verb: str, *arguments: str) -> None:
+        # Not captured: what boots inherits the pipes and would keep them open.
+        subprocess.run(
+            [self._tool, verb, str(self._folder), *arguments], check=True, stdout=subprocess.DEVNULL, stderr=None
+        )

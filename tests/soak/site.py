@@ -1,0 +1,334 @@
+"""What a technician and bad luck do to a site, on a real Debian: `python -m tests.soak.site --box TOOL --folder DIR`.
+
+TOOL is a program that makes and runs a whole computer (see box.py), DIR where its computers may live. The commands are
+those of the README. Prints a table: what was done, reads sent, reads found, longest while without an answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.soak.box import Box
+from tests.soak.watching import Api, Reader, Watch
+
+ROOT = Path(__file__).parents[2]
+EMAIL, PASSWORD = "admin@example.com", "correct horse battery"
+TAG = "3074257BF7194E4000001A85"
+RATE = 100.0
+
+
+class Row(NamedTuple):
+    what: str
+    sent: int | None
+    found: int | None
+    twice: int | None
+    down: float | None
+    note: str
+
+
+class Ports(NamedTuple):
+    http: int
+    mqtt: int
+
+
+class Site:
+    """An installed box, a reader that publishes to it, a client that reads from it, and somebody who watches."""
+
+    def __init__(self, box: Box, ports: Ports) -> None:
+        self.box = box
+        self.ports = ports
+        self.api = Api(f"http://127.0.0.1:{ports.http}")
+        self.watch = Watch(ports.http)
+        self.asset_id = 0
+        self.reader: Reader | None = None
+        self.account: tuple[str, str] = ("", "")
+
+    def set_up(self) -> None:
+        said = self.box.run(of_readme("reader"))
+        self.account = (re.findall(r"user +(\S+)", said)[0], re.findall(r"password +(\S+)", said)[0])
+        self.box.run(f"edge asset add 'Pallet 71' --key PALLET-71 --tag rfid:{TAG}")
+        self.api.mint_key(EMAIL, PASSWORD)
+        self.connect()
+
+    def connect(self) -> None:
+        self.asset_id = self.api.get("/api/v1/assets?external_key=PALLET-71")["data"][0]["id"]
+        self.reader = Reader(self.ports.mqtt, "site/dock1/reads", TAG, *self.account)
+
+    def under_load(
+        self, what: str, act: Callable[[], str | None], before: float = 2.0, after: float = 2.0, times: int = 1
+    ) -> Row:
+        """Publish, do it in the middle, publish on, and look for every read the broker has acknowledged."""
+        assert self.reader
+        known, began = set(self.reader.acknowledged), time.time_ns() // 1_000_000
+        self.watch.begin()
+        note = ""
+        for _ in range(times):
+            with self.reader.publishing(RATE):
+                time.sleep(before)
+                note = act() or ""
+                self.watch.wait_until_up()
+                time.sleep(after)
+        self.reader.wait_until_acknowledged()
+        return self.row(what, self.reader.acknowledged - known, began, note)
+
+    def row(self, what: str, sent: set[int], since: int, note: str = "") -> Row:
+        until = max(sent)
+        found = self.api.history(self.asset_id, since, until)
+        deadline = time.monotonic() + 60
+        while sent - set(found) and time.monotonic() < deadline:
+            time.sleep(0.5)
+            found = self.api.history(self.asset_id, since, until)
+        twice = sum(1 for moment in sent if found[moment] > 1)
+        return show(Row(what, len(sent), len(sent & set(found)), twice, self.watch.downtime(), note))
+
+    def close(self) -> None:
+        self.watch.stop()
+        if self.reader:
+            self.reader.stop()
+
+
+def of_readme(name: str) -> str:
+    """The block after its marker is the very command a reader of the README copies."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    return re.findall(rf"<!-- site:{name} -->\n```sh\n(.*?)```", text, re.S)[0]
+
+
+def show(row: Row) -> Row:
+    cells = [
+        row.what,
+        *("" if number is None else str(number) for number in (row.sent, row.found, row.twice)),
+        "" if row.down is None else f"{row.down:.1f}",
+        row.note,
+    ]
+    print("| " + " | ".join(cells) + " |", flush=True)
+    return row
+
+
+def install(box: Box, ports: Ports, source: Path | None = None) -> str:
+    """On a fresh system, from a clone of `source`; without one, again from the clone that is there."""
+    if source:
+        box.build()
+        box.boot()
+        with tempfile.TemporaryDirectory() as folder:
+            checkout = Path(folder) / "edge"
+            subprocess.run(["git", "clone", "-q", str(source), str(checkout)], check=True)
+            (checkout / "systemd" / "answers").write_text(
+                f"ORGANIZATION=Acme\nEMAIL={EMAIL}\nPASSWORD={PASSWORD}\nHTTP_PORT={ports.http}\nMQTT_PORT={ports.mqtt}\n"
+            )
+            box.put(checkout, "/root/edge")
+        box.run(
+            "command -v sudo || printf '#!/bin/sh\\nexec \"$@\"\\n' | install -m 755 /dev/stdin /usr/local/bin/sudo"
+        )
+    began = time.monotonic()
+    said = box.run("cd /root/edge && " + of_readme("install"))
+    if source:  # every read is to be found again, so every read is to be a row
+        box.run("printf '\\n[ingest]\\nsighting_gap_seconds = 0\\n' >>/etc/edge/edge.toml && systemctl restart edge")
+    assert "edge runs on this box" in said, said
+    return f"{time.monotonic() - began:.0f} s"
+
+
+def main_pid(box: Box, unit: str = "edge") -> str:
+    return box.run(f"systemctl show -P MainPID {unit}").strip()
+
+
+def wait_for(box: Box, condition: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while "yes" not in box.run(f"if {condition}; then echo yes; fi"):
+        if time.monotonic() > deadline:
+            raise TimeoutError(condition)
+        time.sleep(0.3)
+
+
+def kill(site: Site) -> None:
+    site.box.run("systemctl kill -s KILL edge")
+
+
+def freeze(site: Site) -> str:
+    before = main_pid(site.box)
+    site.box.run("systemctl kill -s STOP edge")
+    wait_for(site.box, f"systemctl is-active -q edge && [ $(systemctl show -P MainPID edge) != {before} ]", 90)
+    return "started anew by the watchdog"
+
+
+def cut_power(site: Site) -> str:
+    site.box.power_cut()
+    site.box.boot()
+    return ""
+
+
+def reboot(site: Site) -> str:
+    site.box.stop()
+    site.box.boot()
+    return ""
+
+
+def spoil_queue_file(site: Site) -> str:
+    """Power cut, and the disk has written half of the broker's file."""
+    site.box.run("systemctl kill -s USR1 mosquitto; sleep 1; sync")
+    site.box.power_cut()
+    site.box.boot()
+    site.box.run(
+        "systemctl kill -s KILL mosquitto; systemctl stop mosquitto;"
+        " f=/var/lib/mosquitto/mosquitto.db; head -c 30 $f >/tmp/half; head -c 4000 /dev/urandom >>/tmp/half;"
+        " cat /tmp/half >$f;"
+        " systemctl start mosquitto"
+    )
+    wait_for(site.box, "ls /var/lib/mosquitto/mosquitto.db.corrupt-* >/dev/null 2>&1")
+    told = site.box.run("journalctl -u mosquitto --no-pager | grep -c 'queue file of the broker was damaged'").strip()
+    site.box.run("edge doctor | grep -q 'WARNING warnings' && rm /var/lib/edge/warnings/*")
+    return f"moved aside, {told} line in the journal, warned by doctor"
+
+
+def install_again(site: Site) -> str:
+    return install(site.box, site.ports)
+
+
+def fill_disk(site: Site) -> Row:
+    """The data on a file system of 64 MB that somebody fills up."""
+    assert site.reader
+    box = site.box
+    box.run(
+        "systemctl stop edge;"
+        " for n in $(seq 0 7); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done;"
+        " truncate -s 64M /root/small.img; mkfs.ext4 -q -m 0 /root/small.img; mkdir -p /mnt/small;"
+        " mount -o loop /root/small.img /mnt/small; cp -a /var/lib/edge/. /mnt/small/; umount /mnt/small;"
+        " mount -o loop /root/small.img /var/lib/edge; chown edge:edge /var/lib/edge; chmod 750 /var/lib/edge;"
+        " printf '\\n[retention]\\nlow_disk_mb = 0\\n' >>/etc/edge/edge.toml; systemctl start edge"
+    )
+    site.watch.wait_until_up()
+    known, began = set(site.reader.acknowledged), time.time_ns() // 1_000_000
+    before = main_pid(box)
+    with site.reader.publishing(RATE):
+        time.sleep(2)
+        create, read = _while_full(site)
+        time.sleep(2)
+    site.reader.wait_until_acknowledged()
+    same = "the same process" if main_pid(box) == before else "another process"
+    row = site.row(
+        "disk full for 5 s", site.reader.acknowledged - known, began, f"create {create}, read {read}, {same} afterwards"
+    )
+    box.run(
+        "systemctl stop edge; mkdir -p /root/kept; cp -a /var/lib/edge/. /root/kept/; umount /var/lib/edge;"
+        " cp -a /root/kept/. /var/lib/edge/; sed -i '/^.retention.$/,$d' /etc/edge/edge.toml; systemctl start edge"
+    )
+    site.watch.wait_until_up()
+    return row
+
+
+def _while_full(site: Site) -> tuple[int, int]:
+    """What writing and reading answer while there is not a block left."""
+    for name, block in (("filler", "64K"), ("rest", "512")):
+        site.box.run(f"dd if=/dev/zero of=/var/lib/edge/{name} bs={block} 2>/dev/null || true")
+    site.watch.begin()
+    time.sleep(5)
+    create = site.api.ask("POST", "/api/v1/assets", {"name": "x", "metadata": {"x": "y" * 50_000}})[0]
+    read = site.api.ask("GET", "/api/v1/reports/asset-locations")[0]
+    site.box.run("rm /var/lib/edge/filler /var/lib/edge/rest")
+    return create, read
+
+
+def back_up(site: Site) -> str:
+    site.box.run(of_readme("backup"))
+    return "taken, checked and compressed meanwhile"
+
+
+def move_to(first: Site, second: Site) -> Row:
+    """The newest backup on a fresh box: everything up to then is there, and the reader goes on with its account."""
+    assert first.reader
+    name = first.box.run("ls /var/lib/edge/backups | tail -1").strip()
+    sent = set(first.reader.acknowledged)
+    until = int(first.box.run(f"date -d @$(stat -c %Y /var/lib/edge/backups/{name}) +%s%3N"))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_bytes(bytes.fromhex(first.box.run(f"od -An -v -tx1 /var/lib/edge/backups/{name} | tr -d ' \\n'")))
+        second.box.put(file, f"/var/lib/edge/backups/{name}")
+    second.box.run(
+        f"chown -R edge:edge /var/lib/edge/backups; FILE=/var/lib/edge/backups/{name}\n" + of_readme("restore")
+    )
+    second.watch.wait_until_up()
+    second.api.use_key_of(first.api)
+    second.account = first.account
+    second.connect()
+    wanted = {moment for moment in sent if moment < until - 2000}
+    second.watch.begin()
+    second.row("restore on a second box: reads of before", wanted, min(wanted) - 1)
+    return second.under_load("... the reader goes on there", lambda: None)
+
+
+def switch_https_on(site: Site, port: int) -> str:
+    site.box.run(of_readme("https").replace("on", f"on {port}", 1))
+    certificate = site.box.run(f"curl -fsS http://127.0.0.1:{site.ports.http}/certificate/edge-authority.crt")
+    context = ssl.create_default_context(cadata=certificate)
+    context.check_hostname = True
+    secure = Api(f"https://127.0.0.1:{port}", context)
+    secure.use_key_of(site.api)
+    key = secure.get(f"/api/v1/assets/{site.asset_id}")["data"]["external_key"]
+    return f"{key} read with the authority of /certificate alone"
+
+
+def log_volume(site: Site, seconds: float, rate: float) -> str:
+    assert site.reader
+    count = "journalctl -u edge -o cat --no-pager | wc -c"
+    before = int(site.box.run(count))
+    with site.reader.publishing(rate):
+        time.sleep(seconds)
+    day = (int(site.box.run(count)) - before) * 86400 / seconds
+    return f"{day / 1e6:.2f} MB of log a day at {rate:.0f} messages a second"
+
+
+def uninstall(site: Site) -> str:
+    site.box.run("cd /root/edge && " + of_readme("uninstall"))
+    left = site.box.run("ls /opt /etc/edge /var/lib/edge; ls /etc/systemd/system; command -v edge || true")
+    assert "edge.db" in left, left
+    assert "edge.service" not in left, left
+    assert "/usr/local/bin/edge" not in left, left
+    return "program gone, settings, database and backups kept"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--box", required=True)
+    parser.add_argument("--folder", required=True, type=Path)
+    parser.add_argument("--port", type=int, default=18500, help="the first of five free ports")
+    parser.add_argument("--cuts", type=int, default=10)
+    parser.add_argument("--source", type=Path, default=ROOT, help="the repository that is installed")
+    options = parser.parse_args()
+    port = options.port
+    first = Site(Box(options.box, options.folder / "first"), Ports(port, port + 1))
+    second = Site(Box(options.box, options.folder / "second"), Ports(port + 2, port + 3))
+    print("| what | reads sent | found | twice | down (s) | |\n|---|---|---|---|---|---|")
+    try:
+        show(Row("install", None, None, None, None, install(first.box, first.ports, options.source)))
+        first.watch.wait_until_up()
+        first.set_up()
+        first.under_load("nothing happens", lambda: None, before=5, after=5)
+        first.under_load("boot", lambda: reboot(first))
+        first.under_load("kill -9", lambda: kill(first) or "started anew")
+        first.under_load("SIGSTOP", lambda: freeze(first))
+        first.under_load(f"power cut, {options.cuts} times", lambda: cut_power(first), times=options.cuts)
+        first.under_load("corrupt queue file of mosquitto", lambda: spoil_queue_file(first))
+        fill_disk(first)
+        first.under_load("install again", lambda: install_again(first))
+        first.under_load("backup", lambda: back_up(first))
+        show(Row("install on a second box", None, None, None, None, install(second.box, second.ports, options.source)))
+        move_to(first, second)
+        first.under_load("HTTPS on", lambda: switch_https_on(first, port + 4))
+        show(Row("log", None, None, None, None, log_volume(first, 30, 20)))
+        show(Row("uninstall", None, None, None, None, uninstall(first)))
+    finally:
+        for site in (first, second):
+            site.close()
+            if site.box.is_on:
+                site.box.power_cut()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Seen from outside: a reader that publishes numbered reads, a client that finds them, the time without an answer."""
+
+from __future__ import annotations
+
+import http.client
+import http.cookiejar
+import json
+import re
+import ssl
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+
+class Reader:
+    """Publishes one read after the other, each at a millisecond of its own, and keeps what was not acknowledged."""
+
+    def __init__(self, port: int, topic: str, tag: str, name: str, password: str) -> None:
+        self._topic, self._tag = topic, tag
+        self._last = 0
+        self._waiting: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self.acknowledged: set[int] = set()
+        self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
+        self._client.username_pw_set(name, password)
+        self._client.reconnect_delay_set(0.2, 1)
+        self._client.on_publish = self._on_publish
+        self._client.connect_async("127.0.0.1", port)
+        self._client.loop_start()
+
+    def publish(self) -> None:
+        self._last = max(self._last + 1, time.time_ns() // 1_000_000)
+        read = {"tag": self._tag, "antenna": 1, "time": self._last}
+        with self._lock:
+            message = self._client.publish(self._topic, json.dumps({"reads": [read]}), qos=1)
+            self._waiting[message.mid] = self._last
+
+    @contextmanager
+    def publishing(self, rate: float) -> Iterator[None]:
+        """While the block runs, whatever happens in it."""
+        stopping = threading.Event()
+
+        def run() -> None:
+            while not stopping.wait(1 / rate):
+                self.publish()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join()
+
+    def wait_until_acknowledged(self, seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while self._waiting and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
+        with self._lock:
+            moment = self._waiting.pop(mid, None)
+        if moment is not None:
+            self.acknowledged.add(moment)
+
+
+class Api:
+    """A client with a key of its own, minted on the pages as an administrator does."""
+
+    def __init__(self, base: str, context: ssl.SSLContext | None = None) -> None:
+        self.base = base
+        self._context = context
+        self._token = ""
+        self._key: dict[str, str] = {}
+
+    def mint_key(self, email: str, password: str) -> None:
+        jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+        browser = urllib.request.build_opener(jar)
+
+        def post(path: str, **form: str) -> str:
+            page = browser.open(self.base + path).read().decode()
+            form["csrf"] = re.findall(r'name="csrf" value="([^"]+)"', page)[-1]
+            return str(browser.open(self.base + path, urllib.parse.urlencode(form).encode()).read().decode())
+
+        post("/sign-in", email=email, password=password)
+        page = post("/keys/new", name="soak", assets="write", locations="read", tracking="read")
+        self._key = {
+            name: re.findall(rf'id="{name}"[^>]*>([^<]+)<', page)[0] for name in ("client_id", "client_secret")
+        }
+
+    def use_key_of(self, other: Api) -> None:
+        self._key = other._key
+
+    def get(self, path: str) -> Any:
+        return self.ask("GET", path)[1]
+
+    def ask(self, method: str, path: str, body: Any = None, retry: bool = True) -> tuple[int, Any]:
+        if not self._token:
+            self._sign_in()
+        status, answer = self._send(method, path, body, {"Authorization": f"Bearer {self._token}"})
+        if status == 401 and retry:
+            self._token = ""
+            return self.ask(method, path, body, retry=False)
+        return status, answer
+
+    def history(self, asset_id: int, since: int, until: int) -> Counter[int]:
+        """Milliseconds of the rows between two, and how often each is there."""
+        found: Counter[int] = Counter()
+        while True:
+            between = urllib.parse.urlencode({"from": _wire(since), "to": _wire(until)})
+            page = self.get(f"/api/v1/assets/{asset_id}/history?{between}&limit=200&offset={found.total()}")["data"]
+            found.update(_milliseconds(row["event_observed_at"]) for row in page)
+            if len(page) < 200:
+                return found
+
+    def _sign_in(self) -> None:
+        status, answer = self._send(
+            "POST", "/api/v1/oauth/token", {"grant_type": "client_credentials", **self._key}, {}
+        )
+        if status != 200:
+            raise RuntimeError(f"{status} {answer}")
+        self._token = answer["access_token"]
+
+    def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+        data = json.dumps(body).encode() if body is not None else None
+        headers = {"User-Agent": "edge-soak/1", "Content-Type": "application/json", **headers}
+        request = urllib.request.Request(self.base + path, data, headers, method=method)  # noqa: S310
+        for _ in range(100):
+            try:
+                with urllib.request.urlopen(request, timeout=20, context=self._context) as answer:  # noqa: S310
+                    return answer.status, json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code != 429:
+                    return error.code, json.loads(error.read() or b"null")
+                time.sleep(float(error.headers["Retry-After"]))
+        raise RuntimeError("rate limited for ever")
+
+
+class Watch:
+    """Asks for /healthz all the time and remembers the longest while without an answer of 200."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._down_since: float | None = None
+        self._longest = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        self._longest = 0.0
+
+    def downtime(self) -> float:
+        return self._longest
+
+    def is_up(self) -> bool:
+        return self._down_since is None
+
+    def wait_until_up(self, seconds: float = 120) -> None:
+        """Up, and after an outage that it noticed; call it when one has been caused."""
+        deadline = time.monotonic() + seconds
+        while not self.is_up():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the service does not come back")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.05):
+            asked = time.monotonic()
+            if self._answers():
+                if self._down_since is not None:
+                    self._longest = max(self._longest, time.monotonic() - self._down_since)
+                self._down_since = None
+            elif self._down_since is None:
+                self._down_since = asked
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=1)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        except http.client.HTTPException:
+            return False
+        finally:
+            connection.close()
+
+
+def _wire(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _milliseconds(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
