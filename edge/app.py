@@ -12,7 +12,8 @@ from edge import metrics
 from edge.api import envelope, guard, service
 from edge.clock import SECOND
 from edge.ops.health import Health
-from edge.pages import site
+from edge.pages import formats, site
+from edge.pages.formats import Formats
 from edge.pages.probes import probes
 
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
@@ -33,6 +34,7 @@ class AppSettings:
     metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     authority_file: Path = Path("authority.crt")
     sighting_gap_seconds: int = 300
+    formats: Formats = formats.NONE
 
 
 def create_app(settings: AppSettings, health: Health) -> Flask:
@@ -43,6 +45,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["metrics_from"] = settings.metrics_from
     app.extensions["authority_file"] = settings.authority_file
     _measure(app)
+    app.extensions["formats"] = settings.formats
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.gate(settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst)

@@ -20,7 +20,9 @@ from edge.app import AppSettings, create_app
 from edge.clock import SECOND
 from edge.config import Config
 from edge.errors import SetupError
+from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.pipeline import Pipeline
+from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import PING_LOST_SECONDS, Broker, State, Subscriber
 from edge.ops import accounts, figures, retention
 from edge.ops.health import Check, Health, Watchdog
@@ -28,6 +30,7 @@ from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.left_warnings import left_warnings
 from edge.ops.lock import hold
 from edge.ops.notify import Notifier
+from edge.pages.formats import Formats
 from edge.store.database import close_database, execute
 from edge.store.migrate import migrate
 
@@ -99,7 +102,7 @@ def running(config: Config) -> Iterator[str]:
         housekeeper.start()
         parts.callback(housekeeper.stop)
 
-        server = _serve_http(config, health)
+        server = _serve_http(config, health, _formats(subscriber))
         health.register(server.check)
         parts.callback(server.stop)
         log.info("Serving pages and API on %s", server.address)
@@ -179,7 +182,13 @@ class _Server:
         self._server.task_dispatcher.shutdown(timeout=2)
 
 
-def _serve_http(config: Config, health: Health) -> _Server:
+def _formats(subscriber: Subscriber) -> Formats:
+    """What the pages, which know no ingest, need to set readers up."""
+    titles = {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
+    return Formats(titles, CUSTOM, recognise, check_format, subscriber.hand_in)
+
+
+def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
     app = create_app(
         AppSettings(
             environment=config.environment,
@@ -193,6 +202,7 @@ def _serve_http(config: Config, health: Health) -> _Server:
             sighting_gap_seconds=config.sighting_gap_seconds,
             metrics_from=config.http_metrics_from,
             authority_file=config.data_dir / "authority.crt",
+            formats=formats,
         ),
         health,
     )

@@ -13,7 +13,7 @@ from edge.commands.lookup import location_of, reader_of
 from edge.commands.site import Setup, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
-from edge.ingest.routing import CUSTOM, parser_of
+from edge.ingest.routing import CUSTOM, check_format
 from edge.store import accounts, locations, readers
 from edge.store.readers import AntennaRow, Place, ReaderRow
 
@@ -53,7 +53,7 @@ def add_reader(
 ) -> None:
     """Connect a reader, for example: edge reader add dock1 --topic site/dock1/reads --format csl --location DOCK-1"""
     described = _mapping_text(mapping)
-    _check_format(format_name, described)
+    check_format(format_name, described)
     row = readers.add_reader(
         organization_id,
         name=name,
@@ -124,7 +124,7 @@ def change_reader(organization_id: int, name: str, new_name: str | None, **optio
     if options["format_name"] or options["mapping"]:
         changes["format"] = options["format_name"] or row.format
         changes["mapping"] = _mapping_text(options["mapping"]) or row.mapping
-        _check_format(changes["format"], changes["mapping"])
+        check_format(changes["format"], changes["mapping"])
     if options["location"] is not None:
         changes["location_id"] = _location_id(organization_id, options["location"])
     if options["min_rssi"] is not None:
@@ -176,18 +176,6 @@ def remove_reader(organization_id: int, name: str) -> None:
     """Disconnect a reader. What it recorded stays."""
     readers.remove_reader(organization_id, reader_of(organization_id, name).id)
     click.echo(f"Removed reader {name}")
-
-
-def _check_format(format_name: str, mapping: str | None) -> None:
-    try:
-        parser_of(format_name, mapping)
-    except KeyError as error:
-        known = ", ".join([*FORMATS, CUSTOM])
-        raise Invalid.one(
-            "format", "invalid_value", f"format {format_name} is not known; write one of {known}"
-        ) from error
-    except ValueError as error:
-        raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
 
 
 def _mapping_text(file: Path | None) -> str | None:

@@ -35,7 +35,8 @@ MAX_NOTE = 500
 class Message(NamedTuple):
     """One MQTT message as it was delivered; `received_at` by the box's clock.
 
-    `connection` counts the connections to the broker: a packet id means something only on its own.
+    `connection` counts the connections to the broker: a packet id means something only on its own. `is_retry`: it was
+    set aside before and is handed in once more, so it is no repeat of itself.
     """
 
     topic: str
@@ -46,6 +47,7 @@ class Message(NamedTuple):
     is_retained: bool = False
     is_redelivered: bool = False
     connection: int = 0
+    is_retry: bool = False
 
 
 class _Opened(NamedTuple):
@@ -112,7 +114,7 @@ class Pipeline:
 
     def _open(self, message: Message, poison: str) -> _Opened:
         digest = blake2b(message.topic.encode() + b"\0" + message.payload, digest_size=16).digest()
-        received_at = self.timekeeper.receive(message.received_at)
+        received_at = message.received_at if message.is_retry else self.timekeeper.receive(message.received_at)
         line = self._router.find(message.topic)
         opened = _Opened(message, digest, received_at, line)
         if message.is_redelivered and self._receipts.get(message.mid) == digest:
@@ -130,7 +132,7 @@ class Pipeline:
         if parsed.skipped and not parsed.reads:
             return opened._replace(bucket=Bucket.MALFORMED, reason=parsed.note or "no entry could be read")
         times = [read.observed_at for read in parsed.reads]
-        if times and None not in times and digest in self._delivered:
+        if times and None not in times and digest in self._delivered and not message.is_retry:
             return opened._replace(bucket=Bucket.REPEAT, parsed=parsed)
         stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
         return opened._replace(parsed=parsed, stamps=stamps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.mapping import mapping_from, parser_for
 from edge.ingest.reads import Parser
@@ -27,6 +28,19 @@ def parser_of(format_name: str, mapping: str | None) -> Parser:
     if format_name == CUSTOM:
         return parser_for(mapping_from(json.loads(mapping or "{}")))
     return FORMATS[format_name].parse
+
+
+def check_format(format_name: str, mapping: str | None) -> None:
+    """Raises Invalid for what no parser can be made of."""
+    try:
+        parser_of(format_name, mapping)
+    except KeyError as error:
+        known = ", ".join([*FORMATS, CUSTOM])
+        raise Invalid.one(
+            "format", "invalid_value", f"format {format_name} is not known; write one of {known}"
+        ) from error
+    except ValueError as error:
+        raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
 
 
 class Router:

@@ -129,6 +129,11 @@ class Subscriber:
                 log.error("The %s thread did not stop within %s seconds", thread.name, seconds)
         self._wake_write.close()
 
+    def hand_in(self, topic: str, payload: bytes, received_at: int) -> None:
+        """Take a message that was set aside once more, as if it came now but with its time of receipt; any thread."""
+        self._queue.append(Message(topic, payload, received_at, is_retry=True))
+        self._has_work.set()
+
     def state(self) -> State:
         now = time.monotonic()
         return State(

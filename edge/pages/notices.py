@@ -12,6 +12,12 @@ NOTICES = {
     "retired": "Retired. Its history is kept.",
     "tagged": "The tag was attached.",
     "untagged": "The tag was detached.",
+    "removed": "The reader was removed. What it recorded stays.",
+    "dropped": "Removed from the list.",
+    "retried": "Handed in again. If it fails once more, it comes back here.",
+    "disabled": "They cannot sign in any more, and were signed out everywhere.",
+    "enabled": "They can sign in again.",
+    "device-revoked": "The device was revoked; whoever used it is signed out.",
     "revoked": "The key was revoked. It stopped working at once.",
 }
 

@@ -15,12 +15,17 @@ from edge.pages import (
     assets,
     board,
     certificate,
+    devices,
     edit_assets,
     edit_locations,
+    inbox,
     keys,
     locations,
+    people,
+    readers,
     scan,
     sign_in,
+    status,
     words,
 )
 from edge.pages.files import Files, web_folder
@@ -30,7 +35,10 @@ from edge.store.people import Role
 
 log = logging.getLogger(__name__)
 
-VIEWS = (sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, keys)  # for their views
+VIEWS = (
+    *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan),
+    *(readers, inbox, status, keys, people, devices),
+)  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -64,7 +72,13 @@ def register(app: Flask, site: Site) -> None:
     app.extensions["files"] = files = Files(folder / "static")
     pages.jinja_loader = FileSystemLoader(folder / "templates")
     app.jinja_env.filters.update(
-        ago=words.when, at=words.at, lasting=words.lasting, duration=words.duration, count=words.count
+        ago=words.when,
+        at=words.at,
+        lasting=words.lasting,
+        duration=words.duration,
+        count=words.count,
+        size=words.size,
+        offset=words.clock_offset,
     )
     app.jinja_env.globals.update(
         static=files.url, may=may, Role=Role, plural=words.plural, ROLES=words.ROLES, site=site

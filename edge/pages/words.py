@@ -67,5 +67,20 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
+def size(octets: int) -> str:
+    """`1.5 GB`."""
+    value, unit = float(octets), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit in ("B", "kB") else f"{value:.1f} {unit}"
+
+
+def clock_offset(micros: int) -> str:
+    """`+3.2 s`: how far a clock is ahead."""
+    return f"{micros / clock.SECOND:+.1f} s"
+
+
 def plural(number: int, one: str, many: str = "") -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,88 @@
+"""Shared handhelds: an administrator makes a link, the device opens it once, and is known from then on."""
+
+from __future__ import annotations
+
+from flask import abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.auth import devices
+from edge.errors import Invalid
+from edge.pages import labels
+from edge.pages.forms import text
+from edge.pages.guard import DEVICE_COOKIE, DEVICE_SECONDS, actor, least, me, open_to_all, pages, set_cookie
+from edge.pages.notices import done
+from edge.store import audit
+from edge.store import devices as store
+from edge.store.database import writing
+from edge.store.people import Role
+
+
+@pages.get("/devices")
+@least(Role.ADMINISTRATOR)
+def show_devices() -> str:
+    return _page({})
+
+
+@pages.post("/devices")
+@least(Role.ADMINISTRATOR)
+def new_device() -> str | tuple[str, int]:
+    """Answers with the link itself: it is good for one device and one day, and nowhere else to be seen."""
+    try:
+        with writing():
+            device, code = devices.invite(me().organization_id, text(request.form, "name"), me().person_id)
+            audit.note(me().organization_id, actor(), "device made", device=device.id, name=device.name)
+    except Invalid as error:
+        return _page({"name": error.fields[0].message}), 400
+    return _invitation(device.name, code)
+
+
+@pages.post("/devices/<int:device_id>/invite")
+@least(Role.ADMINISTRATOR)
+def invite_device_again(device_id: int) -> str:
+    device = store.find_device(me().organization_id, device_id) or abort(404)
+    with writing():
+        code = devices.invite_again(me().organization_id, device_id)
+        audit.note(me().organization_id, actor(), "device invited again", device=device_id)
+    return _invitation(device.name, code)
+
+
+@pages.post("/devices/<int:device_id>/revoke")
+@least(Role.ADMINISTRATOR)
+def revoke_device(device_id: int) -> AnyResponse:
+    with writing():
+        store.revoke_device(me().organization_id, device_id)
+        audit.note(me().organization_id, actor(), "device revoked", device=device_id)
+    return done("/devices", "device-revoked")
+
+
+@pages.get("/enrol/<code>")
+@open_to_all
+def enrolment(code: str) -> str:
+    """Only shows what would happen: a camera app's preview must not use the link up."""
+    return render_template("enrol.html", device=devices.awaiting(code) or abort(404, _SPENT), code=code)
+
+
+@pages.post("/enrol/<code>")
+@open_to_all
+def enrol(code: str) -> AnyResponse:
+    enrolled = devices.enrol(code)
+    if enrolled is None:
+        abort(404, _SPENT)
+    device, token = enrolled
+    with writing():
+        audit.note(device.organization_id, f"device:{device.id}", "device enrolled", name=device.name)
+    response = redirect("/sign-in?next=/scan", 303)
+    set_cookie(response, DEVICE_COOKIE, token, DEVICE_SECONDS)
+    return response
+
+
+_SPENT = "This link was used, or is older than a day. An administrator makes a new one under Devices."
+
+
+def _page(errors: dict[str, str]) -> str:
+    return render_template("devices.html", devices=store.list_devices(me().organization_id), errors=errors)
+
+
+def _invitation(name: str, code: str) -> str:
+    link = f"{request.host_url}enrol/{code}"
+    return render_template("device-invite.html", name=name, link=link, code=labels.qr(link))

@@ -1,0 +1,114 @@
+"""What waits for a technician: topics of nobody, unknown tags, messages that could not be read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import EdgeError
+from edge.pages.forms import errors_of, values_of
+from edge.pages.guard import actor, least, me, pages
+from edge.pages.notices import done
+from edge.pages.readers import formats
+from edge.store import assets, audit, handheld, heard, lookup
+from edge.store.database import writing
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from edge.validation import bodies
+
+SHOWN_BYTES = 2000
+
+
+class Shown(NamedTuple):
+    """Bytes as a person can read them: text where it is text, else hexadecimal."""
+
+    text: str
+    is_text: bool
+    size: int
+
+
+def readable(payload: bytes) -> Shown:
+    start = payload[:SHOWN_BYTES]
+    try:
+        text = start.decode("utf-8", "strict" if len(payload) <= SHOWN_BYTES else "ignore")
+    except UnicodeDecodeError:
+        return Shown(start.hex(" "), is_text=False, size=len(payload))
+    if all(letter.isprintable() or letter in "\r\n\t" for letter in text):
+        return Shown(text, is_text=True, size=len(payload))
+    return Shown(start.hex(" "), is_text=False, size=len(payload))
+
+
+@pages.get("/readers/heard")
+@least(Role.ADMINISTRATOR)
+def show_topics() -> str:
+    found = [
+        (topic, formats().titles.get(formats().recognise(topic.topic, topic.sample) or ""), readable(topic.sample))
+        for topic in heard.topics()
+    ]
+    return render_template("heard.html", topics=found)
+
+
+@pages.get("/readers/unknown-tags")
+@least(Role.EDITOR)
+def show_unknown_tags() -> str:
+    return _tags_page({}, "")
+
+
+@pages.post("/readers/unknown-tags")
+@least(Role.EDITOR)
+def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
+    """To the asset that is named by its key, or by another of its tags."""
+    form = request.form
+    if "drop" in form:
+        heard.drop_unknown_tag(
+            me().organization_id,
+            form.get("tag_type", ""),
+            form.get("match_key", ""),
+            form.get("reader_id", 0, type=int),
+        )
+        return done("/readers/unknown-tags", "dropped")
+    try:
+        tag = NewTag(**values_of(bodies.TAG, {"tag_type": form.get("tag_type", ""), "value": form.get("value", "")}))
+        owner = lookup.by_code(me().organization_id, form.get("asset", ""))
+        if owner is None or owner.kind != "asset":
+            return _tags_page({"asset": "No asset has this key or tag"}, tag.value), 400
+        with writing():
+            assets.attach_tag(me().organization_id, owner.id, tag)
+            handheld.forget_unknown(me().organization_id, tag)
+            audit.note(me().organization_id, actor(), "tag attached", asset=owner.id, value=tag.value)
+    except EdgeError as error:
+        return _tags_page(errors_of(error), form.get("value", "")), 400
+    return done("/readers/unknown-tags", "tagged")
+
+
+@pages.get("/readers/dead-letters")
+@least(Role.ADMINISTRATOR)
+def show_dead_letters() -> str:
+    found = [(letter, readable(letter.payload)) for letter in heard.dead_letters(me().organization_id)]
+    return render_template("dead-letters.html", letters=found, can_retry=formats().hand_in is not None)
+
+
+@pages.post("/readers/dead-letters/<int:no>")
+@least(Role.ADMINISTRATOR)
+def treat_dead_letter(no: int) -> AnyResponse:
+    """Try again after the cause was fixed: it goes the whole way anew, and comes back here if it fails anew."""
+    letter = heard.find_dead_letter(me().organization_id, no)
+    hand_in = formats().hand_in
+    if "drop" in request.form:
+        heard.drop_dead_letter(me().organization_id, no)
+        return done("/readers/dead-letters", "dropped")
+    if hand_in is None:
+        abort(503, "Ingest does not run here.")
+    hand_in(letter.topic, letter.payload, letter.received_at)
+    with writing():
+        heard.drop_dead_letter(me().organization_id, no)
+        audit.note(me().organization_id, actor(), "dead letter tried again", topic=letter.topic)
+    return done("/readers/dead-letters", "retried")
+
+
+def _tags_page(errors: dict[str, str], value: str) -> str:
+    reader_id = request.args.get("reader", type=int)
+    found = heard.unknown_tags(me().organization_id, reader_id)
+    return render_template("unknown-tags.html", tags=found, errors=errors, wrong=value)

@@ -1,0 +1,125 @@
+"""People: who may sign in, as what, with which password, badge or PIN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.auth import badges, passwords
+from edge.errors import EdgeError, Invalid
+from edge.pages.forms import Errors, errors_of, text
+from edge.pages.guard import actor, least, me, pages
+from edge.pages.notices import done
+from edge.pages.words import ROLES
+from edge.store import audit, people
+from edge.store import sessions as session_store
+from edge.store.database import writing
+from edge.store.people import PersonRow, Role
+
+
+@pages.get("/people")
+@least(Role.ADMINISTRATOR)
+def show_people() -> str:
+    return render_template("people.html", people=people.list_people(me().organization_id))
+
+
+@pages.get("/people/new")
+@least(Role.ADMINISTRATOR)
+def new_person_form() -> str:
+    return _form(None, {"role": "operator"}, {})
+
+
+@pages.post("/people/new")
+@least(Role.ADMINISTRATOR)
+def new_person() -> AnyResponse | tuple[str, int]:
+    try:
+        values = _entered()
+        name, role = values.pop("name"), values.pop("role")
+        with writing():
+            person = people.add_person(me().organization_id, name, role, **values)
+            audit.note(me().organization_id, actor(), "person made", person=person.id, role=role)
+    except EdgeError as error:
+        return _form(None, request.form, errors_of(error)), 400
+    return done("/people", "made")
+
+
+@pages.get("/people/<int:person_id>/edit")
+@least(Role.ADMINISTRATOR)
+def edit_person_form(person_id: int) -> str:
+    person = _person(person_id)
+    return _form(person, person._asdict(), {})
+
+
+@pages.post("/people/<int:person_id>/edit")
+@least(Role.ADMINISTRATOR)
+def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
+    """A field for a password, PIN or badge that is left empty keeps what is there. A new one ends open sessions."""
+    person = _person(person_id)
+    try:
+        values = _entered()
+        for name in ("pin", "badge"):
+            if f"no_{name}" in request.form:
+                values[f"{name}_hash"] = None
+        with writing():
+            people.update_person(me().organization_id, person_id, **values)
+            if values.keys() & {"password_hash", "pin_hash", "badge_hash"} and person_id != me().person_id:
+                session_store.end_sessions_of(person_id)
+            audit.note(me().organization_id, actor(), "person changed", person=person_id, fields=sorted(values))
+    except EdgeError as error:
+        return _form(person, request.form, errors_of(error)), 400
+    return done("/people", "changed")
+
+
+@pages.post("/people/<int:person_id>/disable")
+@least(Role.ADMINISTRATOR)
+def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
+    """They are out at once. The last administrator cannot be disabled."""
+    person = _person(person_id)
+    try:
+        with writing():
+            people.disable_person(me().organization_id, person_id)
+            audit.note(me().organization_id, actor(), "person disabled", person=person_id)
+    except EdgeError as error:
+        return _form(person, person._asdict(), errors_of(error)), 409
+    return done("/people", "disabled")
+
+
+@pages.post("/people/<int:person_id>/enable")
+@least(Role.ADMINISTRATOR)
+def enable_person(person_id: int) -> AnyResponse | tuple[str, int]:
+    person = _person(person_id)
+    try:
+        with writing():
+            people.enable_person(me().organization_id, person_id)
+            audit.note(me().organization_id, actor(), "person enabled", person=person_id)
+    except EdgeError as error:
+        return _form(person, person._asdict(), errors_of(error)), 409
+    return done("/people", "enabled")
+
+
+def _person(person_id: int) -> PersonRow:
+    return people.find_person(me().organization_id, person_id) or abort(404)
+
+
+def _entered() -> dict[str, Any]:
+    form = request.form
+    if form.get("role") not in ROLES:
+        raise Invalid.one("role", "invalid_value", "Choose one of the list")
+    values: dict[str, Any] = {
+        "name": text(form, "name"),
+        "email": text(form, "email") or None,
+        "role": Role(form["role"]),
+    }
+    if form.get("password"):
+        values["password_hash"] = passwords.hash_password(form["password"])
+    if form.get("pin"):
+        values["pin_hash"] = badges.hash_pin(form["pin"])
+    if text(form, "badge"):
+        values["badge_hash"] = badges.hash_badge(text(form, "badge"))
+    return values
+
+
+def _form(person: PersonRow | None, values: Any, errors: Errors) -> str:
+    return render_template("person-edit.html", person=person, values=values, errors=errors)

@@ -1,0 +1,186 @@
+"""Readers: how they are doing, and how they are set up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import current_app, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.errors import EdgeError, Invalid
+from edge.pages.formats import Formats
+from edge.pages.forms import Errors, errors_of, text
+from edge.pages.guard import actor, least, me, pages
+from edge.pages.notices import done
+from edge.store import audit, heard, places, readers
+from edge.store.database import writing
+from edge.store.people import Role
+from edge.store.readers import Place, ReaderRow
+
+SILENT_AFTER = 15 * 60 * clock.SECOND
+NOTICEABLE_OFFSET = 2 * clock.SECOND
+
+BUCKETS = {
+    "recorded": "Recorded",
+    "repeat": "Repeat",
+    "unmatched_tag": "Unknown tag",
+    "ambiguous_tag": "Ambiguous tag",
+    "no_location": "No place",
+    "filtered": "Filtered",
+    "malformed": "Unreadable",
+    "status": "Status",
+    "ignored": "Ignored",
+    "retained": "Retained",
+    "unknown_topic": "Unknown topic",
+}
+
+
+def formats() -> Formats:
+    found: Formats = current_app.extensions["formats"]
+    return found
+
+
+@pages.get("/readers")
+@least(Role.EDITOR)
+def show_readers() -> str:
+    return render_template(
+        "readers.html",
+        readers=heard.reader_states(me().organization_id),
+        waiting=heard.waiting(me().organization_id),
+        titles=formats().titles,
+        silent_before=clock.now() - SILENT_AFTER,
+    )
+
+
+@pages.get("/readers/<int:reader_id>")
+@least(Role.EDITOR)
+def show_reader(reader_id: int) -> str:
+    reader = readers.get_reader(me().organization_id, reader_id)
+    ledger = heard.ledger(me().organization_id, reader_id)
+    seen = {bucket for hour in ledger for bucket in hour.buckets}
+    return render_template(
+        "reader.html",
+        reader=reader,
+        state=next(row for row in heard.reader_states(me().organization_id) if row.id == reader_id),
+        ledger=ledger,
+        buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
+        antennas=heard.antennas(me().organization_id, reader_id),
+        unknown=heard.unknown_tags(me().organization_id, reader_id, limit=10),
+        titles=formats().titles,
+        places=places.tree(me().organization_id),
+        silent_before=clock.now() - SILENT_AFTER,
+        noticeable_offset=NOTICEABLE_OFFSET,
+    )
+
+
+@pages.get("/readers/new")
+@least(Role.ADMINISTRATOR)
+def new_reader_form() -> str:
+    """From a topic that was heard, the format is suggested; the rest are three fields."""
+    topic = request.args.get("topic", "")
+    sample = heard.find_topic(topic)
+    suggested = formats().recognise(topic, sample.sample) if sample else None
+    return _form(None, {"topic": topic, "format": suggested or "", "is_on": "1"}, {}, suggested=suggested)
+
+
+@pages.post("/readers/new")
+@least(Role.ADMINISTRATOR)
+def new_reader() -> AnyResponse | tuple[str, int]:
+    try:
+        values = _entered()
+        del values["is_on"]
+        with writing():
+            reader = readers.add_reader(me().organization_id, **values)
+            audit.note(me().organization_id, actor(), "reader made", reader=reader.id, topic=reader.topic)
+    except EdgeError as error:
+        return _form(None, request.form, errors_of(error)), 400
+    return done(f"/readers/{reader.id}", "made")
+
+
+@pages.get("/readers/<int:reader_id>/edit")
+@least(Role.ADMINISTRATOR)
+def edit_reader_form(reader_id: int) -> str:
+    reader = readers.get_reader(me().organization_id, reader_id)
+    return _form(reader, reader._asdict(), {})
+
+
+@pages.post("/readers/<int:reader_id>/edit")
+@least(Role.ADMINISTRATOR)
+def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
+    reader = readers.get_reader(me().organization_id, reader_id)
+    try:
+        with writing():
+            readers.change_reader(me().organization_id, reader_id, _entered())
+            audit.note(me().organization_id, actor(), "reader changed", reader=reader_id)
+    except EdgeError as error:
+        return _form(reader, request.form, errors_of(error)), 400
+    return done(f"/readers/{reader_id}", "changed")
+
+
+@pages.post("/readers/<int:reader_id>/remove")
+@least(Role.ADMINISTRATOR)
+def remove_reader(reader_id: int) -> AnyResponse:
+    with writing():
+        readers.remove_reader(me().organization_id, reader_id)
+        audit.note(me().organization_id, actor(), "reader removed", reader=reader_id)
+    return done("/readers", "removed")
+
+
+@pages.post("/readers/<int:reader_id>/antennas")
+@least(Role.ADMINISTRATOR)
+def set_antenna(reader_id: int) -> AnyResponse:
+    """Say what one antenna stands for, or let it follow its reader again."""
+    port = request.form.get("port", -1, type=int)
+    with writing():
+        if "follow" in request.form:
+            readers.remove_antenna(me().organization_id, reader_id, port)
+        else:
+            place = Place(_place(), _rssi(), "is_on" in request.form)
+            readers.set_antenna(me().organization_id, reader_id, port, place)
+        audit.note(me().organization_id, actor(), "antenna changed", reader=reader_id, port=port)
+    return done(f"/readers/{reader_id}", "changed")
+
+
+def _entered() -> dict[str, Any]:
+    format_name, mapping = request.form.get("format", ""), text(request.form, "mapping") or None
+    if format_name != formats().custom:
+        mapping = None
+    formats().check(format_name, mapping)
+    return {
+        "name": text(request.form, "name"),
+        "topic": text(request.form, "topic"),
+        "format": format_name,
+        "mapping": mapping,
+        "location_id": _place(),
+        "min_rssi": _rssi(),
+        "is_on": "is_on" in request.form,
+    }
+
+
+def _place() -> int | None:
+    return request.form.get("location_id", 0, type=int) or None
+
+
+def _rssi() -> float | None:
+    entered = text(request.form, "min_rssi").replace(",", ".").replace("−", "-")
+    try:
+        value = float(entered) if entered else None
+    except ValueError:
+        value = 1.0
+    if value is not None and not -150 <= value <= 0:
+        raise Invalid.one("min_rssi", "invalid_value", "A signal strength is between -150 and 0 dBm")
+    return value
+
+
+def _form(reader: ReaderRow | None, values: Any, errors: Errors, suggested: str | None = None) -> str:
+    return render_template(
+        "reader-edit.html",
+        reader=reader,
+        values=values,
+        errors=errors,
+        suggested=suggested,
+        titles=formats().titles,
+        custom=formats().custom,
+        places=places.tree(me().organization_id),
+    )

@@ -1,0 +1,22 @@
+"""How the box is doing, part by part, and who changed what."""
+
+from __future__ import annotations
+
+from flask import current_app, render_template
+
+from edge.pages.guard import least, may, me, pages
+from edge.store import audit, storage
+from edge.store.people import Role
+
+
+@pages.get("/status")
+@least(Role.EDITOR)
+def show_status() -> str:
+    health = current_app.extensions["health"]
+    return render_template(
+        "status.html",
+        checks=health.checks(),
+        storage=storage.facts(),
+        counts=storage.counts(me().organization_id),
+        acts=audit.recent(me().organization_id, 50) if may(Role.ADMINISTRATOR) else [],
+    )

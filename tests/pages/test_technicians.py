@@ -1,0 +1,199 @@
+"""Readers, what waits to be set up, people and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from edge import clock
+from edge.errors import Invalid
+from edge.pages.formats import Formats
+from edge.store import accounts, assets, audit, devices, heard, people, readers
+from edge.store.accounts import Bucket, DeadLetter, Tally, UnknownTag
+from edge.store.people import Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+@pytest.fixture
+def handed_in(app: Flask) -> list[tuple[str, bytes, int]]:
+    """Ingest, as far as the pages know it; the value is what was handed in again."""
+    found: list[tuple[str, bytes, int]] = []
+
+    def check(name: str, _mapping: str | None) -> None:
+        if name != "plain":
+            raise Invalid.one("format", "invalid_value", "format is not known")
+
+    app.extensions["formats"] = Formats(
+        {"plain": "Plain format", "custom": "Described"},
+        "custom",
+        lambda _topic, payload: "plain" if payload.startswith(b"{") else None,
+        check,
+        lambda *message: found.append(message),
+    )
+    return found
+
+
+@pytest.fixture
+def admin(sign_in_as: SignIn, handed_in: object) -> Browser:
+    return sign_in_as(Role.ADMINISTRATOR)
+
+
+def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
+    accounts.note_unclaimed([("dock/7", clock.now(), b'{"tag": 1}'), ("other", clock.now(), b"\x00\xff")])
+    listed = admin.get("/readers/heard").text
+    assert "Plain format" in listed
+    assert "format not recognised" in listed
+    assert "00 ff" in listed
+    form = admin.get("/readers/new?topic=dock/7").text
+    assert 'value="dock/7"' in form
+    assert '<option value="plain" selected>' in form
+    entered = {"name": "Portal 7", "topic": "dock/7", "format": "plain", "location_id": site.dock.id}
+    assert admin.post("/readers/new", entered).status_code == 303
+    reader = readers.list_readers(cast.acme)[0]
+    assert (reader.name, reader.topic, reader.format, reader.location_id) == (
+        "Portal 7",
+        "dock/7",
+        "plain",
+        site.dock.id,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"topic": "a/#/b"}, "topic"),
+        ({"format": "nonsense"}, "format is not known"),
+        ({"name": ""}, "name"),
+        ({"min_rssi": "5"}, "between -150 and 0"),
+        ({"location_id": 99}, "location"),
+    ],
+)
+def test_a_reader_that_cannot_be_is_refused_on_its_form(
+    admin: Browser, cast: Cast, change: dict[str, object], fault: str
+) -> None:
+    answer = admin.post("/readers/new", {"name": "P", "topic": "t", "format": "plain", **change})
+    assert answer.status_code == 400
+    assert fault in answer.text
+    assert readers.list_readers(cast.acme) == []
+
+
+def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
+    hour = accounts.hour_of(clock.now())
+    messages = {Tally(reader.id, hour, bucket): number for number, bucket in enumerate(Bucket, 1)}
+    accounts.add_to_ledger(messages, {tally: 2 * number for tally, number in messages.items()})
+    ledger = heard.ledger(cast.acme, reader.id)
+    assert (ledger[0].messages, ledger[0].reads) == (sum(messages.values()), 2 * sum(messages.values()))
+    page = admin.get(f"/readers/{reader.id}").text
+    assert f"<b>{sum(messages.values())}</b>" in page
+    assert page.count('<th scope="col" class="right">') >= len(Bucket)
+
+
+def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, cast: Cast, site: Site) -> None:
+    reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain", location_id=site.dock.id)
+    path = f"/readers/{reader.id}/antennas"
+    entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_on": "on"}
+    assert admin.post(path, entered).status_code == 303
+    antenna = heard.antennas(cast.acme, reader.id)[0]
+    assert (antenna.location_name, antenna.min_rssi, antenna.is_own) == ("Rack A", -62.5, True)
+    admin.post(path, {"port": 2, "follow": 1})
+    assert heard.antennas(cast.acme, reader.id) == []
+
+
+def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(
+    sign_in_as: SignIn, handed_in: object, cast: Cast, site: Site
+) -> None:
+    accounts.note_unknown_tags(
+        [UnknownTag(cast.acme, "rfid", "E2AA", 0, "E2AA", "unmatched", clock.now(), site.dock.id)]
+    )
+    browser = sign_in_as(Role.EDITOR)
+    assert "E2AA" in browser.get("/readers/unknown-tags").text
+    entered = {"tag_type": "rfid", "value": "E2AA", "asset": "NO-SUCH"}
+    assert browser.post("/readers/unknown-tags", entered).status_code == 400
+    assert browser.post("/readers/unknown-tags", {**entered, "asset": "ASSET-0002"}).status_code == 303
+    assert "E2AA" in [tag.value for tag in assets.get(cast.acme, site.cage.id).tags]
+    assert heard.unknown_tags(cast.acme) == []
+
+
+def test_a_dead_letter_is_handed_in_once_more(
+    admin: Browser, cast: Cast, handed_in: list[tuple[str, bytes, int]]
+) -> None:
+    reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
+    accounts.set_aside([DeadLetter(cast.acme, reader.id, "t", b"\xffbroken", "not UTF-8", 1_700_000_000_000_000)])
+    page = admin.get("/readers/dead-letters").text
+    assert "not UTF-8" in page
+    assert "ff 62 72" in page
+    no = heard.dead_letters(cast.acme)[0].no
+    assert admin.post(f"/readers/dead-letters/{no}").status_code == 303
+    assert handed_in == [("t", b"\xffbroken", 1_700_000_000_000_000)]
+    assert heard.dead_letters(cast.acme) == []
+    assert admin.post(f"/readers/dead-letters/{no}").status_code == 404
+
+
+def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
+    theirs = readers.add_reader(cast.rival, name="P", topic="t", format="plain")
+    accounts.set_aside([DeadLetter(cast.rival, theirs.id, "t", b"secret", "why", 1)])
+    accounts.note_unknown_tags([UnknownTag(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
+    no = heard.dead_letters(cast.rival)[0].no
+    for path in (f"/readers/{theirs.id}", f"/readers/{theirs.id}/edit"):
+        assert admin.get(path).status_code == 404
+    assert "secret" not in admin.get("/readers/dead-letters").text
+    assert "E2BB" not in admin.get("/readers/unknown-tags").text
+    assert admin.post(f"/readers/dead-letters/{no}").status_code == 404
+    assert admin.post(f"/readers/{theirs.id}/remove").status_code == 404
+
+
+def test_the_last_administrator_stays(admin: Browser, cast: Cast) -> None:
+    last = people.list_people(cast.acme)[0]
+    assert admin.post(f"/people/{last.id}/disable").status_code == 409
+    answer = admin.post(f"/people/{last.id}/edit", {"name": last.name, "role": "viewer"})
+    assert "last administrator" in answer.text
+    assert people.list_people(cast.acme)[0].role == Role.ADMINISTRATOR
+
+
+def test_a_new_password_ends_the_sessions_of_the_person(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    person = browser.get("/scan/state").json["person"]  # type: ignore[index]
+    assert admin.post(f"/people/{person}/edit", {"name": "Ed", "role": "editor", "pin": "12"}).status_code == 400
+    entered = {"name": "Ed", "role": "editor", "password": "a whole new password"}
+    assert admin.post(f"/people/{person}/edit", entered).status_code == 303
+    assert browser.get("/").status_code == 303
+
+
+def test_a_changed_role_counts_at_once(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    person = browser.get("/scan/state").json["person"]  # type: ignore[index]
+    admin.post(f"/people/{person}/edit", {"name": "Ed", "role": "viewer"})
+    assert browser.get("/assets/new").status_code == 403
+
+
+def test_a_device_is_enrolled_by_its_link_and_revoked(app: Flask, admin: Browser, cast: Cast) -> None:
+    page = admin.post("/devices", {"name": "Scanner 3"}).text
+    link = page.split('<output id="link">')[1].split("<")[0]
+    path = link.removeprefix("http://localhost")
+    handheld = Browser(app)
+    assert "Is this Scanner 3?" in handheld.get(path).text
+    assert "Is this Scanner 3?" in handheld.get(path).text  # a preview uses nothing up
+    cookie = handheld.client.get_cookie("edge_form")
+    assert cookie
+    handheld.token = cookie.value
+    assert handheld.post(path).location == "/sign-in?next=/scan"
+    assert "Scan your badge" in handheld.get("/sign-in").text
+    assert Browser(app).get(path).status_code == 404
+    row = devices.list_devices(cast.acme)[0]
+    assert admin.post(f"/devices/{row.id}/revoke").status_code == 303
+    assert "Scan your badge" not in handheld.get("/sign-in").text
+
+
+def test_what_administrators_do_is_written_down(admin: Browser, cast: Cast) -> None:
+    admin.post("/people/new", {"name": "Olga", "role": "operator", "badge": "B-1"})
+    admin.post("/keys/new", {"name": "WMS", "assets": "write", "tracking": "read"})
+    acts = audit.recent(cast.acme)
+    assert [act.action for act in acts] == ["key made", "person made"]
+    assert acts[0].detail["scopes"] == ["assets:read", "assets:write", "tracking:read"]
+    assert "edge_" not in str(acts)
