@@ -99,6 +99,7 @@ def running(config: Config) -> Iterator[str]:
         housekeeper = Housekeeper(_jobs(config))
         health.register(housekeeper.check, vital=False)
         health.register(lambda: left_warnings(config.data_dir), vital=False)
+        health.register(lambda: _check_disk(config), vital=False)
         housekeeper.start()
         parts.callback(housekeeper.stop)
 
@@ -275,6 +276,13 @@ def _check_broker(subscriber: Subscriber) -> Check:
     if since is None or since > PING_LOST_SECONDS:
         return Check("broker", False, "connected, but a message to ourselves does not come back; check the broker")
     return Check("broker", True, f"round trip {since:.0f} s ago")
+
+
+def _check_disk(config: Config) -> Check:
+    free = shutil.disk_usage(config.data_dir).free >> 20
+    if free < config.low_disk_mb:
+        return Check("disk", False, f"only {free} MB are free, so the oldest history is dropped; make room")
+    return Check("disk", True, f"{free} MB free")
 
 
 def _check_clock(pipeline: Pipeline) -> Check:

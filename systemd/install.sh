@@ -55,7 +55,7 @@ check_system() {
 
 # Only names that are known are taken from the file; nothing in it is run.
 read_answers() {
-  organization='' email='' password='' http_port='' mqtt_port=''
+  organization='' email='' password='' http_port='' mqtt_port='' broker=''
   [[ -n $1 ]] || return 0
   local line value
   while IFS= read -r line || [[ -n $line ]]; do
@@ -126,13 +126,16 @@ write_settings() {
   fi
   chown root:edge "$settings/edge.toml" "$settings/mqtt.password"
   chmod 0640 "$settings/edge.toml" "$settings/mqtt.password"
-  http_port=$(sed -n 's/^listen *= *".*:\([0-9]*\)".*/\1/p' "$settings/edge.toml" | head -1)
-  mqtt_port=$(sed -n 's/^broker *= *".*:\([0-9]*\)".*/\1/p' "$settings/edge.toml" | head -1)
+  local values
+  values=$(/usr/local/bin/edge config)
+  http_port=$(sed -n 's/^http\.listen = .*://p' <<<"$values")
+  broker=$(sed -n 's/^mqtt\.broker = //p' <<<"$values")
+  mqtt_port=$(sed -n 's/.*:\([0-9]*\)$/\1/p' <<<"$broker")
 }
 
 make_site() {
   say "Site"
-  if [[ -f $data/edge.db ]]; then
+  if [[ -f $data/edge.db && -n $(/usr/local/bin/edge org list | tail -n +2) ]]; then
     echo "the database in $data is kept"
     return
   fi
@@ -147,6 +150,10 @@ make_site() {
 
 configure_broker() {
   say "Broker"
+  if [[ $broker != *[@/]127.0.0.1:* && $broker != *[@/]localhost:* ]]; then
+    echo "$broker is not on this box, so mosquitto here is left alone"
+    return
+  fi
   sed "s/@MQTT_PORT@/$mqtt_port/" "$here/mosquitto.conf" >/etc/mosquitto/conf.d/edge.conf
   install -d "$units/mosquitto.service.d"
   install -m 0644 "$here/mosquitto-check.conf" "$units/mosquitto.service.d/edge.conf"

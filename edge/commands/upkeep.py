@@ -41,6 +41,7 @@ def restore(setup: Setup, file: Path, yes: bool) -> None:
     with hold(setup.config.data_dir):
         restored = backups.restore_backup(file, setup.config.data_dir)
     click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
+    click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
 
