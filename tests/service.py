@@ -88,9 +88,12 @@ class Books:
         row: tuple[Any, ...] = self._connection.execute(sql).fetchone()
         return row
 
+    def all(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql).fetchall()
+
     def ledger(self) -> dict[str, tuple[int, int]]:
         """bucket -> (messages, reads), over all readers and hours."""
-        rows = self._connection.execute("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")
+        rows = self.all("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")
         return {bucket: (messages, reads) for bucket, messages, reads in rows}
 
     def messages(self) -> int:

@@ -1,0 +1,147 @@
+"""Is every read recorded exactly once, whenever the process dies? Kill -9 in the middle of a stream of numbered reads.
+
+    python -m tests.soak.crash [--reads 20000] [--kills 20] [--seed N]
+
+The reads come through mosquitto at QoS 1, half of them with the reader's time and half without: without one, only
+the packet id tells a redelivery from a tag that is seen again. `ingest.sighting_gap_seconds` is 0, so that each read
+is a row of history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from edge import clock
+from edge.store import assets, locations, migrate, organizations, readers
+from edge.store.database import close_database, writing
+from edge.store.tags import NewTag
+from tests.mosquitto import Mosquitto, mosquitto
+from tests.service import Books, Service, wait_for
+
+TAGS = 100
+TOPIC = "site/dock/reads"
+CHUNK = 20
+SETTLE_SECONDS = 60
+SECONDS_FOR_A_KILL = 1.5  # with the start that follows: how long the stream must last
+MOMENTS = (0.05, 1.0)  # while it catches up, or while it follows the stream; seconds at most
+
+
+class Outcome(NamedTuple):
+    missing: int  # numbers that are not in the history
+    doubled: int  # numbers that are there more than once
+    recorded: int  # reads in the ledger
+    repeats: int  # messages that were delivered again after their commit
+    hits: int  # kills while some of the stream was taken and some was still to come
+
+    def is_exact(self, reads: int) -> bool:
+        return (self.missing, self.doubled, self.recorded) == (0, 0, reads)
+
+
+def make_site(data_dir: Path) -> None:
+    migrate.migrate(data_dir)
+    organization_id = organizations.add_organization("Soak").id
+    with writing():
+        dock = locations.create(organization_id, name="Dock").id
+        readers.add_reader(organization_id, name="dock", topic=TOPIC, format="csl", location_id=dock)
+        for number in range(TAGS):
+            assets.create(organization_id, name=f"Pallet {number:03}", tags=[NewTag("rfid", epc_of(number))])
+    close_database()
+
+
+def epc_of(tag: int) -> str:
+    return f"3074257BF7194E40{tag:08X}"
+
+
+def numbered(reads: int) -> Iterator[bytes]:
+    """Read N is of tag N % TAGS, with N // TAGS as its signal strength, in tenths of a dBm."""
+    for number in range(reads):
+        tag = {"epc": epc_of(number % TAGS), "antennaPort": 1, "rssi": -(number // TAGS) / 10}
+        time_of_reader = {"timeStampOfRead": clock.now()} if number % 2 else {}
+        yield orjson.dumps({"tags": [{**tag, **time_of_reader}]})
+
+
+def paced(payloads: Iterator[bytes], per_second: float) -> Iterator[bytes]:
+    """CHUNK at a time, so that the stream lasts as long as the kills do."""
+    began = time.monotonic()
+    for number, payload in enumerate(payloads):
+        if number % CHUNK == 0:
+            time.sleep(max(0.0, began + number / per_second - time.monotonic()))
+        yield payload
+
+
+def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> Outcome:
+    """Kill the service at random moments of the stream, start it again, and count what is in the database."""
+    data_dir = folder / "data"
+    data_dir.mkdir()
+    make_site(data_dir)
+    service = Service(data_dir, broker.url, ingest__sighting_gap_seconds=0)
+    service.start()  # once in peace: the broker keeps messages only for a session it knows
+    service.wait_until_connected()
+    stream = threading.Thread(
+        target=broker.publish, args=(TOPIC, paced(numbered(reads), reads / kills / SECONDS_FOR_A_KILL))
+    )
+    stream.start()
+    chance = random.Random(seed)  # noqa: S311
+    books = Books(data_dir)
+    hits = 0
+    for _ in range(kills):
+        time.sleep(chance.random() * chance.choice(MOMENTS))
+        service.kill()
+        hits += stream.is_alive() and books.messages() > 0
+        service.start()
+        if chance.random() < 0.8:  # otherwise it may also die while it starts
+            service.wait_until_connected()
+    stream.join()
+    wait_for(lambda: books.ledger().get("recorded", (0, 0))[1] >= reads, SETTLE_SECONDS, service.read_log)
+    service.stop()  # what is still delivered again is in the books then
+    outcome = count(books, reads, hits)
+    books.close()
+    return outcome
+
+
+def count(books: Books, reads: int, hits: int) -> Outcome:
+    found = Counter(
+        -rssi * TAGS + int(name.split()[1])
+        for name, rssi in books.all(
+            "SELECT a.name, h.rssi FROM history h JOIN position p ON p.no = h.position_no "
+            "JOIN asset a ON a.id = p.asset_id"
+        )
+    )
+    ledger = books.ledger()
+    return Outcome(
+        sum(number not in found for number in range(reads)),
+        sum(times - 1 for times in found.values()),
+        ledger.get("recorded", (0, 0))[1],
+        ledger.get("repeat", (0, 0))[0],
+        hits,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reads", type=int, default=20_000)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, mosquitto(Path(folder)) as broker:
+        outcome = run(Path(folder), broker, options.reads, options.kills, options.seed)
+    print(outcome)
+    is_exact = outcome.is_exact(options.reads)
+    print("every read exactly once" if is_exact else "NOT exactly once")
+    sys.exit(0 if is_exact else 1)
+
+
+if __name__ == "__main__":
+    main()
