@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from edge import clock
 from edge.errors import NotFound
-from edge.store import tags
+from edge.store import search, tags
 from edge.store.database import execute, reading, writing
 from edge.store.ids import new_id
+from edge.store.listing import Source, Wanted, read_page
 from edge.store.records import (
     ASSET_KEYS,
     Page,
     SortTerm,
-    any_of,
     check_window,
     choose_key,
     keep_microseconds,
@@ -23,7 +22,6 @@ from edge.store.records import (
     next_update,
     order_by,
     update,
-    visible,
 )
 from edge.store.tags import NewTag, TagRow
 
@@ -61,6 +59,7 @@ class AssetFilter(NamedTuple):
 
 
 _COLUMNS = ", ".join(f"a.{column}" for column in AssetRow._fields if column != "tags")
+_LISTED = Source(_COLUMNS, "asset a", "a", "a.id")
 
 
 def create(
@@ -90,7 +89,7 @@ def create(
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
         )
-        return row._replace(tags=_add_tags(organization_id, row.id, tags, now))
+        return _remember(organization_id, row._replace(tags=_add_tags(organization_id, row.id, tags, now)))
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
@@ -112,16 +111,14 @@ def list_page(
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[AssetRow]:
     """Live assets within their window, and the deleted ones if wanted."""
-    where, values = _where(organization_id, wanted)
+    listed = Wanted(organization_id, "a.organization_id", include_deleted=wanted.include_deleted)
+    listed.active("a", wanted.is_active)
+    listed.any_of("a.external_key", wanted.external_keys)
     with reading():
-        total = execute(f"SELECT count(*) FROM asset a WHERE {where}", values).fetchone()[0]  # noqa: S608
-        sql = (
-            f"SELECT {_COLUMNS} FROM asset a WHERE {where} "  # noqa: S608
-            f"ORDER BY {order_by(sort, SORTABLE, 'a.id')} LIMIT :limit OFFSET :offset"
-        )
-        found = [AssetRow(*row) for row in execute(sql, {**values, "limit": limit, "offset": offset})]
-        tagged = tags.of_many("asset", [row.id for row in found])
-    return Page([row._replace(tags=tagged.get(row.id, ())) for row in found], total)
+        match = search.match("asset", organization_id, wanted.q) if wanted.q else None
+        found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "a.id"), limit, offset)
+        tagged = tags.of_many("asset", [row[0] for row in found])
+    return Page([AssetRow._make((*row, tagged.get(row[0], ()))) for row in found], total)
 
 
 def patch(
@@ -139,7 +136,7 @@ def patch(
         changed = current._replace(**values)
         check_window(changed.valid_from, changed.valid_to)
         update("asset", asset_id, values)
-    return changed
+        return _remember(organization_id, changed)
 
 
 def rename(organization_id: int, asset_id: int, external_key: str) -> AssetRow:
@@ -152,7 +149,7 @@ def rename(organization_id: int, asset_id: int, external_key: str) -> AssetRow:
         changed = current._replace(external_key=key, updated_at=next_update(current.updated_at))
         values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": changed.updated_at}
         update("asset", asset_id, values)
-    return changed
+        return _remember(organization_id, changed)
 
 
 def delete(organization_id: int, asset_id: int) -> None:
@@ -162,26 +159,26 @@ def delete(organization_id: int, asset_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
+        _remember(organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
 def attach_tag(organization_id: int, asset_id: int, tag: NewTag) -> TagRow:
     """Raises Conflict for a tag that a live record holds."""
-    return tags.attach(organization_id, "asset", asset_id, tag)
+    with writing():
+        added = tags.attach(organization_id, "asset", asset_id, tag)
+        _remember(organization_id, get(organization_id, asset_id))
+    return added
 
 
 def detach_tag(organization_id: int, asset_id: int, tag_id: int) -> None:
-    tags.detach(organization_id, "asset", asset_id, tag_id)
+    with writing():
+        tags.detach(organization_id, "asset", asset_id, tag_id)
+        _remember(organization_id, get(organization_id, asset_id))
 
 
-def _where(organization_id: int, wanted: AssetFilter) -> tuple[str, dict[str, Any]]:
-    parts = ["a.organization_id = :organization_id", visible("a", include_deleted=wanted.include_deleted)]
-    values: dict[str, Any] = {"organization_id": organization_id, "now": clock.now()}
-    if wanted.is_active is not None:
-        parts.append("a.is_active = :is_active")
-        values["is_active"] = wanted.is_active
-    if wanted.external_keys:
-        parts.append(any_of("a.external_key", wanted.external_keys, values))
-    return " AND ".join(parts), values
+def _remember(organization_id: int, row: AssetRow) -> AssetRow:
+    search.remember("asset", organization_id, row, row.tags)
+    return row
 
 
 def _add_tags(organization_id: int, asset_id: int, new: Sequence[NewTag], now: int) -> list[TagRow]:

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, FieldError, Invalid, NotFound
-from edge.store import tags, tree
+from edge.store import search, tags, tree
 from edge.store.database import execute, reading, writing
 from edge.store.ids import new_id
+from edge.store.listing import Source, Wanted, read_page
 from edge.store.records import (
     LOCATION_KEYS,
     Page,
     SortTerm,
-    any_of,
     check_window,
     choose_key,
     keep_microseconds,
@@ -23,7 +23,6 @@ from edge.store.records import (
     next_update,
     order_by,
     update,
-    visible,
 )
 from edge.store.tags import NewTag, TagRow
 
@@ -78,6 +77,7 @@ _COLUMNS = (
     "l.valid_from, l.valid_to, l.created_at, l.updated_at, l.deleted_at"
 )
 _FROM = "location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL"
+_LISTED = Source(_COLUMNS, _FROM, "l", "l.id")
 
 
 def create(
@@ -109,7 +109,7 @@ def create(
             ),
         )
         _add_tags(organization_id, location_id, tags, now)
-        return get(organization_id, location_id)
+        return _remember(organization_id, get(organization_id, location_id))
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:
@@ -131,14 +131,15 @@ def list_page(
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[LocationRow]:
     """Live locations within their window, and the deleted ones if wanted."""
-    where, values = _where(organization_id, wanted)
+    listed = Wanted(organization_id, "l.organization_id", include_deleted=wanted.include_deleted)
+    listed.active("l", wanted.is_active)
+    listed.any_of("l.external_key", wanted.external_keys)
+    listed.any_of("p.id", wanted.parent_ids)
+    listed.any_of("p.external_key", wanted.parent_external_keys)
     with reading():
-        total = execute(f"SELECT count(*) FROM {_FROM} WHERE {where}", values).fetchone()[0]  # noqa: S608
-        sql = (
-            f"SELECT {_COLUMNS} FROM {_FROM} WHERE {where} "  # noqa: S608
-            f"ORDER BY {order_by(sort, SORTABLE, 'l.id')} LIMIT :limit OFFSET :offset"
-        )
-        return Page(_with_tags(execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()), total)
+        match = search.match("location", organization_id, wanted.q) if wanted.q else None
+        found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "l.id"), limit, offset)
+        return Page(_with_tags(found), total)
 
 
 def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
@@ -189,7 +190,7 @@ def patch(
             values["parent_id"] = _resolve(organization_id, parent)
             _refuse_cycle(location_id, values["parent_id"])
         update("location", location_id, values)
-        return get(organization_id, location_id)
+        return _remember(organization_id, get(organization_id, location_id))
 
 
 def rename(organization_id: int, location_id: int, external_key: str) -> tuple[LocationRow, int]:
@@ -202,7 +203,7 @@ def rename(organization_id: int, location_id: int, external_key: str) -> tuple[L
         changed = current._replace(external_key=key, updated_at=next_update(current.updated_at))
         values = {"external_key": key, "key_number": key_number(LOCATION_KEYS, key), "updated_at": changed.updated_at}
         update("location", location_id, values)
-        return changed, tree.count_descendants(location_id)
+        return _remember(organization_id, changed), tree.count_descendants(location_id)
 
 
 def delete(organization_id: int, location_id: int) -> None:
@@ -218,15 +219,21 @@ def delete(organization_id: int, location_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("location", location_id, deleted_at)
+        _remember(organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
 def attach_tag(organization_id: int, location_id: int, tag: NewTag) -> TagRow:
     """Raises Conflict for a tag that a live record holds."""
-    return tags.attach(organization_id, "location", location_id, tag)
+    with writing():
+        added = tags.attach(organization_id, "location", location_id, tag)
+        _remember(organization_id, get(organization_id, location_id))
+    return added
 
 
 def detach_tag(organization_id: int, location_id: int, tag_id: int) -> None:
-    tags.detach(organization_id, "location", location_id, tag_id)
+    with writing():
+        tags.detach(organization_id, "location", location_id, tag_id)
+        _remember(organization_id, get(organization_id, location_id))
 
 
 def _count_placed(location_id: int) -> int:
@@ -275,22 +282,6 @@ def _refuse_cycle(location_id: int, parent_id: int | None) -> None:
         raise Conflict("cycle: the new parent is a descendant of this location")
 
 
-def _where(organization_id: int, wanted: LocationFilter) -> tuple[str, dict[str, Any]]:
-    parts = ["l.organization_id = :organization_id", visible("l", include_deleted=wanted.include_deleted)]
-    values: dict[str, Any] = {"organization_id": organization_id, "now": clock.now()}
-    if wanted.is_active is not None:
-        parts.append("l.is_active = :is_active")
-        values["is_active"] = wanted.is_active
-    for column, choices in (
-        ("l.external_key", wanted.external_keys),
-        ("p.id", wanted.parent_ids),
-        ("p.external_key", wanted.parent_external_keys),
-    ):
-        if choices:
-            parts.append(any_of(column, choices, values))
-    return " AND ".join(parts), values
-
-
 def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
     """In the order of `ids`."""
     sql = f"SELECT {_COLUMNS} FROM {_FROM} WHERE l.id IN ({', '.join('?' * len(ids))})"  # noqa: S608
@@ -301,6 +292,11 @@ def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
 def _with_tags(found: Sequence[tuple[Any, ...]]) -> list[LocationRow]:
     tagged = tags.of_many("location", [row[0] for row in found])
     return [LocationRow._make((*row, tagged.get(row[0], ()))) for row in found]
+
+
+def _remember(organization_id: int, row: LocationRow) -> LocationRow:
+    search.remember("location", organization_id, row, row.tags)
+    return row
 
 
 def _add_tags(organization_id: int, location_id: int, new: Sequence[NewTag], now: int) -> list[TagRow]:

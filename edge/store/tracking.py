@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edge import clock
 from edge.errors import NotFound
+from edge.store import search
 from edge.store.database import execute, reading
-from edge.store.records import Page, SortTerm, any_of, order_by, visible
+from edge.store.listing import Source, Wanted, read_page
+from edge.store.records import Page, SortTerm, order_by, visible
 
 MAX_DURATION_SECONDS = 2**31 - 1
 
@@ -18,6 +20,13 @@ SORTABLE = {
     "location_external_key": "l.external_key",
 }
 DEFAULT_SORT = (SortTerm("asset_last_seen", descending=True),)
+_LISTED = Source(
+    "p.asset_id, a.external_key, l.id, l.external_key, a.deleted_at, p.last_seen_at, p.dwell_started_at",
+    "position p JOIN asset a ON a.id = p.asset_id LEFT JOIN location l ON l.id = p.location_id "
+    f"AND {visible('l', include_deleted=False)}",
+    "a",
+    "p.asset_id",
+)
 NEWEST_FIRST = (SortTerm("event_observed_at", descending=True),)
 
 
@@ -60,20 +69,15 @@ def list_places(
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[PlaceRow]:
     """The current location of each scanned asset that is within its window."""
-    where, values = _where(organization_id, wanted)
-    tables = (
-        "position p JOIN asset a ON a.id = p.asset_id LEFT JOIN location l ON l.id = p.location_id "
-        f"AND {visible('l', include_deleted=False)}"
-    )
+    listed = Wanted(organization_id, "p.organization_id", include_deleted=wanted.include_deleted)
+    listed.any_of("l.id", wanted.location_ids)
+    listed.any_of("l.external_key", wanted.location_external_keys)
+    listed.any_of("p.asset_id", wanted.asset_ids)
+    listed.any_of("a.external_key", wanted.asset_external_keys)
     with reading():
-        total = execute(f"SELECT count(*) FROM {tables} WHERE {where}", values).fetchone()[0]  # noqa: S608
-        found = execute(
-            "SELECT p.asset_id, a.external_key, l.id, l.external_key, a.deleted_at, p.last_seen_at, p.dwell_started_at "  # noqa: S608
-            f"FROM {tables} WHERE {where} "
-            f"ORDER BY {order_by(sort, SORTABLE, 'p.asset_id')} LIMIT :limit OFFSET :offset",
-            {**values, "limit": limit, "offset": offset},
-        )
-        return Page([PlaceRow(*row) for row in found], total)
+        match = search.match("asset", organization_id, wanted.q, descriptions=False) if wanted.q else None
+        found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "p.asset_id"), limit, offset)
+    return Page([PlaceRow._make(row) for row in found], total)
 
 
 def list_history(
@@ -149,17 +153,3 @@ def _with_durations(position_no: int, oldest_first: Sequence[tuple[int, int, int
         stays.append(StayRow(observed_at, location_id, location_key, seconds))
         previous = observed_at
     return stays
-
-
-def _where(organization_id: int, wanted: PlaceFilter) -> tuple[str, dict[str, Any]]:
-    parts = ["p.organization_id = :organization_id", visible("a", include_deleted=wanted.include_deleted)]
-    values: dict[str, Any] = {"organization_id": organization_id, "now": clock.now()}
-    for column, choices in (
-        ("l.id", wanted.location_ids),
-        ("l.external_key", wanted.location_external_keys),
-        ("p.asset_id", wanted.asset_ids),
-        ("a.external_key", wanted.asset_external_keys),
-    ):
-        if choices:
-            parts.append(any_of(column, choices, values))
-    return " AND ".join(parts), values

@@ -12,7 +12,8 @@ CREATE TABLE instance (
 CREATE TABLE version (
     one     INTEGER PRIMARY KEY CHECK (one = 1),
     tags    INTEGER NOT NULL DEFAULT 0,
-    readers INTEGER NOT NULL DEFAULT 0
+    readers INTEGER NOT NULL DEFAULT 0,
+    records INTEGER NOT NULL DEFAULT 0 -- anything a list of assets, locations or positions counts
 ) STRICT;
 INSERT INTO version (one) VALUES (1);
 
@@ -126,6 +127,8 @@ CREATE UNIQUE INDEX asset_live_key ON asset (organization_id, external_key) WHER
 CREATE INDEX asset_key_number ON asset (organization_id, key_number)
     WHERE deleted_at IS NULL AND key_number IS NOT NULL;
 
+CREATE INDEX asset_window ON asset (organization_id, valid_from, valid_to, is_active) WHERE deleted_at IS NULL;
+
 CREATE TABLE location (
     id              INTEGER PRIMARY KEY,
     organization_id INTEGER NOT NULL REFERENCES organization (id),
@@ -165,6 +168,39 @@ CREATE INDEX tag_location ON tag (location_id, id) WHERE location_id IS NOT NULL
 
 CREATE TRIGGER tag_added AFTER INSERT ON tag BEGIN UPDATE version SET tags = tags + 1; END;
 CREATE TRIGGER tag_changed AFTER UPDATE ON tag BEGIN UPDATE version SET tags = tags + 1; END;
+
+-- What `q` searches, case-folded: `text` is name, key and live tags, divided by a character no query can have.
+-- The other columns repeat the record's, so that counting the matches of a broad query reads one table only.
+CREATE TABLE searchable (
+    id              INTEGER PRIMARY KEY, -- of an asset or a location
+    organization_id INTEGER NOT NULL,
+    kind            TEXT NOT NULL,
+    is_active       INTEGER NOT NULL,
+    valid_from      INTEGER NOT NULL,
+    valid_to        INTEGER,
+    deleted_at      INTEGER,
+    text            TEXT NOT NULL,
+    description     TEXT NOT NULL
+) STRICT;
+
+CREATE VIRTUAL TABLE trigram USING fts5 (
+    text, description, content='searchable', content_rowid='id', tokenize='trigram case_sensitive 1'
+);
+CREATE TRIGGER searchable_added AFTER INSERT ON searchable BEGIN
+    INSERT INTO trigram (rowid, text, description) VALUES (new.id, new.text, new.description);
+END;
+CREATE TRIGGER searchable_changed AFTER UPDATE ON searchable
+WHEN old.text <> new.text OR old.description <> new.description BEGIN
+    INSERT INTO trigram (trigram, rowid, text, description) VALUES ('delete', old.id, old.text, old.description);
+    INSERT INTO trigram (rowid, text, description) VALUES (new.id, new.text, new.description);
+END;
+
+CREATE TRIGGER asset_recorded AFTER INSERT ON asset BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER asset_altered AFTER UPDATE ON asset BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER location_recorded AFTER INSERT ON location BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER location_altered AFTER UPDATE ON location BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER searchable_recorded AFTER INSERT ON searchable BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER searchable_altered AFTER UPDATE ON searchable BEGIN UPDATE version SET records = records + 1; END;
 
 -- Readers -----------------------------------------------------------------------------------------------------
 
@@ -253,6 +289,8 @@ CREATE TABLE position (
     row_seq          INTEGER NOT NULL,
     history_rows     INTEGER NOT NULL
 ) STRICT;
+CREATE TRIGGER position_added AFTER INSERT ON position BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER position_removed AFTER DELETE ON position BEGIN UPDATE version SET records = records + 1; END;
 CREATE INDEX position_newest ON position (organization_id, last_seen_at DESC, asset_id);
 CREATE INDEX position_place ON position (location_id, last_seen_at DESC);
 

@@ -1,0 +1,77 @@
+"""The `q` of lists: a case-insensitive part of a text (contract: Lists).
+
+Texts are folded when they are written, so that finding is an exact comparison. A trigram index answers queries that
+select few records; a query that is shorter than that, or selects many, is answered by reading the folded texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from edge.store.database import execute
+from edge.store.tags import TagRow
+
+Kind = Literal["asset", "location"]
+
+FEW = 2000  # records that are looked up one by one
+_DIVIDER = "\x1f"  # a control character, which no query may have
+_INDEXED_LENGTH = 3
+
+
+class Match(NamedTuple):
+    """How a list is narrowed: to `ids`, or where those are too many by `condition` on `searchable` as `s`."""
+
+    kind: Kind
+    ids: str | None
+    condition: str
+    values: dict[str, Any]
+
+
+def remember(
+    kind: Kind,
+    organization_id: int,
+    row: Any,
+    tags: Sequence[TagRow],
+) -> None:
+    """Keep what of an asset's or location's row can be searched; in the transaction that changed it."""
+    text = _DIVIDER.join([row.name, row.external_key, *(tag.value for tag in tags)])
+    execute(
+        "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, valid_to, deleted_at, text, "
+        "description) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+        "is_active = excluded.is_active, valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
+        "deleted_at = excluded.deleted_at, text = excluded.text, description = excluded.description",
+        (
+            *(row.id, organization_id, kind, row.is_active, row.valid_from, row.valid_to, row.deleted_at),
+            *(text.casefold(), (row.description or "").casefold()),
+        ),
+    )
+
+
+def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True) -> Match:
+    """The records of an organization that have `q` in their name, key, live tags, or description if wanted."""
+    needle = q.casefold()
+    fields = "instr(s.text, :needle)"
+    if descriptions:
+        fields = f"({fields} OR instr(s.description, :needle))"
+    condition = f"s.organization_id = :organization_id AND s.kind = :kind AND {fields}"
+    values = {"organization_id": organization_id, "kind": kind, "needle": needle}
+    ids = _few_ids(condition, values, needle, descriptions=descriptions)
+    return Match(kind, None if ids is None else orjson.dumps(ids).decode(), condition, values)
+
+
+def _few_ids(condition: str, values: dict[str, Any], needle: str, *, descriptions: bool) -> list[int] | None:
+    """None when there are more than a few."""
+    source, asked = "searchable s", dict(values)
+    if len(needle) >= _INDEXED_LENGTH:
+        phrase = '"' + needle.replace('"', '""') + '"'
+        asked["phrase"] = phrase if descriptions else f"text : {phrase}"
+        found = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) found"  # noqa: S608
+        if execute(f"SELECT count(*) FROM {found}", asked).fetchone()[0] > FEW:  # noqa: S608
+            return None
+        source = f"{found} CROSS JOIN searchable s ON s.id = found.rowid"
+    sql = f"SELECT s.id FROM {source} WHERE {condition} LIMIT {FEW + 1}"  # noqa: S608
+    ids = [row[0] for row in execute(sql, asked)]
+    return ids if len(ids) <= FEW else None

@@ -1,0 +1,52 @@
+"""A deprecated endpoint says so, and is gone after its sunset (spec: Versioning 5), proven with a throw-away route."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from edge.api import answers, envelope, guard, service
+from edge.api.openapi import document
+from edge.api.operations import OPERATIONS, Call, Operation, operation
+from tests.api.conftest import Api, error
+
+SOON = datetime.now(UTC).replace(microsecond=0) + timedelta(days=200)
+GONE = SOON - timedelta(days=300)
+
+
+def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
+    table: list[Operation] = []
+
+    @operation("GET", "/old", tag="Old", answer="Organization", sunset=sunset, into=table)
+    def get_old(_: Call) -> Any:
+        """Something that ends"""
+        return answers.one({})
+
+    app = Flask("old")
+    service.register(app, guard.gate("production", (), 100, 100), "test", table)
+    app.register_error_handler(Exception, envelope.answer)
+    return app, table
+
+
+@pytest.mark.parametrize(("sunset", "status"), [(SOON, 200), (GONE, 410)])
+def test_a_deprecated_route_says_so_until_its_sunset_and_is_gone_afterwards(
+    acme: Api, sunset: datetime, status: int
+) -> None:
+    app, table = with_old_route(sunset)
+    headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
+    response = app.test_client().get("/api/v1/old", headers=headers)
+    assert response.status_code == status
+    assert response.headers["Deprecation"] == "true"
+    assert response.headers["Sunset"] == sunset.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    if status == 410:
+        assert error(response)["type"] == "gone"
+    described = document(table, "test")["paths"]["/api/v1/old"]["get"]
+    assert described["deprecated"] is True
+    assert "410" in described["responses"]
+
+
+def test_nothing_is_deprecated_today() -> None:
+    assert not [one.name for one in OPERATIONS if one.sunset]

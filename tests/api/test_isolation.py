@@ -1,0 +1,98 @@
+"""Another organization's record behaves exactly like one that does not exist, in every operation of the table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from edge.api.operations import OPERATIONS, Operation
+from tests.api.conftest import Api, data
+
+BODIES: dict[str, Any] = {
+    "TagCreate": {"tag_type": "rfid", "value": "NEW"},
+    "Rename": {"external_key": "NEW"},
+    "AssetPatch": {"name": "taken over"},
+    "LocationPatch": {"name": "taken over"},
+    "AssetCreate": {"name": "x"},
+    "LocationCreate": {"name": "x"},
+}
+ABSENT = 4_503_599_627_370_497
+
+
+@pytest.fixture
+def theirs(rival: Api) -> dict[str, Any]:
+    tag = {"tag_type": "rfid", "value": "THEIR-TAG"}
+    parent = rival.make("/locations", external_key="THEIR-PARENT")
+    return {
+        "asset": rival.make("/assets", external_key="THEIRS", tags=[tag]),
+        "location": rival.make("/locations", external_key="THEIRS", parent_id=parent["id"]),
+        "tag": rival.make("/assets", tags=[tag | {"value": "OTHER"}])["tags"][0],
+    }
+
+
+def everything(api: Api) -> list[Any]:
+    lists = ("/assets", "/locations", "/reports/asset-locations")
+    return [data(api.get(path, **({} if "report" in path else {"include_deleted": "true"}))) for path in lists]
+
+
+def without_id(text: str, number: int) -> str:
+    return re.sub(r'"request_id":"[^"]+"', "", text).replace(str(number), "ID")
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.path_names], ids=lambda one: one.name)
+def test_their_record_answers_like_an_absent_one(
+    acme: Api, rival: Api, theirs: dict[str, Any], operation: Operation
+) -> None:
+    before = everything(rival)
+    own = {"asset": acme.make("/assets")["id"], "location": acme.make("/locations")["id"]}
+    for name in operation.path_names:
+        kind = name.removesuffix("_id")
+        if kind == "tag":
+            theirs_first = operation.path_names[0].removesuffix("_id")
+            pairs = [(own[theirs_first], theirs["tag"]["id"]), (theirs[theirs_first]["id"], theirs["tag"]["id"])]
+        else:
+            pairs = [(theirs[kind]["id"], theirs["tag"]["id"])]
+        for owner, tag in pairs:
+            answers = []
+            for ids in ((owner, tag), (ABSENT if kind != "tag" else owner, ABSENT)):
+                path = operation.path.replace("{tag_id}", str(ids[1]))
+                path = re.sub(r"\{\w+\}", str(ids[0]), path)
+                body = BODIES[operation.body.name] if operation.body else None
+                response = acme.call(operation.method, path, body)
+                answers.append((response.status_code, _without_ids(response.text, ids)))
+            assert answers[0] == answers[1]
+            assert answers[0][0] == 404
+    assert everything(rival) == before
+
+
+def _without_ids(text: str, ids: tuple[int, int]) -> str:
+    for number in ids:
+        text = without_id(text, number)
+    return text
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query.home], ids=lambda one: one.name)
+def test_no_filter_of_a_list_finds_anything_of_theirs(acme: Api, theirs: dict[str, Any], operation: Operation) -> None:
+    if operation.path_names:
+        pytest.skip("its record is not found")
+    for name in operation.query.parameters:
+        kind, _, form = name.partition("_")
+        values: list[Any] = ["THEIRS"] if form == "external_key" or name == "external_key" else []
+        values += [theirs.get(kind, theirs["location"])["id"]] if form == "id" else []
+        values += ["THEIR", "TH"] if name == "q" else []
+        values += ["true"] if name == "include_deleted" else []
+        for value in values:
+            answer = acme.get(operation.path, **{name: value}).json or {}
+            assert (answer["data"], answer["total_count"]) == ([], 0)
+
+
+def test_their_keys_tags_and_parents_neither_collide_nor_resolve(acme: Api, theirs: dict[str, Any]) -> None:
+    tag = {"tag_type": "rfid", "value": "THEIR-TAG"}
+    assert acme.make("/assets", external_key="THEIRS", tags=[tag])["external_key"] == "THEIRS"
+    assert acme.make("/locations", external_key="THEIRS")["external_key"] == "THEIRS"
+    answers = [
+        acme.post("/locations", {"name": "x", "parent_id": number}) for number in (theirs["location"]["id"], ABSENT)
+    ]
+    assert without_id(answers[0].text, 0) == without_id(answers[1].text, 0)
