@@ -173,7 +173,7 @@ class Config:
     ingest_queue: int = _setting(
         "ingest.queue", 10_000, _whole(100, 1_000_000), "messages held before the broker must wait"
     )
-    ingest_batch: int = _setting("ingest.batch", 500, _whole(1, 10_000), "messages in one transaction, at most")
+    ingest_batch: int = _setting("ingest.batch", 1_000, _whole(1, 10_000), "messages in one transaction, at most")
     sighting_gap_seconds: int = _setting(
         "ingest.sighting_gap_seconds",
         300,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -114,6 +115,7 @@ def running(config: Config) -> Iterator[str]:
         parts.callback(watchdog.stop)
         parts.callback(notifier.stopping)
         notifier.ready()
+        gc.freeze()  # what is there now stays: the collector need not look at it again and again
         yield server.address
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import metrics
 from edge.errors import Unavailable
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Stamp, Timekeeper
 from edge.store import accounts
@@ -71,8 +71,7 @@ class Pipeline:
         self._gap = gap
         self._router = Router()
         self._matcher = TagMatcher()
-        self._receipts = dict(accounts.load_receipts())
-        self._delivered = set(self._receipts.values())
+        self._receipts = Receipts()
         self.timekeeper = Timekeeper(accounts.newest_scan(), replay_days, accounts.clock_offsets())
 
     def handle(self, messages: Sequence[Message]) -> set[int]:
@@ -94,48 +93,56 @@ class Pipeline:
     def _commit(self, messages: Sequence[Message], poison: str = "") -> set[int]:
         with metrics.commit_seconds.time(), writing():
             self._router.refresh()
-            opened = [self._open(message, poison) for message in messages]
+            opened = self._open_all(messages, poison)
             self._matcher.prepare(_identities(opened))
             batch = _Batch(self._matcher, self.timekeeper)
             for item in opened:
                 batch.add(item)
             batch.write(self._gap)
             receipts = [(item.message.mid, item.digest) for item in opened if item.message.qos]
-            accounts.keep_receipts(receipts)
-        self._remember(receipts)
+            self._receipts.keep(receipts)
+        self._receipts.add(receipts)
         batch.count()
         return batch.organizations
 
-    def _remember(self, receipts: list[tuple[int, bytes]]) -> None:
-        for mid, digest in receipts:
-            self._delivered.discard(self._receipts.get(mid, b""))
-            self._receipts[mid] = digest
-            self._delivered.add(digest)
+    def _open_all(self, messages: Sequence[Message], poison: str) -> list[_Opened]:
+        fresh: dict[int, bytes] = {}
+        found = []
+        for message in messages:
+            opened = self._open(message, poison, fresh)
+            fresh[message.mid] = opened.digest
+            found.append(opened)
+        return found
 
-    def _open(self, message: Message, poison: str) -> _Opened:
-        digest = blake2b(message.topic.encode() + b"\0" + message.payload, digest_size=16).digest()
+    def _open(self, message: Message, poison: str, fresh: Mapping[int, bytes]) -> _Opened:
+        """`fresh`: the digests of the messages before it in the batch, by packet id."""
+        digest = digest_of(message.topic, message.payload)
         received_at = message.received_at if message.is_retry else self.timekeeper.receive(message.received_at)
         line = self._router.find(message.topic)
-        opened = _Opened(message, digest, received_at, line)
-        if message.is_redelivered and self._receipts.get(message.mid) == digest:
-            return opened._replace(bucket=Bucket.REPEAT)
+        if message.is_redelivered and (self._receipts.has(message.mid, digest) or fresh.get(message.mid) == digest):
+            return _Opened(message, digest, received_at, line, bucket=Bucket.REPEAT)
         if message.is_retained:
-            return opened._replace(bucket=Bucket.RETAINED)
+            return _Opened(message, digest, received_at, line, bucket=Bucket.RETAINED)
         if line is None:
-            return opened._replace(bucket=Bucket.UNKNOWN_TOPIC)
-        if poison:
-            return opened._replace(bucket=Bucket.MALFORMED, reason=poison)
+            return _Opened(message, digest, received_at, bucket=Bucket.UNKNOWN_TOPIC)
         try:
-            parsed = line.parse(message.topic, message.payload)
+            parsed = _parse(line, message, poison)
         except Malformed as error:
-            return opened._replace(bucket=Bucket.MALFORMED, reason=str(error))
-        if parsed.skipped and not parsed.reads:
-            return opened._replace(bucket=Bucket.MALFORMED, reason=parsed.note or "no entry could be read")
+            return _Opened(message, digest, received_at, line, bucket=Bucket.MALFORMED, reason=str(error))
         times = [read.observed_at for read in parsed.reads]
-        if times and None not in times and digest in self._delivered and not message.is_retry:
-            return opened._replace(bucket=Bucket.REPEAT, parsed=parsed)
+        if times and None not in times and self._receipts.has_digest(digest) and not message.is_retry:
+            return _Opened(message, digest, received_at, line, parsed, bucket=Bucket.REPEAT)
         stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
-        return opened._replace(parsed=parsed, stamps=stamps)
+        return _Opened(message, digest, received_at, line, parsed, stamps)
+
+
+def _parse(line: Line, message: Message, poison: str) -> Parsed:
+    if poison:
+        raise Malformed(poison)
+    parsed = line.parse(message.topic, message.payload)
+    if parsed.skipped and not parsed.reads:
+        raise Malformed(parsed.note or "no entry could be read")
+    return parsed
 
 
 class _Batch:
@@ -149,7 +156,9 @@ class _Batch:
         self._letters: list[DeadLetter] = []
         self._unknown: list[UnknownTag] = []
         self._unclaimed: list[tuple[str, int, bytes]] = []
-        self._heard: dict[int, Heard] = {}
+        self._heard: dict[int, _Opened] = {}  # the newest message of each reader
+        self._notes: dict[int, str] = {}
+        self._read_at: dict[int, int] = {}
         self._antennas: dict[tuple[int, int], int] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
@@ -185,8 +194,7 @@ class _Batch:
 
     def write(self, gap: int) -> None:
         news = record(self._scans, gap)
-        for scan in self._scans:
-            self._timekeeper.recorded(scan.observed_at)
+        self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
         for opened, outcomes in self._outcomes:
             reader_id = opened.line.route.reader_id if opened.line else accounts.NO_READER
             hour = accounts.hour_of(opened.received_at)
@@ -201,7 +209,7 @@ class _Batch:
         accounts.set_aside(self._letters)
         accounts.note_unknown_tags(self._unknown)
         accounts.note_unclaimed(self._unclaimed)
-        accounts.note_readers(self._heard.values())
+        accounts.note_readers(self._states())
         accounts.note_antennas(self._antennas)
 
     def count(self) -> None:
@@ -213,24 +221,27 @@ class _Batch:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
         if parsed.kind is Kind.IGNORED:
             return
-        route = line.route
-        read_at = opened.received_at if parsed.reads else None
-        before = self._heard.get(route.reader_id)
-        if before and read_at is None:
-            read_at = before.read_at
-        note = parsed.note[:MAX_NOTE] if parsed.note else (before.note if before else None)
-        self._heard[route.reader_id] = Heard(
-            route.reader_id,
-            opened.received_at,
-            read_at,
-            self._timekeeper.offset(route.reader_id),
-            opened.message.qos,
-            note,
-            parsed.kind is Kind.OFFLINE,
-        )
+        reader_id = line.route.reader_id
+        self._heard[reader_id] = opened
+        if parsed.note:
+            self._notes[reader_id] = parsed.note[:MAX_NOTE]
         for read in parsed.reads:
-            self._antennas[route.reader_id, read.antenna or NO_PORT] = opened.received_at
-        self.organizations.add(route.organization_id)
+            self._antennas[reader_id, read.antenna or NO_PORT] = opened.received_at
+        if parsed.reads:
+            self._read_at[reader_id] = opened.received_at
+        self.organizations.add(line.route.organization_id)
+
+    def _states(self) -> Iterator[Heard]:
+        for reader_id, newest in self._heard.items():
+            yield Heard(
+                reader_id,
+                newest.received_at,
+                self._read_at.get(reader_id),
+                self._timekeeper.offset(reader_id),
+                newest.message.qos,
+                self._notes.get(reader_id),
+                newest.parsed is not None and newest.parsed.kind is Kind.OFFLINE,
+            )
 
     def _classify(self, line: Line, read: Read, stamp: Stamp, received_at: int) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""

@@ -215,8 +215,11 @@ class Subscriber:
             self._client.loop_misc()
 
     def _take(self, wire: Wire) -> None:
-        for delivery in wire.take():
+        deliveries = wire.take()
+        for delivery in deliveries:
             self._enqueue(delivery)
+        if deliveries:
+            self._has_work.set()
         while wire.pending() and self._client.socket():
             self._client.loop_read()
         if self._client.want_write():  # what its callbacks asked for
@@ -294,7 +297,6 @@ class Subscriber:
             )
         )
         self._received += 1
-        self._has_work.set()
 
     # Writer thread --------------------------------------------------------------------------------------------
 

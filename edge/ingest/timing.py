@@ -84,9 +84,10 @@ class Timekeeper:
         known = [time for time in reader_times if time is not None]
         correction = 0
         if known and self.is_trusted:
-            clock = self._clocks.setdefault(reader_id, ReaderClock())
-            clock.learn(max(known), received_at)
-            correction = clock.correction(max(known) - received_at)
+            clock = self._clocks.get(reader_id) or self._clocks.setdefault(reader_id, ReaderClock())
+            newest = max(known)
+            clock.learn(newest, received_at)
+            correction = clock.correction(newest - received_at)
         return [self._stamp(time, received_at, correction) for time in reader_times]
 
     def recorded(self, observed_at: int) -> None:

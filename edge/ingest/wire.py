@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-READ_BYTES = 65_536
+READ_BYTES = 262_144
 PUBLISH = 0x30
 PUBACK = b"\x40\x02"
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)

@@ -13,10 +13,13 @@ from edge import clock
 from edge.store.database import execute, execute_many
 
 NO_READER = 0
+PACKET_IDS = 65_535  # how many MQTT has
 
 
 class Bucket(StrEnum):
     """Where a message, and where each of its reads, ends: in exactly one of these."""
+
+    __hash__ = str.__hash__  # of an Enum it is a Python function, and the ledger asks several times for each read
 
     RECORDED = "recorded"
     REPEAT = "repeat"  # delivered again, or older than what the stay it belongs to already tells
@@ -124,13 +127,14 @@ def note_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     )
 
 
-def keep_receipts(receipts: Iterable[tuple[int, bytes]]) -> None:
-    """(packet id, digest) of messages committed now and acknowledged afterwards."""
-    execute_many("INSERT OR REPLACE INTO receipt (mid, digest) VALUES (?, ?)", list(receipts))
+def keep_receipts(number: int, entries: bytes) -> None:
+    """Of messages committed now and acknowledged afterwards; `number` counts them from the first one ever."""
+    execute("INSERT INTO receipt (number, entries) VALUES (?, ?)", (number, entries))
+    execute("DELETE FROM receipt WHERE number <= ?", (number - PACKET_IDS,))
 
 
 def load_receipts() -> list[tuple[int, bytes]]:
-    return list(execute("SELECT mid, digest FROM receipt"))
+    return list(execute("SELECT number, entries FROM receipt ORDER BY number"))
 
 
 def newest_scan() -> int:

@@ -43,7 +43,16 @@ class Scan(NamedTuple):
 class _Position:
     """A position being changed: read once, written once for a whole batch."""
 
-    __slots__ = ("dwell_started_at", "history_rows", "last_seen_at", "location_id", "no", "row_at", "row_seq")
+    __slots__ = (
+        "dwell_started_at",
+        "history_rows",
+        "last_seen_at",
+        "location_id",
+        "no",
+        "row_at",
+        "row_seq",
+        "stored_location_id",
+    )
 
     def __init__(
         self,
@@ -56,7 +65,7 @@ class _Position:
         history_rows: int,
     ) -> None:
         self.no = no
-        self.location_id = location_id
+        self.location_id = self.stored_location_id = location_id
         self.last_seen_at = last_seen_at
         self.dwell_started_at = dwell_started_at
         self.row_at = row_at
@@ -242,13 +251,12 @@ def _load_positions(asset_ids: set[int]) -> dict[int, _Position]:
 
 def _write_positions(positions: Sequence[_Position]) -> None:
     execute_many(
-        "UPDATE position SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, "
-        "history_rows = ? WHERE no = ?",
-        [
-            (p.location_id, p.last_seen_at, p.dwell_started_at, p.row_at, p.row_seq, p.history_rows, p.no)
-            for p in positions
-        ],
+        "UPDATE position SET last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, history_rows = ? "
+        "WHERE no = ?",
+        [(p.last_seen_at, p.dwell_started_at, p.row_at, p.row_seq, p.history_rows, p.no) for p in positions],
     )
+    moved = [(p.location_id, p.no) for p in positions if p.location_id != p.stored_location_id]
+    execute_many("UPDATE position SET location_id = ? WHERE no = ?", moved)
 
 
 def _source_no(organization_id: int, location_id: int, reader_id: int | None, port: int | None) -> int:

@@ -119,7 +119,7 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7)]
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline_module.accounts, "keep_receipts", lambda _: (_ for _ in ()).throw(Unavailable("full")))
+        patch.setattr(pipeline_module.accounts, "keep_receipts", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
         with pytest.raises(Unavailable):
             line.handle(batch)
     assert buckets() == {}
@@ -138,6 +138,13 @@ def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(sit
     pipeline().handle([one._replace(is_redelivered=True, received_at=later) for one in first])
     assert everything_recorded() == before
     assert buckets() == {"recorded": (2, 2), "repeat": (2, 0)}
+
+
+def test_a_message_delivered_again_within_its_batch_is_a_repeat(site: Site) -> None:
+    """The connection broke while it waited: the old copy and the new one are committed together."""
+    first = message(csl(seen(site.epcs[0])), mid=1)
+    pipeline().handle([first, first._replace(is_redelivered=True, received_at=first.received_at + SECOND)])
+    assert buckets() == {"recorded": (1, 1), "repeat": (1, 0)}
 
 
 def test_a_packet_id_used_again_for_another_message_is_not_a_repeat(site: Site) -> None:

@@ -292,7 +292,7 @@ CREATE TABLE position (
 CREATE TRIGGER position_added AFTER INSERT ON position BEGIN UPDATE version SET records = records + 1; END;
 CREATE TRIGGER position_removed AFTER DELETE ON position BEGIN UPDATE version SET records = records + 1; END;
 CREATE INDEX position_newest ON position (organization_id, last_seen_at DESC, asset_id);
-CREATE INDEX position_place ON position (location_id, last_seen_at DESC);
+CREATE INDEX position_place ON position (location_id);
 
 -- One row for each stay: seen first at `observed_at`, then again and again until `seen_for` later. The newest
 -- row of an asset is still open: its end is the position's `last_seen_at`, so most reads write no history at all.
@@ -340,10 +340,10 @@ CREATE TABLE ledger (
 ) STRICT, WITHOUT ROWID;
 
 -- The messages that were committed but perhaps not acknowledged when the process died: a redelivery carries the
--- same packet id, of which there are 65,535.
+-- same packet id, of which there are 65,535. One row for each transaction.
 CREATE TABLE receipt (
-    mid    INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL
+    number  INTEGER PRIMARY KEY, -- of the last message in the row, counted from the first one ever
+    entries BLOB NOT NULL        -- packet id (two bytes) and digest (16) of each message
 ) STRICT;
 
 CREATE TABLE dead_letter (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 import re
-import time
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -183,20 +182,16 @@ LARGE = {
 
 @every_parser
 @pytest.mark.parametrize("payload", LARGE.values(), ids=LARGE)
-def test_a_megabyte_of_nonsense_is_dealt_with_quickly(name, payload):
-    started = time.perf_counter()
+def test_a_megabyte_of_nonsense_holds_no_reads(name, payload):
     with suppress(Malformed):
         assert parse(name, payload).reads == ()
-    assert time.perf_counter() - started < 3
 
 
 @every_format
 def test_a_megabyte_of_scans_is_read_whole(name):
     sample = SAMPLES[name]
     times = MEGABYTE // len(orjson.dumps(sample.message))
-    started = time.perf_counter()
     assert len(parse(name, orjson.dumps(sample.message) * times).reads) == times * len(sample.reads)
-    assert time.perf_counter() - started < 3
 
 
 def words_of_the_parsers() -> list[str]:
