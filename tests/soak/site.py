@@ -77,6 +77,7 @@ class Site:
                 self.watch.wait_until_up()
                 time.sleep(after)
         self.reader.wait_until_acknowledged()
+        self.watch.wait_until_up()
         return self.row(what, self.reader.acknowledged - known, began, note)
 
     def row(self, what: str, sent: set[int], since: int, note: str = "") -> Row:
@@ -152,15 +153,20 @@ def wait_for(box: Box, condition: str, seconds: float = 60) -> None:
         time.sleep(0.3)
 
 
-def kill(site: Site) -> None:
-    site.box.run("systemctl kill -s KILL edge")
+def kill(site: Site) -> str:
+    _signal(site, "KILL")
+    return "started anew by systemd"
 
 
 def freeze(site: Site) -> str:
-    before = main_pid(site.box)
-    site.box.run("systemctl kill -s STOP edge")
-    wait_for(site.box, f"systemctl is-active -q edge && [ $(systemctl show -P MainPID edge) != {before} ]", 90)
+    _signal(site, "STOP")
     return "started anew by the watchdog"
+
+
+def _signal(site: Site, name: str) -> None:
+    before = main_pid(site.box)
+    site.box.run(f"systemctl kill -s {name} edge")
+    wait_for(site.box, f"systemctl is-active -q edge && [ $(systemctl show -P MainPID edge) != {before} ]", 90)
 
 
 def cut_power(site: Site) -> str:
@@ -316,7 +322,7 @@ def main() -> None:
         first.set_up()
         first.under_load("nothing happens", lambda: None, before=5, after=5)
         first.under_load("boot", lambda: reboot(first))
-        first.under_load("kill -9", lambda: kill(first) or "started anew")
+        first.under_load("kill -9", lambda: kill(first))
         first.under_load("SIGSTOP", lambda: freeze(first))
         first.under_load(f"power cut, {options.cuts} times", lambda: cut_power(first), times=options.cuts)
         first.under_load("corrupt queue file of mosquitto", lambda: spoil_queue_file(first))
