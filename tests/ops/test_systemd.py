@@ -1,0 +1,55 @@
+"""The whole service as systemd sees it."""
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edge.ops.lock import is_held
+from edge.store.database import close_database
+from tests.mosquitto import free_port
+from tests.service import Service
+
+
+def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_database()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(20)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "400000")
+        # A broker that is away is no reason to be started anew.
+        service = Service(site, f"mqtt://127.0.0.1:{free_port()}")
+        service.start()
+        try:
+            assert systemd.recv(200) == b"READY=1"
+            said = [systemd.recv(200) for _ in range(3)]
+            assert said[0] == b"WATCHDOG=1"
+            assert any(line.startswith(b"STATUS=broker: ") for line in said)
+            assert is_held(site)
+        finally:
+            service.stop()
+        rest = []
+        while not rest or rest[-1] != b"STOPPING=1":
+            rest.append(systemd.recv(200))
+    assert not is_held(site)
+
+
+@pytest.mark.parametrize("name", ["edge.service", "edge-backup.service"])
+def test_a_unit_starts_what_the_installer_puts_there(name: str) -> None:
+    systemd = Path(__file__).parents[2] / "systemd"
+    unit = (systemd / name).read_text()
+    assert "ExecStart=/opt/edge/venv/bin/edge " in unit
+    assert "EDGE_CONFIG=/etc/edge/edge.toml" in unit
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck on PATH")
+def test_the_scripts_are_clean() -> None:
+    systemd = Path(__file__).parents[2] / "systemd"
+    scripts = [path for path in systemd.iterdir() if path.read_bytes().startswith(b"#!")]
+    assert len(scripts) >= 5
+    subprocess.run(["shellcheck", *map(str, scripts)], check=True)
