@@ -21,6 +21,7 @@ function follow(part) {
       const answer = await fetch(part.dataset.live, {
         headers: version ? { "If-None-Match": version } : {},
         cache: "no-store",
+        signal: AbortSignal.timeout?.(15000),
       });
       if (answer.status === 401 || answer.redirected) return location.reload();
       setOffline(false);

@@ -17,7 +17,7 @@ let names = {}; // what codes meant before, to show a name without a connection
 let lastCode = { code: "", at: 0 };
 let shownId = ""; // of the scan in the large result
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
-let line = Promise.resolve(); // codes are worked on one after the other, in the order they were scanned
+let line = load(); // codes are worked on one after the other, in the order they were scanned
 
 async function onCode(code) {
   if (sheet.name === "test") return showTested(code);
@@ -56,6 +56,7 @@ async function keep(code, at) {
   unsignalled.set(item.id, setTimeout(late, link.state === "ok" ? PATIENCE : 0));
   if (link.state === "ok") showResult(facts(entry), false);
   showLog(await queue.recent());
+  $("undo").disabled = false;
   flush();
 }
 
@@ -83,6 +84,7 @@ async function onAnswers(results) {
   showLog(log);
   $("undo").disabled = !undoable(log);
   rememberNames();
+  if (log.length > 200) await queue.tidy();
 }
 
 function showEntry(entry, flash) {
@@ -192,6 +194,7 @@ function wire() {
     if (!$("menu").contains(event.target)) $("menu").open = false;
   });
   showMute();
+  document.body.dataset.listening = "1"; // whatever is scanned from here on is kept
 }
 
 function showMute() {
@@ -204,12 +207,17 @@ function report(error) {
   showResult({ outcome: "refused", thing: "This page has a problem", told: String(error.message || error), state: "" });
 }
 
-async function begin() {
-  wire();
-  keepAwake();
+/** What the device kept; a code that is scanned before it is there waits for it. */
+async function load() {
   [place, names, link.me] = await Promise.all([queue.load("place"), queue.load("names"), queue.load("me")]);
   names ??= {};
   showPlace(place);
+}
+
+async function begin() {
+  wire();
+  keepAwake();
+  await line;
   const log = await queue.recent();
   showLog(log);
   await start(onAnswers);

@@ -67,7 +67,7 @@ export async function recent(count = 30) {
 export const update = (entry) => work(["log"], "readwrite", (t) => t.objectStore("log").put(entry));
 
 /** Keeps the log short; what still waits in the queue is never dropped. */
-export async function tidy(keep = 300) {
+export async function tidy(keep = 100) {
   const old = (await recent(Infinity)).slice(keep).filter((entry) => entry.state !== "queued");
   if (old.length) await work(["log"], "readwrite", (t) => old.forEach((entry) => t.objectStore("log").delete(entry.id)));
 }

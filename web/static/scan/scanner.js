@@ -2,6 +2,7 @@
 // A code ends with Enter, Tab, CR, LF, or with a pause; an AIM prefix (]C1) is taken off.
 
 const PAUSE = 150; // ms without a key: a scanner that sends no Enter has ended; slow Bluetooth ones need up to 60
+const LONG_PAUSE = 1500; // once it is known that the scanner does send one: a busy page must not cut a code in two
 const REST = 200; // ms after a code: some scanners end it with two keys
 const SHORTEST = 4; // of a code that only a pause ended: less is a person who hit a key
 
@@ -9,6 +10,7 @@ export function listen(onCode, onRaw = () => {}) {
   let typed = "";
   let timer = 0;
   let endedAt = -Infinity;
+  let pause = PAUSE;
 
   function end(byPause) {
     clearTimeout(timer);
@@ -28,13 +30,14 @@ export function listen(onCode, onRaw = () => {}) {
         return;
       }
       event.preventDefault();
+      pause = LONG_PAUSE;
       end(false);
     } else if (event.key.length === 1) {
       if (event.key === " " && !typed) return; // a person: Space presses the focused button
       event.preventDefault();
       typed += event.key;
       clearTimeout(timer);
-      timer = setTimeout(end, PAUSE, true);
+      timer = setTimeout(end, pause, true);
     }
   }, true);
 

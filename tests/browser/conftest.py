@@ -1,0 +1,193 @@
+"""The real thing: pages served by waitress, opened in Debian's Chromium."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+from waitress.server import create_server
+
+from edge.app import AppSettings, create_app
+from edge.auth.passwords import hash_password
+from edge.ops.health import Health
+from edge.store import assets, locations, migrate, organizations, people
+from edge.store.assets import AssetRow
+from edge.store.database import close_database
+from edge.store.locations import UNSET, LocationRow, Parent
+from edge.store.people import Role
+from edge.store.tags import NewTag
+
+CHROMIUM = shutil.which("chromium") or ""
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PASSWORD = "correct horse battery"
+PHONE = {"width": 360, "height": 740}
+
+
+class Server:
+    """The web app on a port of its own, that can be stopped and started again like after a restart of the box."""
+
+    def __init__(self) -> None:
+        self._port = 0
+        self.start()
+
+    def start(self) -> None:
+        app = create_app(AppSettings("production", "0.0", (), 10_000, 10_000), Health())
+        self._server = create_server(app, host="127.0.0.1", port=self._port, threads=4, ident=None)
+        self._port = self._server.effective_port
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        self._server.run()
+
+    def stop(self) -> None:
+        self._server.close()
+        self._server.task_dispatcher.shutdown(timeout=2)
+        for channel in list(self._server._map.values()):
+            channel.close()
+        self._thread.join(5)
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self._port}"
+
+
+class Site:
+    """A warehouse with six places and two hundred assets; every asset has a barcode `BC-0001` and so on."""
+
+    def __init__(self) -> None:
+        self.organization_id = organizations.add_organization("Nordhafen").id
+        hall = self._place("Hall 1", "HALL-1", None)
+        self.docks = [self._place(f"Dock {number}", f"DOCK-{number}", hall) for number in (1, 2)]
+        self.racks = [self._place(f"Rack {letter}", f"RACK-{letter}", hall) for letter in "ABC"]
+        self.assets: list[AssetRow] = [
+            assets.create(self.organization_id, name=f"Pallet {number}", tags=[NewTag("barcode", f"BC-{number:04}")])
+            for number in range(1, 201)
+        ]
+        hashed = hash_password(PASSWORD)
+        for name, role in (
+            ("ada", Role.ADMINISTRATOR),
+            ("ed", Role.EDITOR),
+            ("olga", Role.OPERATOR),
+            ("otto", Role.OPERATOR),
+            ("vic", Role.VIEWER),
+        ):
+            people.add_person(self.organization_id, name, role, email=f"{name}@nord.example", password_hash=hashed)
+
+    def _place(self, name: str, key: str, parent: LocationRow | None) -> LocationRow:
+        above = Parent(parent.id if parent else None, UNSET)
+        return locations.create(self.organization_id, name=name, external_key=key, parent=above)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    migrate.migrate(tmp_path)
+    running = Server()
+    yield running
+    running.stop()
+    close_database()
+
+
+@pytest.fixture
+def site(server: Server) -> Site:
+    return Site()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_context(chromium: Chromium, server: Server) -> Iterator[Callable[..., BrowserContext]]:
+    """A browser of its own for each person. Whatever its console complains of fails the test."""
+    opened: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def make(**options: Any) -> BrowserContext:
+        expected = tuple(options.pop("expected", ()))
+        context = chromium.new_context(base_url=server.url, **options)
+        context.set_default_timeout(10_000)
+
+        def hear(text: str) -> None:
+            if not any(part in text for part in expected):
+                complaints.append(text)
+
+        context.on("console", lambda message: message.type in ("error", "warning") and hear(message.text))
+        context.on("weberror", lambda error: hear(str(error.error)))
+        opened.append(context)
+        return context
+
+    yield make
+    for context in opened:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def enter(open_context: Callable[..., BrowserContext], site: Site) -> Callable[..., Page]:
+    """Sign in as somebody of the site, and give the page."""
+
+    def sign_in(name: str, path: str = "/", **options: Any) -> Page:
+        page = open_context(**options).new_page()
+        page.goto(f"/sign-in?next={path}")
+        page.fill("#email", f"{name}@nord.example")
+        page.fill("#password", PASSWORD)
+        page.click("button:has-text('Sign in')")
+        page.wait_for_url(f"**{path}*")
+        return page
+
+    return sign_in
+
+
+@pytest.fixture
+def scan_page(enter: Callable[..., Page]) -> Callable[..., Page]:
+    """The scan page, ready, at Dock 1."""
+
+    def make(name: str = "olga", **options: Any) -> Page:
+        page = enter(name, "/scan", **options)
+        page.wait_for_selector("body[data-ready]")
+        scan(page, "DOCK-1")
+        page.wait_for_selector("#place-name:text-is('Dock 1')")
+        return page
+
+    return make
+
+
+def scan(page: Page, code: str, end: str = "Enter", delay: float = 5) -> None:
+    """As a hardware scanner does it: keys, 5 ms apart."""
+    page.keyboard.type(code, delay=delay)
+    if end:
+        page.keyboard.press(end)
+
+
+def queued(page: Page) -> int:
+    """How many scans the device still keeps."""
+    found: int = page.evaluate(
+        """() => new Promise((done) => { const r = indexedDB.open("edge-scan"); r.onsuccess = () => {
+        const c = r.result.transaction("queue").objectStore("queue").count();
+        c.onsuccess = () => { done(c.result); r.result.close(); } } })"""
+    )
+    return found
+
+
+def unused() -> str:
+    return secrets.token_hex(8)
