@@ -23,7 +23,8 @@ from edge.store.accounts import Bucket, DeadLetter, Heard, Tally, UnknownTag
 from edge.store.database import writing
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.readers import Place
-from edge.store.scans import Scan, record
+from edge.store.scans import record
+from edge.store.stays import Scan
 from edge.store.tags import match_key
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from edge.clock import DAY, SECOND
-from edge.store.scans import Quality
+from edge.store.stays import Quality
 
 EARLIEST = 1_577_836_800 * SECOND  # 2020-01-01: no reader of ours is older, a reader without battery is
 FUTURE = 10 * SECOND

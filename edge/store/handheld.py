@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, NotFound
-from edge.store import accounts, assets, audit, board, lookup, scans, tags
+from edge.store import accounts, assets, audit, board, lookup, scans, stays, tags
 from edge.store.database import execute, writing
 from edge.store.lookup import Found
-from edge.store.scans import Quality, Scan
+from edge.store.stays import Quality, Scan
 from edge.store.tables import HandheldScan
 from edge.store.tags import NewTag
 
@@ -83,7 +83,7 @@ def undo(sender: Sender, scan_id: str, gap: int) -> Answer:
         if row.undone_at is None:
             HandheldScan.update(undone_at=moment).where(HandheldScan.id == scan_id).execute()
             if row.asset_id is not None and row.seq is not None and not _shares_its_row(row):
-                scans.take_back(row.asset_id, row.observed_at, row.seq, gap)
+                stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
             _note_undo(sender, row)
         return Answer(scan_id, Result.UNDONE, found=found)
 

@@ -68,12 +68,15 @@ def test_head_answers_like_get_without_a_body(acme: Api, operation: Operation) -
         assert head.headers["Content-Length"] == str(len(get.data))
 
 
-@pytest.mark.parametrize("path", sorted({operation.path for operation in OPERATIONS}))
-@pytest.mark.parametrize("method", ["PUT", "TRACE", "CONNECT", "PROPFIND", "DELETE", "GET", "POST", "PATCH"])
+VERBS = ("PUT", "TRACE", "CONNECT", "PROPFIND", "DELETE", "GET", "POST", "PATCH")
+REAL = {path: {one.method for one in OPERATIONS if one.path == path} for path in {one.path for one in OPERATIONS}}
+
+
+@pytest.mark.parametrize(
+    ("path", "method"), [(path, verb) for path in sorted(REAL) for verb in VERBS if verb not in REAL[path]]
+)
 def test_an_unsupported_verb_is_405_with_the_real_methods(acme: Api, path: str, method: str) -> None:
-    real = {operation.method for operation in OPERATIONS if operation.path == path}
-    if method in real:
-        pytest.skip("supported here")
+    real = REAL[path]
     response = acme.call(method, re.sub(r"\{\w+\}", "1", path), headers={"Authorization": ""})
     allow = ", ".join(sorted(real | ({"HEAD"} if "GET" in real else set())))
     assert (response.status_code, response.headers["Allow"]) == (405, allow)

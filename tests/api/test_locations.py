@@ -9,7 +9,8 @@ import pytest
 from edge import clock
 from edge.store.database import execute, execute_many, writing
 from edge.store.ids import new_ids
-from edge.store.scans import Quality, Scan, record
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
 from tests.api.conftest import Api, codes, data, error
 
 

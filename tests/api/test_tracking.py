@@ -8,7 +8,8 @@ import pytest
 
 from edge import clock
 from edge.clock import SECOND, rfc3339
-from edge.store.scans import Quality, Scan, record
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
 from tests.api.conftest import Api, codes, data
 
 START = clock.to_micros(clock.to_datetime(1_790_000_000 * SECOND))

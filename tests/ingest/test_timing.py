@@ -6,7 +6,7 @@ import pytest
 
 from edge.clock import DAY, HOUR, SECOND
 from edge.ingest.timing import EARLIEST, Stamp, Timekeeper
-from edge.store.scans import Quality
+from edge.store.stays import Quality
 
 NOW = 1_772_439_330 * SECOND
 READER = 1

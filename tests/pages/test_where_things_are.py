@@ -12,7 +12,7 @@ from edge.store.board import BoardFilter
 from edge.store.database import database
 from edge.store.locations import UNSET, Parent
 from edge.store.people import Role
-from edge.store.scans import Quality, Scan
+from edge.store.stays import Quality, Scan
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from edge.clock import SECOND
 from edge.store import assets, locations, readers
 from edge.store.database import execute
-from edge.store.scans import Quality, Scan, record, record_by_person, take_back
+from edge.store.scans import record, record_by_person
+from edge.store.stays import Quality, Scan, take_back
 from tests.conftest import Cast
 
 GAP = 300 * SECOND

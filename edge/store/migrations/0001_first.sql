@@ -304,7 +304,7 @@ CREATE TABLE history (
     seen_for    INTEGER NOT NULL, -- microseconds
     source_no   INTEGER NOT NULL REFERENCES source (no),
     delay       INTEGER NOT NULL, -- received_at - observed_at
-    quality     INTEGER NOT NULL, -- of the time; see edge.store.scans.Quality
+    quality     INTEGER NOT NULL, -- of the time; see edge.store.stays.Quality
     rssi        INTEGER,          -- tenths of a dBm
     PRIMARY KEY (position_no, observed_at, seq)
 ) STRICT, WITHOUT ROWID;
