@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
+from waitress.server import BaseWSGIServer, MultiSocketServer
 
 from edge import __version__, metrics
 from edge import config as settings
@@ -32,6 +32,7 @@ from edge.ops.left_warnings import left_warnings
 from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.pages.formats import Formats
+from edge.server import create
 from edge.store.database import close_database, execute
 from edge.store.migrate import migrate
 
@@ -211,9 +212,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
     )
     host, _, port = config.http_listen.rpartition(":")
     try:
-        server = create_server(
-            app, host=host, port=int(port), threads=config.http_threads, ident=None, **_proxy_options(config)
-        )
+        server = create(app, host, int(port), config.http_threads, **_proxy_options(config))
     except OSError as error:
         raise SetupError(f"http.listen {config.http_listen} cannot be used: {error}. Give it a free port.") from error
     return _Server(server, host, getattr(server, "effective_port", int(port)))
@@ -222,11 +221,10 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
 def _proxy_options(config: Config) -> dict[str, Any]:
     """Believe one proxy what it says of its client, and nobody else."""
     if not config.http_trusted_proxy:
-        return {"clear_untrusted_proxy_headers": True}
+        return {}
     return {
         "trusted_proxy": config.http_trusted_proxy,
         "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"},
-        "clear_untrusted_proxy_headers": True,
     }
 
 

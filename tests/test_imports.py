@@ -16,7 +16,8 @@ ALLOWED = {
     "cli": {"*"},
     "commands": {"*"},
     "demo": {"*"},
-    "runtime": {"app", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
+    "runtime": {"app", "server", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
+    "server": {"api"},
     "app": {"api", "pages", "auth", "store", "ops.health", "ops.metrics"},
     "api": {"auth", "store"},
     "pages": {"auth", "store", "ops.health"},  # the type of what the probes are handed
@@ -29,13 +30,13 @@ ALLOWED = {
 }
 LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads"}
 HOMES = {
-    "flask": {"app", "api", "pages"},
+    "flask": {"app", "api", "pages", "server"},
     "flask_cors": {"app", "api"},
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {"ingest.subscriber", "ingest.errands", "demo"},  # the simulated readers of the demo publish like real ones
     "amqtt": {"ingest.broker"},
-    "waitress": {"runtime"},
+    "waitress": {"server", "runtime"},  # the runtime names its types
     "click": {"cli", "commands", "demo"},
 }
 

@@ -60,9 +60,13 @@ def is_api_path(path: str) -> bool:
     return path.startswith("/api/") or path in ("/api", "/openapi.json", "/openapi.yaml")
 
 
-def settings() -> Gate:
-    found: Gate = current_app.extensions["api"]
+def gate_of(app: Flask) -> Gate:
+    found: Gate = app.extensions["api"]
     return found
+
+
+def settings() -> Gate:
+    return gate_of(current_app)
 
 
 def install(app: Flask, installed: Gate) -> None:
@@ -96,18 +100,21 @@ def enter() -> Response | None:
 
 def dress(response: Response) -> Response:
     """CORS, request id and rate limit on every answer of the API, also on those of unknown paths."""
-    if "request_id" not in g:
-        return response
-    installed = settings()
-    budget: Budget = g.budget or installed.buckets.untouched
-    headers = response.headers
-    headers.extend(installed.headers)
-    headers["X-Request-ID"] = g.request_id
-    headers["X-RateLimit-Remaining"] = str(budget.remaining)
-    headers["X-RateLimit-Reset"] = str(budget.full_after)
-    if g.deprecation:
-        headers.update(g.deprecation)
+    if "request_id" in g:
+        response.headers.extend(headers_of(settings(), g.request_id, g.budget))
+        if g.deprecation:
+            response.headers.update(g.deprecation)
     return response
+
+
+def headers_of(installed: Gate, request_id: str, budget: Budget | None = None) -> list[tuple[str, str]]:
+    budget = budget or installed.buckets.untouched
+    return [
+        *installed.headers,
+        ("X-Request-ID", request_id),
+        ("X-RateLimit-Remaining", str(budget.remaining)),
+        ("X-RateLimit-Reset", str(budget.full_after)),
+    ]
 
 
 def admit(operation: Operation, path: dict[str, str]) -> Call:
@@ -177,7 +184,7 @@ def _has_odd_slashes(uri: str) -> bool:
     """The server decodes %2F and drops doubled slashes, but a path with them is not one of ours."""
     path = uri.partition("?")[0]
     if not path.startswith("/"):  # absolute form
-        path = path.partition("://")[2].partition("/")[2]
+        path = "/" + path.partition("://")[2].partition("/")[2]
     return "//" in path or "%2f" in path.lower()
 
 

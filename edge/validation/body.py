@@ -7,10 +7,13 @@ then wrong JSON types, then missing keys and wrong values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from edge.errors import FieldError, Invalid, Unreadable
 from edge.validation import json_text
+
+MAX_FAULTS = 1000  # that are reported; a body of a mebibyte can have half a million
 
 
 class Field(NamedTuple):
@@ -48,13 +51,13 @@ def decode(declared: Body, raw: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(value)}")
     for look in (_undeclared, _mistyped):
-        faults = list(look(declared, value, ""))
+        faults = list(islice(look(declared, value, ""), MAX_FAULTS))
         if faults:
             raise Invalid(faults)
     faults = []
     values = _values(declared, value, "", faults)
     if faults:
-        raise Invalid(faults)
+        raise Invalid(faults[:MAX_FAULTS])
     return values
 
 
@@ -105,6 +108,8 @@ def _values(declared: Body, value: Mapping[str, Any], prefix: str, faults: list[
             faults.append(FieldError(name, "required", f"{name} is required"))
     values = {}
     for key, inner in value.items():
+        if len(faults) >= MAX_FAULTS:
+            break
         field = declared.fields[key]
         try:
             if field.items and inner is not None:

@@ -1,0 +1,65 @@
+"""The HTTP server: waitress, answering in the API's envelope also where it refuses a request by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Flask
+from ulid import ULID
+from waitress.channel import HTTPChannel
+from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
+from waitress.task import ErrorTask
+
+from edge.api import envelope, guard
+
+# The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
+MAX_BODY = 8 * 1024 * 1024
+MAX_HEADERS = 64 * 1024
+_KINDS = {413: "payload_too_large", 500: "internal_error"}
+
+
+def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> BaseWSGIServer | MultiSocketServer:
+    """Listening already, and serving once it runs. Raises OSError when the address cannot be had."""
+    server = create_server(
+        app,
+        host=host,
+        port=port,
+        threads=threads,
+        ident=None,
+        max_request_body_size=MAX_BODY,
+        max_request_header_size=MAX_HEADERS,
+        clear_untrusted_proxy_headers=True,
+        **options,
+    )
+    listeners = (server.map or {}).values() if isinstance(server, MultiSocketServer) else [server]
+    for listener in listeners:
+        if isinstance(listener, BaseWSGIServer):
+            listener.channel_class = _channel_class(app)
+    return server
+
+
+def _channel_class(app: Flask) -> type[HTTPChannel]:
+    class RefusalTask(ErrorTask):  # type: ignore[misc, unused-ignore]
+        """A request that is too large or not HTTP, which the application never sees."""
+
+        def execute(self) -> None:
+            request: Any = self.request
+            path = getattr(request, "path", "")
+            if not guard.is_api_path(path):
+                super().execute()
+                return
+            kind = _KINDS.get(request.error.code, "bad_request")
+            request_id = str(ULID())
+            content = envelope.body(kind, request.error.reason, path, request_id)
+            status, _ = envelope.KINDS[kind]
+            self.status = f"{status} {request.error.reason}"
+            fixed = guard.headers_of(guard.gate_of(app), request_id)
+            self.response_headers = [*self.response_headers, *fixed, ("Content-Type", "application/json")]
+            self.set_close_on_finish()
+            self.content_length = len(content)
+            self.write(content)
+
+    class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
+        error_task_class = RefusalTask
+
+    return Channel

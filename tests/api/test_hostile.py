@@ -1,0 +1,244 @@
+"""Bytes no decent client sends, against the real server: always an answer, never a 500, never a hang."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from flask import Flask
+from waitress.server import BaseWSGIServer
+
+from edge import server
+from edge.store.database import close_database
+from tests.api.conftest import Api
+
+HEAD = "User-Agent: x/1\r\nHost: box\r\n"
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def kind(self) -> Any:
+        return json.loads(self.body)["error"]["type"]
+
+
+class Wire:
+    """Raw requests to a server on a port of its own."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.port = port
+        self.token = token
+
+    def send(self, raw: bytes, *, patience: float = 10) -> Answer:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=patience) as connection:
+            connection.sendall(raw)
+            return _read(connection)
+
+    def ask(self, line: str, headers: str = "", body: bytes = b"") -> Answer:
+        extra = f"Authorization: Bearer {self.token}\r\n{HEAD}{headers}Connection: close\r\n"
+        return self.send(f"{line} HTTP/1.1\r\n{extra}\r\n".encode("latin-1") + body)
+
+
+def _read(connection: socket.socket) -> Answer:
+    received = b""
+    while True:
+        try:
+            piece = connection.recv(65_536)
+        except ConnectionResetError:
+            break
+        if not piece:
+            break
+        received += piece
+        head, separator, body = received.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        if separator and length and len(body) >= int(length[1]):
+            break
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return Answer(int(first.split()[1]), headers, body)
+
+
+@pytest.fixture
+def wire(app: Flask, acme: Api) -> Iterator[Wire]:
+    listener = server.create(app, "127.0.0.1", 0, 2)
+    assert isinstance(listener, BaseWSGIServer)
+    stopping = threading.Event()
+
+    def serve() -> None:
+        while not stopping.is_set():
+            listener.asyncore.loop(timeout=0.05, map=listener._map, count=1)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield Wire(listener.effective_port, acme.token)
+    stopping.set()
+    thread.join()
+    listener.task_dispatcher.shutdown()
+    for part in list(listener._map.values()):
+        part.close()
+    close_database()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/v1/assets/",
+        "/api/v1//assets",
+        "/api//v1/assets",
+        "//api/v1/assets",
+        "///api/v1/assets",
+        "/api/v1/assets%2F",
+        "/api/v1%2Fassets",
+        "/api/v1/%2e%2e/v1/assets",
+        "/api/v1/../v1/assets",
+        "/api/v1/./assets",
+        "/api/v1/assets/%2e",
+        "/api/v1/assets;x=1",
+        "/api/v1/assets%00",
+        "/api/v1/assets%0d%0aX-Evil:%201",
+        "http://box//api/v1/assets",
+    ],
+)
+def test_a_tricky_path_is_404_in_the_envelope(wire: Wire, target: str) -> None:
+    answer = wire.ask(f"GET {target}")
+    assert answer.status in (404, 400)
+    if answer.status == 400:
+        assert "assets/" in target, "only a bad id is a 400"
+    assert json.loads(answer.body)["error"]["instance"].startswith("/api")
+    assert "X-Evil" not in answer.headers
+
+
+@pytest.mark.parametrize("target", ["/api/v1/assets", "http://box/api/v1/assets", "/api/v1/%61ssets"])
+def test_an_odd_spelling_of_a_real_path_works(wire: Wire, target: str) -> None:
+    assert wire.ask(f"GET {target}").status == 200
+
+
+def test_a_path_with_raw_bytes_is_not_http(wire: Wire) -> None:
+    assert wire.ask("GET /api/v1/\xff").status == 400
+
+
+def test_a_request_id_cannot_inject_a_header(wire: Wire) -> None:
+    for evil in ("a%0d%0aX-Evil: 1", "a\x00b", "a\tb", "\xe4"):
+        answer = wire.ask("GET /api/v1/assets/0", f"X-Request-ID: {evil}\r\n")
+        assert answer.status == 400
+        assert "X-Evil" not in answer.headers
+
+
+def test_a_folded_or_broken_header_is_refused_or_harmless(wire: Wire) -> None:
+    for header in ("X-A: 1\r\n folded\r\n", "Bad Header: 1\r\n", ": 1\r\n", "X-A\r\n", "X-A : 1\r\n", "X\x00: 1\r\n"):
+        assert wire.ask("GET /api/v1/assets", header).status in (200, 400)
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "PUT", "FOO", "PROPFIND"])
+def test_a_strange_verb_is_405(wire: Wire, method: str) -> None:
+    answer = wire.ask(f"{method} /api/v1/assets")
+    assert (answer.status, answer.kind) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "FOO"])
+def test_a_strange_verb_on_an_unknown_path_is_404(wire: Wire, method: str) -> None:
+    assert wire.ask(f"{method} /api/v1/nope").kind == "not_found"
+
+
+def test_an_endless_number_of_headers_is_refused(wire: Wire) -> None:
+    assert wire.ask("GET /api/v1/assets", "X-Filler: " + "x" * server.MAX_HEADERS + "\r\n").status == 431
+
+
+JSON = "Content-Type: application/json\r\n"
+
+
+def test_a_body_is_taken_up_to_its_limit_and_refused_in_the_envelope_at_any_size_beyond(wire: Wire) -> None:
+    filler = 1024 * 1024 - len(b'{"name":"x","description":""}')
+    body = b'{"name":"x","description":"' + b"y" * filler + b'"}'
+    assert wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {len(body)}\r\n", body).kind == "validation_error"
+    for size in (1024 * 1024 + 1, server.MAX_BODY - 1):
+        answer = wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {size}\r\n", b"x" * size)
+        assert (answer.status, answer.kind) == (413, "payload_too_large")
+    for size in (server.MAX_BODY, 10**12):
+        answer = wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {size}\r\n")
+        assert (answer.status, answer.kind) == (413, "payload_too_large")
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert answer.headers["X-Request-Id"]
+
+
+def test_a_chunked_body_is_read_and_a_broken_one_refused(wire: Wire) -> None:
+    chunked = f"{JSON}Transfer-Encoding: chunked\r\n"
+    body = b'{"name":"x"}'
+    good = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    assert wire.ask("POST /api/v1/assets", chunked, good).status == 201
+    for bad in (b"zz\r\nxx\r\n0\r\n\r\n", b"-5\r\nxx\r\n0\r\n\r\n", b"5;a\x00\r\nhello\r\n0\r\n\r\n"):
+        assert wire.ask("POST /api/v1/assets", chunked, bad).kind == "bad_request"
+    huge = b"%x\r\n" % (2 * server.MAX_BODY) + b"x" * (server.MAX_BODY + 10)
+    assert wire.ask("POST /api/v1/assets", chunked, huge).status == 413
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "5, 5", "0x5", "x", "5 5", "\u00b2"])
+def test_a_content_length_that_is_no_number_is_a_bad_request(wire: Wire, length: str) -> None:
+    assert wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {length}\r\n", b"hello").status == 400
+
+
+def test_two_authorization_headers_are_no_token(wire: Wire) -> None:
+    assert wire.ask("GET /api/v1/assets", "Authorization: Bearer x\r\n").status == 401
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n"]
+)
+def test_what_is_not_http_gets_an_answer_or_a_closed_connection(wire: Wire, raw: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as connection:
+        connection.sendall(raw)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1000)
+    assert wire.ask("GET /api/v1/assets").status == 200
+
+
+def test_a_client_that_goes_away_in_the_middle_harms_nobody(wire: Wire) -> None:
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", wire.port)) as connection:
+            connection.sendall(b"POST /api/v1/assets HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")
+    assert wire.ask("GET /api/v1/assets").status == 200
+
+
+def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
+    one = f"GET /api/v1/assets?limit=%d HTTP/1.1\r\nAuthorization: Bearer {wire.token}\r\n{HEAD}\r\n"
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=10) as connection:
+        connection.sendall("".join(one % number for number in range(1, 6)).encode())
+        received = b""
+        while received.count(b'"total_count"') < 5:
+            received += connection.recv(65_536)
+    assert re.findall(rb'"limit":(\d)', received) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_the_worst_bodies_are_answered_quickly(wire: Wire) -> None:
+    limit = 1024 * 1024
+    for body in (
+        b"[" * limit,
+        b'{"a":' * (limit // 5),
+        b'{"metadata":{"a":' + b"9" * (limit - 30) + b"}}",
+        b'{"name":"' + b"\\u0000" * (limit // 7) + b'"}',
+        b"{" + b",".join(b'"k%d":0' % number for number in range(80_000)) + b"}",
+        b'{"name":"x","tags":[' + b",".join([b"{}"] * (limit // 4)) + b"]}",
+        b'{"name":"x","tags":['
+        + b",".join(b'{"tag_type":"ble","value":"%d"}' % number for number in range(20_000))
+        + b',{"tag_type":"ble","value":"0"}]}',
+    ):
+        body = body[:limit]
+        began = time.perf_counter()
+        answer = wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {len(body)}\r\n", body)
+        assert answer.status in (400, 409)
+        assert time.perf_counter() - began < 8
+
+
+def test_query_strings_of_any_kind_are_answered(wire: Wire) -> None:
+    for query in ("?", "?=", "?&&&", "?q", "?q=%", "?q=%zz", "?q=%ff", "?limit=%31", "?q=" + "x" * 60_000, "?q[]=1"):
+        assert wire.ask(f"GET /api/v1/assets{query}").status in (200, 400, 431)
