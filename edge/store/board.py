@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.store import search
 from edge.store.database import execute, reading
 from edge.store.records import Page
 
@@ -121,12 +122,13 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
     parts = ["a.organization_id = :organization_id", "a.deleted_at IS NULL"]
     values: dict[str, Any] = {"organization_id": organization_id}
     if wanted.q:
-        parts.append(
-            "(a.name LIKE :q ESCAPE '\\' OR a.external_key LIKE :q ESCAPE '\\' OR EXISTS (SELECT 1 FROM tag "
-            "WHERE tag.asset_id = a.id AND tag.deleted_at IS NULL AND tag.value LIKE :q ESCAPE '\\'))"
-        )
-        escaped = wanted.q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        values["q"] = f"%{escaped}%"
+        found = search.match("asset", organization_id, wanted.q, descriptions=False)
+        values |= found.values
+        if found.ids is None:
+            parts.append(f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})")  # noqa: S608
+        else:
+            parts.append("a.id IN (SELECT value FROM json_each(:ids))")
+            values["ids"] = found.ids
     if wanted.location_id is not None:
         parts.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = wanted.location_id
