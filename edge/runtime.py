@@ -17,6 +17,7 @@ from waitress.server import BaseWSGIServer, MultiSocketServer
 
 from edge import __version__, metrics
 from edge import config as settings
+from edge import server as http
 from edge.app import AppSettings, create_app
 from edge.clock import SECOND
 from edge.config import Config
@@ -32,7 +33,6 @@ from edge.ops.left_warnings import left_warnings
 from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.pages.formats import Formats
-from edge.server import create
 from edge.store.database import close_database, execute
 from edge.store.migrate import migrate
 
@@ -181,9 +181,8 @@ class _Server:
         return Check("pages", is_alive, "served" if is_alive else "the thread has ended; restart the service")
 
     def stop(self) -> None:
-        """No new request is taken; those being answered get two seconds."""
-        self._server.close()
-        self._server.task_dispatcher.shutdown(timeout=2)
+        http.stop(self._server, seconds=2)
+        self._thread.join(0.5)  # longer only while a browser keeps its connection; then it ends with the process
 
 
 def _formats(subscriber: Subscriber) -> Formats:
@@ -212,7 +211,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
     )
     host, _, port = config.http_listen.rpartition(":")
     try:
-        server = create(app, host, int(port), config.http_threads, **_proxy_options(config))
+        server = http.create(app, host, int(port), config.http_threads, **_proxy_options(config))
     except OSError as error:
         raise SetupError(f"http.listen {config.http_listen} cannot be used: {error}. Give it a free port.") from error
     return _Server(server, host, getattr(server, "effective_port", int(port)))

@@ -31,11 +31,21 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         clear_untrusted_proxy_headers=True,
         **options,
     )
-    listeners = (server.map or {}).values() if isinstance(server, MultiSocketServer) else [server]
-    for listener in listeners:
-        if isinstance(listener, BaseWSGIServer):
-            listener.channel_class = _channel_class(app)
+    for listener in _listeners(server):
+        listener.channel_class = _channel_class(app)
     return server
+
+
+def stop(server: BaseWSGIServer | MultiSocketServer, seconds: int) -> None:
+    """Requests being answered get that long. The serving thread closes its sockets itself, or its select fails."""
+    server.task_dispatcher.shutdown(timeout=seconds)
+    for listener in _listeners(server):
+        listener.trigger.pull_trigger(listener.close)
+
+
+def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:
+    sockets = list((server.map or {}).values()) if isinstance(server, MultiSocketServer) else [server]
+    return [socket for socket in sockets if isinstance(socket, BaseWSGIServer)]
 
 
 def _channel_class(app: Flask) -> type[HTTPChannel]:

@@ -22,8 +22,9 @@ class EmbeddedBroker:
         self._listen = listen
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
-        logging.getLogger("amqtt").setLevel(logging.ERROR)
-        logging.getLogger("transitions").setLevel(logging.ERROR)
+        # It logs what is no fault, such as an acknowledgement that is faster than itself, as an error with a traceback.
+        for name in ("amqtt", "transitions"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def start(self) -> None:
         """Returns when it listens. Raises SetupError when it cannot."""
