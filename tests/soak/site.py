@@ -67,7 +67,7 @@ class Site:
     ) -> Row:
         """Publish, do it in the middle, publish on, and look for every read the broker has acknowledged."""
         assert self.reader
-        known, began = set(self.reader.acknowledged), time.time_ns() // 1_000_000
+        known, began = self.reader.acknowledged(), time.time_ns() // 1_000_000
         self.watch.begin()
         note = ""
         for _ in range(times):
@@ -78,7 +78,7 @@ class Site:
                 time.sleep(after)
         self.reader.wait_until_acknowledged()
         self.watch.wait_until_up()
-        return self.row(what, self.reader.acknowledged - known, began, note)
+        return self.row(what, self.reader.acknowledged() - known, began, note)
 
     def row(self, what: str, sent: set[int], since: int, note: str = "") -> Row:
         until = max(sent)
@@ -215,7 +215,7 @@ def fill_disk(site: Site) -> Row:
         " printf '\\n[retention]\\nlow_disk_mb = 0\\n' >>/etc/edge/edge.toml; systemctl start edge"
     )
     site.watch.wait_until_up()
-    known, began = set(site.reader.acknowledged), time.time_ns() // 1_000_000
+    known, began = site.reader.acknowledged(), time.time_ns() // 1_000_000
     before = main_pid(box)
     with site.reader.publishing(RATE):
         time.sleep(2)
@@ -224,7 +224,10 @@ def fill_disk(site: Site) -> Row:
     site.reader.wait_until_acknowledged()
     same = "the same process" if main_pid(box) == before else "another process"
     row = site.row(
-        "disk full for 5 s", site.reader.acknowledged - known, began, f"create {create}, read {read}, {same} afterwards"
+        "disk full for 5 s",
+        site.reader.acknowledged() - known,
+        began,
+        f"create {create}, read {read}, {same} afterwards",
     )
     box.run(
         "systemctl stop edge; mkdir -p /root/kept; cp -a /var/lib/edge/. /root/kept/; umount /var/lib/edge;"
@@ -255,7 +258,7 @@ def move_to(first: Site, second: Site) -> Row:
     """The newest backup on a fresh box: everything up to then is there, and the reader goes on with its account."""
     assert first.reader
     name = first.box.run("ls /var/lib/edge/backups | tail -1").strip()
-    sent = set(first.reader.acknowledged)
+    sent = first.reader.acknowledged()
     until = int(first.box.run(f"date -d @$(stat -c %Y /var/lib/edge/backups/{name}) +%s%3N"))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / name

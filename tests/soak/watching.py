@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,22 +27,23 @@ class Reader:
     def __init__(self, port: int, topic: str, tag: str, name: str, password: str) -> None:
         self._topic, self._tag = topic, tag
         self._last = 0
+        # Filled by two threads without a lock: the client calls back while it holds one of its own.
+        self._published: deque[tuple[int, int]] = deque()
+        self._confirmed: deque[int] = deque()
         self._waiting: dict[int, int] = {}
-        self._lock = threading.Lock()
-        self.acknowledged: set[int] = set()
+        self._acknowledged: set[int] = set()
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
         self._client.username_pw_set(name, password)
         self._client.reconnect_delay_set(0.2, 1)
-        self._client.on_publish = self._on_publish
+        self._client.on_publish = lambda *given: self._confirmed.append(given[2])
         self._client.connect_async("127.0.0.1", port)
         self._client.loop_start()
 
     def publish(self) -> None:
         self._last = max(self._last + 1, time.time_ns() // 1_000_000)
         read = {"tag": self._tag, "antenna": 1, "time": self._last}
-        with self._lock:
-            message = self._client.publish(self._topic, json.dumps({"reads": [read]}), qos=1)
-            self._waiting[message.mid] = self._last
+        message = self._client.publish(self._topic, json.dumps({"reads": [read]}), qos=1)
+        self._published.append((message.mid, self._last))
 
     @contextmanager
     def publishing(self, rate: float) -> Iterator[None]:
@@ -61,20 +62,31 @@ class Reader:
             stopping.set()
             thread.join()
 
+    def acknowledged(self) -> set[int]:
+        """Every read the broker has taken over; it is its duty, and ours, to lose none of them."""
+        unknown = []
+        while self._confirmed:
+            mid = self._confirmed.popleft()
+            while mid not in self._waiting and self._published:
+                self._waiting.update([self._published.popleft()])
+            if mid in self._waiting:
+                self._acknowledged.add(self._waiting.pop(mid))
+            else:
+                unknown.append(mid)  # faster than the call that published it
+        self._confirmed.extend(unknown)
+        return set(self._acknowledged)
+
     def wait_until_acknowledged(self, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
-        while self._waiting and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            self.acknowledged()
+            if not self._waiting and not self._published:
+                return
             time.sleep(0.05)
 
     def stop(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
-
-    def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
-        with self._lock:
-            moment = self._waiting.pop(mid, None)
-        if moment is not None:
-            self.acknowledged.add(moment)
 
 
 class Api:
