@@ -1,5 +1,6 @@
 """The whole service as systemd sees it."""
 
+import http.client
 import shutil
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from edge.ops.lock import is_held
 from edge.store.database import close_database
 from tests.mosquitto import free_port
-from tests.service import Service
+from tests.service import Service, wait_for
 
 
 def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
@@ -37,6 +38,22 @@ def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
         while not rest or rest[-1] != b"STOPPING=1":
             rest.append(systemd.recv(200))
     assert not is_held(site)
+
+
+@pytest.mark.parametrize(("proxy", "status"), [("", 200), ("127.0.0.1", 403)])
+def test_only_a_proxy_that_is_named_is_believed_who_its_client_is(site: Path, proxy: str, status: int) -> None:
+    """/metrics is for this box, so it shows whom the service takes for the one who asks."""
+    close_database()
+    service = Service(site, f"mqtt://127.0.0.1:{free_port()}", http__trusted_proxy=proxy)
+    service.start()
+    try:
+        wait_for(lambda: service.has_logged("Serving pages"), 20, service.read_log)
+        connection = http.client.HTTPConnection(service.http.removeprefix("http://"), timeout=10)
+        connection.request("GET", "/metrics", headers={"X-Forwarded-For": "192.168.1.20"})
+        assert connection.getresponse().status == status
+        connection.close()
+    finally:
+        service.stop()
 
 
 @pytest.mark.parametrize("name", ["edge.service", "edge-backup.service"])
