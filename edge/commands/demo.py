@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from edge import runtime
+from edge.commands.site import Setup
 from edge.demo.guide import guide
 from edge.demo.run import running_demo
+from edge.errors import SetupError
 
 PORT = click.IntRange(1, 65535)
 
@@ -22,8 +24,12 @@ PORT = click.IntRange(1, 65535)
 )
 @click.option("--http-port", type=PORT, help="Port of the pages and the API; 8080 or a free one.")
 @click.option("--mqtt-port", type=PORT, help="Port of the broker; 1883 or a free one.")
-def demo(keep: Path | None, http_port: int | None, mqtt_port: int | None) -> None:
-    """Run a made-up warehouse with simulated readers; everything else is real. Settings files do not count here."""
+@click.pass_obj
+def demo(setup: Setup, keep: Path | None, http_port: int | None, mqtt_port: int | None) -> None:
+    """Run a made-up warehouse with simulated readers; everything else is real. Settings do not count here."""
+    for value in setup.shown:
+        if value.source == "flag":
+            raise SetupError(f"The demo has settings of its own: leave --set {value.name} out. See edge demo --help.")
     stop = runtime.stop_on_signal()
     with running_demo(keep, http_port, mqtt_port) as running:
         click.echo(guide(running))

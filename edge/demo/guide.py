@@ -57,8 +57,8 @@ def publish_command(demo: Demo, message: str) -> str:
 def _welcome(demo: Demo) -> str:
     count = sum(thing.key is not None for thing in demo.plan.things)
     return (
-        f"The demo site is running. {len(demo.plan.simulated)} simulated readers publish what {count} assets do; "
-        "the last half hour is there already.\n\n"
+        f"The demo site is running: {len(demo.plan.simulated)} simulated readers report how {count} assets move. "
+        "The last half hour is there already.\n\n"
         f"  Pages       {demo.address}{_not(USUAL_HTTP_PORT, demo)}\n"
         f"  Sign in as  {demo.access.email}\n"
         f"  Password    {demo.access.password}\n"

@@ -54,6 +54,7 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
         pages, broker = _port(http_port, USUAL_HTTP_PORT), _port(mqtt_port, USUAL_MQTT_PORT)
         config = Config(
             data_dir=folder,
+            environment="preview",
             log_level="warning",
             http_listen=f"{HOST}:{pages}",
             mqtt_broker="embedded",
@@ -77,8 +78,11 @@ def _own(folder: Path) -> Path:
     """A folder that holds nothing yet, or a demo site: the site of a real warehouse is not to be demonstrated on."""
     if (folder / FILE_NAME).exists() and not (folder / MARK).exists():
         raise SetupError(f"{folder} holds a site that is not a demo. Give --keep a new folder.")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (folder / MARK).write_text("A demo site of edge, made by `edge demo --keep`. Remove the folder when you like.\n")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / MARK).write_text("A demo site of edge, made by `edge demo --keep`. Remove it when you like.\n")
+    except OSError as error:
+        raise SetupError(f"{folder} cannot be used: {error.strerror}. Give --keep a folder of your own.") from error
     return folder
 
 

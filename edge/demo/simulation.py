@@ -1,4 +1,7 @@
-"""The simulated readers at work: first the recent past, quickly, as after an outage, then the present."""
+"""The simulated readers at work: first the recent past, quickly, as after an outage, then the present.
+
+The same happens again when the machine was asleep for a while.
+"""
 
 from __future__ import annotations
 
@@ -51,25 +54,27 @@ def _simulate(
     random: Random,
     stop: threading.Event,
 ) -> None:
-    live_from = clock.now()
-
-    def pause(at: int, reader: Reader) -> float:
-        return max(reader.repeat_seconds, min(PAST_PAUSE_SECONDS, (live_from - at) / SECOND))
-
-    def width(begin: int) -> int:
-        return PAST_WINDOW if begin + PAST_WINDOW < live_from else WINDOW
-
     told: Counter[str] = Counter()
-    for window in windows(sightings(plan, since, whereabouts, pause, random), since, width):
-        if stop.wait(max(0.0, (window.end - clock.now()) / SECOND)):
+    for window in windows(sightings(plan, since, whereabouts, _pause, random), since, _width):
+        ahead = window.end - clock.now()
+        if stop.wait(max(0, ahead) / SECOND):
             return
         for reader, heard in _by_reader(window.sightings):
             for payload in MAKES[reader.format].messages(reader, heard, told[reader.name]):
                 connections.publish(reader, payload)
             told[reader.name] += len(heard)
-        if window.end >= live_from and window.end % SIGN_OF_LIFE_EVERY < WINDOW:
+        if ahead > 0 and window.end % SIGN_OF_LIFE_EVERY < WINDOW:
             signs_of_life(plan, connections, window.end)
         connections.settle()
+
+
+def _pause(at: int, reader: Reader) -> float:
+    """Seconds until a tag that stays is told again: the reader's own, and more for what is long past."""
+    return max(reader.repeat_seconds, min(PAST_PAUSE_SECONDS, (clock.now() - at) / SECOND))
+
+
+def _width(begin: int) -> int:
+    return PAST_WINDOW if begin + PAST_WINDOW < clock.now() else WINDOW
 
 
 def _by_reader(seen: Iterable[Sighting]) -> list[tuple[Reader, list[Sighting]]]:
