@@ -37,7 +37,7 @@ class Mosquitto:
         self._log = folder / "mosquitto.log"
         self._settings.write_text(
             f"listener {self.port} 127.0.0.1\npersistence true\npersistence_location {folder}/\n"
-            f"autosave_interval 0\n{LIMITS}{settings}"
+            f"autosave_interval 0\nuser root\n{LIMITS}{settings}"  # started by root it would give up its own folder
         )
         self._process: subprocess.Popen[bytes] | None = None
 

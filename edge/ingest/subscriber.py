@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as mqtt
@@ -23,6 +23,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge import clock
+from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest.pipeline import Message
 from edge.ingest.wire import Delivery, Wire
@@ -69,7 +70,7 @@ class _Client(mqtt.Client):
     wire: Wire
 
     def _create_socket(self) -> Wire:
-        self.wire = Wire(super()._create_socket())
+        self.wire = Wire(cast(socket.socket, super()._create_socket()))
         return self.wire
 
 
@@ -104,10 +105,12 @@ class Subscriber:
         self._connection = 0
         self._is_connected = False
         self._problem = "not connected yet"
+        self._refusal = ""  # of the sign-in, by the broker
         self._store_problem = ""
         self._ping_sent = self._ping_seen = 0.0
         self._writer_alive_at = time.monotonic()
         self._received = 0
+        self._newest = 0
         self._ping_topic = f"edge/ping/{broker.client_id}"
         self._client = self._make_client()
         self._network = threading.Thread(target=self._run_network, name="mqtt")
@@ -177,7 +180,10 @@ class Subscriber:
                 self._serve_connection()
                 backoff = 1.0 if self._ping_seen else backoff
             except OSError as error:
-                self._lost(f"broker {_host_of(self._broker.url)} cannot be reached: {error}")
+                problem = (
+                    "the connection to broker {} was lost" if self._is_connected else "broker {} cannot be reached"
+                )
+                self._lost(f"{problem.format(_host_of(self._broker.url))}: {error}")
             except Exception:
                 self._lost("an unexpected error ended the connection to the broker; see the log")
                 log.exception("The connection to the broker ended unexpectedly; connecting again")
@@ -190,6 +196,7 @@ class Subscriber:
         parts = urlsplit(self._broker.url)
         port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
         self._connection += 1
+        self._refusal = ""
         self._ping_seen = 0.0
         self._client.connect(str(parts.hostname), port, keepalive=KEEPALIVE_SECONDS)
 
@@ -246,7 +253,7 @@ class Subscriber:
 
     def _on_connect(self, client: mqtt.Client, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
         if reason.is_failure:
-            self._lost(f"broker {_host_of(self._broker.url)} refused the connection: {reason}")
+            self._refusal = str(reason)
             return
         client.subscribe([(topic, 1) for topic in (*self._topics, self._ping_topic)])
 
@@ -268,8 +275,13 @@ class Subscriber:
         client.publish(self._ping_topic, b"", qos=0)
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
-        if not self._stopping.is_set():
-            self._lost(f"the connection to broker {_host_of(self._broker.url)} was lost: {reason}")
+        if self._stopping.is_set():
+            return
+        host = _host_of(self._broker.url)
+        if self._refusal:
+            self._lost(f"broker {host} refused the connection: {self._refusal}")
+        else:
+            self._lost(f"the connection to broker {host} was lost: {reason}")
 
     def _lost(self, problem: str) -> None:
         if self._is_connected or problem != self._problem:
@@ -288,7 +300,7 @@ class Subscriber:
             Message(
                 topic,
                 delivery.payload[: LARGEST_PAYLOAD + 1],
-                clock.now(),
+                self._moment(),
                 delivery.mid,
                 delivery.qos,
                 delivery.is_retained,
@@ -297,6 +309,14 @@ class Subscriber:
             )
         )
         self._received += 1
+
+    def _moment(self) -> int:
+        """Now, and never the same twice: of two reads in one microsecond the second would look like a repeat."""
+        now = clock.now()
+        if 0 <= self._newest - now < SECOND:
+            now = self._newest + 1
+        self._newest = now
+        return now
 
     # Writer thread --------------------------------------------------------------------------------------------
 

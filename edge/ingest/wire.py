@@ -6,22 +6,18 @@ and one more call on its acknowledgement. It needs no more of its socket than th
 
 from __future__ import annotations
 
+import socket
 import ssl
+import time
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from contextlib import suppress
+from typing import NamedTuple
 
 READ_BYTES = 262_144
+GOODBYE_SECONDS = 1.0
 PUBLISH = 0x30
 PUBACK = b"\x40\x02"
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-class Socket(Protocol):
-    def recv(self, size: int, /) -> bytes: ...
-    def send(self, data: bytes | bytearray, /) -> int: ...
-    def close(self) -> None: ...
-    def fileno(self) -> int: ...
-    def setblocking(self, flag: bool, /) -> None: ...
 
 
 class Delivery(NamedTuple):
@@ -38,8 +34,8 @@ class Delivery(NamedTuple):
 class Wire:
     """paho's socket, and beside it a way to take messages and to acknowledge them. For one thread."""
 
-    def __init__(self, socket: Socket) -> None:
-        self._socket = socket
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         self._received = bytearray()
         self._for_paho = bytearray()
         self._unsent = bytearray()
@@ -63,6 +59,13 @@ class Wire:
         return len(data)
 
     def close(self) -> None:
+        """Once the broker has read to the end: to close while it still sends would take our last packets back."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            self._socket.settimeout(GOODBYE_SECONDS)
+            deadline = time.monotonic() + GOODBYE_SECONDS
+            while self._socket.recv(READ_BYTES) and time.monotonic() < deadline:
+                pass
         self._socket.close()
 
     def fileno(self) -> int:

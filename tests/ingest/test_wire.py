@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.ingest.wire import Delivery, Wire
+from tests.ingest.packets import packet, publish
 
 
 class Pipe:
@@ -40,19 +41,9 @@ class Pipe:
 
     def setblocking(self, flag: bool) -> None: ...
 
+    def settimeout(self, seconds: float) -> None: ...
 
-def packet(head: int, body: bytes) -> bytes:
-    length, encoded = len(body), b""
-    while length > 127:
-        encoded += bytes([length % 128 | 128])
-        length //= 128
-    return bytes([head]) + encoded + bytes([length]) + body
-
-
-def publish(delivery: Delivery) -> bytes:
-    head = 0x30 | delivery.is_redelivered << 3 | delivery.qos << 1 | delivery.is_retained
-    mid = delivery.mid.to_bytes(2, "big") if delivery.qos else b""
-    return packet(head, len(delivery.topic).to_bytes(2, "big") + delivery.topic + mid + delivery.payload)
+    def shutdown(self, how: int) -> None: ...
 
 
 def drained(wire: Wire, takes: int) -> tuple[list[Delivery], bytes]:

@@ -1,0 +1,276 @@
+"""How big and how quick is the store when it is full? 10,000 assets and 10 million rows of history.
+
+    python -m tests.bench.history [--rows 10000000] [--keep FILE]
+
+The rows are written in the order they would be observed, all assets interleaved, and each stay is closed when the
+next begins, as ingest does: so pages are split and filled as on a real box. Times are those of whole requests to the
+API within the process; "cold" ones begin without the database in the memory of this process or of the system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from flask.testing import FlaskClient
+
+from edge import clock
+from edge.app import AppSettings, create_app
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.clock import DAY, SECOND
+from edge.ops.health import Health
+from edge.store import board, keys, migrate, organizations
+from edge.store.board import BoardFilter
+from edge.store.database import FILE_NAME, close_database, database, execute, execute_many, writing
+from edge.store.ids import new_ids
+from edge.store.keys import SCOPES
+from edge.store.scans import Quality
+
+ASSETS, LOCATIONS, PORTS = 10_000, 200, 4
+BUSY_SHARE = 0.02  # of all rows, those of one forklift
+DAYS = 400
+BLOCK = 50_000
+REQUESTS = 200
+TARGET_BYTES, TARGET_FIRST, TARGET_DEEP = 80, 20.0, 100.0  # of disk for a row; milliseconds
+
+
+class Tracked(NamedTuple):
+    asset_ids: list[int]
+    rows: list[int]  # of history, of each asset
+
+
+class Figure(NamedTuple):
+    """Milliseconds: the median, and what 95 of 100 requests stay below."""
+
+    usual: float
+    most: float
+
+
+def make_master_data(organization_id: int) -> tuple[list[int], list[int]]:
+    """Assets with a tag each and locations, written directly; returns their ids."""
+    ids = new_ids(2 * ASSETS + LOCATIONS)
+    asset_ids, tag_ids, location_ids = ids[:ASSETS], ids[ASSETS : 2 * ASSETS], ids[2 * ASSETS :]
+    named = "(id, organization_id, external_key, key_number, name, valid_from, created_at, updated_at)"
+    for table, prefix, own in (("location", "LOC", location_ids), ("asset", "ASSET", asset_ids)):
+        execute_many(
+            f"INSERT INTO {table} {named} VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
+            [
+                (record, organization_id, f"{prefix}-{number:04}", number, f"{prefix.title()} {number}")
+                for number, record in enumerate(own, start=1)
+            ],
+        )
+    execute_many(
+        "INSERT INTO tag (id, organization_id, asset_id, tag_type, value, match_key, created_at) "
+        "VALUES (?, ?, ?, 'rfid', ?, ?, 0)",
+        [
+            (tag, organization_id, asset, f"3074257BF7194E40{number:08X}", f"3074257BF7194E40{number:08X}")
+            for number, (tag, asset) in enumerate(zip(tag_ids, asset_ids, strict=True))
+        ],
+    )
+    return asset_ids, location_ids
+
+
+def make_sources(organization_id: int, location_ids: list[int]) -> None:
+    """One reader for each four locations; source N (from 1) is at location N."""
+    reader_ids = new_ids(len(location_ids) // PORTS)
+    execute_many(
+        "INSERT INTO reader (id, organization_id, name, topic, format, created_at, updated_at) "
+        "VALUES (?, ?, ?, ?, 'csl', 0, 0)",
+        [(reader, organization_id, f"reader {reader}", f"site/{reader}") for reader in reader_ids],
+    )
+    execute_many(
+        "INSERT INTO source (no, organization_id, location_id, reader_id, port) VALUES (?, ?, ?, ?, ?)",
+        [
+            (number + 1, organization_id, location, reader_ids[number // PORTS], number % PORTS + 1)
+            for number, location in enumerate(location_ids)
+        ],
+    )
+
+
+def moves(rows: int, chance: random.Random) -> Iterator[list[tuple[int, int]]]:
+    """(number of the asset, time), in blocks, in the order of time: all move at random, one forklift all the time."""
+    weights = [1.0] * ASSETS
+    weights[0] = ASSETS * BUSY_SHARE
+    step = DAYS * DAY / rows
+    began = clock.now() - DAYS * DAY
+    for start in range(0, rows, BLOCK):
+        chosen = chance.choices(range(ASSETS), weights, k=min(BLOCK, rows - start))
+        times = sorted(began + int((start + chance.random() * len(chosen)) * step) for _ in chosen)
+        yield list(zip(chosen, times, strict=True))
+
+
+def make_history(rows: int, organization_id: int, asset_ids: list[int], location_ids: list[int]) -> Tracked:
+    chance = random.Random(1)  # noqa: S311
+    last: list[tuple[int, int, int] | None] = [None] * ASSETS  # its newest row: time, source, when it began to stay
+    counts = [0] * ASSETS
+    with writing():
+        execute_many(
+            "INSERT INTO position (no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "row_seq, history_rows) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0)",
+            [(number + 1, asset, organization_id, location_ids[0]) for number, asset in enumerate(asset_ids)],
+        )
+    for block in moves(rows, chance):
+        opened, closed = [], []
+        for number, at in block:
+            before = last[number]
+            if before and at <= before[0]:
+                at = before[0] + 1
+            source = chance.randint(1, LOCATIONS)
+            delay, rssi = chance.randint(50_000, 2_000_000), -chance.randint(400, 750)
+            opened.append((number + 1, at, 0, 0, source, delay, Quality.READER, rssi))
+            if before:
+                closed.append((chance.randint(0, at - before[0] - 1), number + 1, before[0]))
+            moved = before is None or before[1] != source
+            last[number] = (at, source, at if moved or before is None else before[2])
+            counts[number] += 1
+        with writing():
+            execute_many("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?)", opened)
+            execute_many("UPDATE history SET seen_for = ? WHERE position_no = ? AND observed_at = ?", closed)
+    with writing():
+        execute_many(
+            "UPDATE position SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, history_rows = ? "
+            "WHERE no = ?",
+            [
+                (location_ids[row[1] - 1], row[0] + SECOND, row[2], row[0], counts[number], number + 1)
+                for number, row in enumerate(last)
+                if row
+            ],
+        )
+        execute("DELETE FROM position WHERE history_rows = 0")
+    return Tracked(asset_ids, counts)
+
+
+def generate(rows: int) -> Tracked:
+    execute("PRAGMA synchronous = off")  # what is measured comes later, on connections of its own
+    execute("PRAGMA cache_size = -400000")
+    organization_id = organizations.add_organization("Bench").id
+    with writing():
+        asset_ids, location_ids = make_master_data(organization_id)
+        make_sources(organization_id, location_ids)
+    tracked = make_history(rows, organization_id, asset_ids, location_ids)
+    execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return tracked
+
+
+# What is measured ----------------------------------------------------------------------------------------------
+
+
+def bytes_for_a_row(rows: int) -> float:
+    """Of disk, with all indexes of the table; it has none beside its primary key, which it is stored by."""
+    size: int = execute("SELECT sum(pgsize) FROM dbstat WHERE name = 'history'").fetchone()[0]
+    return size / rows
+
+
+def api_client(organization_id: int) -> tuple[FlaskClient, dict[str, str]]:
+    app = create_app(AppSettings("production", "bench", (), rate_per_second=10**6, rate_burst=10**6), Health())
+    client = app.test_client()
+    secret = new_client_secret()
+    key = keys.add_key(organization_id, "bench", list(SCOPES), hash_secret(secret))
+    answer = client.post(
+        "/api/v1/oauth/token",
+        json={"grant_type": "client_credentials", "client_id": key.id, "client_secret": secret},
+        headers={"User-Agent": "bench/1"},
+    )
+    return client, {"User-Agent": "bench/1", "Authorization": f"Bearer {answer.json['access_token']}"}
+
+
+def timed(request: Callable[[], Any], before: Callable[[], None] = lambda: None, times: int = REQUESTS) -> Figure:
+    taken = []
+    for _ in range(times):
+        before()
+        began = time.perf_counter()
+        request()
+        taken.append((time.perf_counter() - began) * 1000)
+    return Figure(median(taken), sorted(taken)[int(len(taken) * 0.95)])
+
+
+def forget(path: Path) -> Callable[[], None]:
+    """Drop the database from memory: this process's connection, and what the system keeps of the file."""
+
+    def drop() -> None:
+        close_database()
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        database.connect(reuse_if_open=True)
+
+    return drop
+
+
+def touch() -> None:
+    """Change what the lists depend on."""
+    execute("UPDATE version SET records = records + 1")
+
+
+def report(what: str, figure: Figure, target: float) -> None:
+    verdict = "met" if figure.most < target else "MISSED"
+    print(f"{what}: {figure.usual:.1f} ms, 95 % within {figure.most:.1f} ms; target {target:.0f} ms: {verdict}")
+
+
+def measure(path: Path, tracked: Tracked, rows: int) -> None:
+    each = bytes_for_a_row(rows)
+    print(
+        f"{each:.1f} bytes for a row of history; target {TARGET_BYTES}: {'met' if each <= TARGET_BYTES else 'MISSED'}"
+    )
+    organization_id = execute("SELECT id FROM organization").fetchone()[0]
+    client, headers = api_client(organization_id)
+    chance = random.Random(2)  # noqa: S311
+
+    def get(path: str) -> Any:
+        answer = client.get(f"/api/v1{path}", headers=headers)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    def of_any_asset(offset: Callable[[int], int]) -> Callable[[], Any]:
+        def request() -> Any:
+            number = chance.randrange(1, ASSETS)
+            at = offset(tracked.rows[number])
+            return get(f"/assets/{tracked.asset_ids[number]}/history?limit=50&offset={at}")
+
+        return request
+
+    busiest = f"/assets/{tracked.asset_ids[0]}/history?limit=50"
+    cold = forget(path)
+    first, last = of_any_asset(lambda _: 0), of_any_asset(lambda count: max(0, count - 50))
+    report("current locations, 50 of them", timed(lambda: get("/reports/asset-locations?limit=50")), TARGET_FIRST)
+    report("  cold", timed(lambda: get("/reports/asset-locations?limit=50"), cold, 20), TARGET_FIRST)
+    report("  the last 50", timed(lambda: get(f"/reports/asset-locations?offset={ASSETS - 50}"), times=20), TARGET_DEEP)
+    report(
+        "  the first after a change of the list", timed(lambda: get("/reports/asset-locations"), touch), TARGET_FIRST
+    )
+    report("  in the web app", timed(lambda: board.board(organization_id, BoardFilter(), limit=50)), TARGET_FIRST)
+    report("history of any asset, first page", timed(first), TARGET_FIRST)
+    report("  cold", timed(first, cold, 20), TARGET_FIRST)
+    report("  last page", timed(last), TARGET_DEEP)
+    print(f"one asset with {tracked.rows[0]:,} rows of history:")
+    report("  first page", timed(lambda: get(busiest)), TARGET_FIRST)
+    report("  the middle", timed(lambda: get(f"{busiest}&offset={tracked.rows[0] // 2}"), times=20), TARGET_DEEP)
+    report("  last page", timed(lambda: get(f"{busiest}&offset={tracked.rows[0] - 50}"), times=20), TARGET_DEEP)
+    report("  last page, cold", timed(lambda: get(f"{busiest}&offset={tracked.rows[0] - 50}"), cold, 5), TARGET_DEEP)
+    since = clock.rfc3339(clock.now() - 30 * DAY)
+    report("  the last 30 days", timed(lambda: get(f"{busiest}&from={since}"), times=20), TARGET_DEEP)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        migrate.migrate(Path(folder))
+        began = time.monotonic()
+        tracked = generate(options.rows)
+        close_database()
+        size = (Path(folder) / FILE_NAME).stat().st_size / 2**20
+        print(f"{options.rows:,} rows, {size:,.0f} MB in {time.monotonic() - began:.0f} s")
+        measure(Path(folder) / FILE_NAME, tracked, options.rows)
+        close_database()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""What was taken is committed before it is acknowledged, and whatever the broker does, the subscriber comes back."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from paho.mqtt import publish as paho_publish
+
+from edge.errors import Unavailable
+from edge.ingest import subscriber as subscriber_module
+from edge.ingest.broker import EmbeddedBroker
+from edge.ingest.pipeline import Message
+from edge.ingest.subscriber import LARGEST_PAYLOAD, Broker, Subscriber
+from edge.ingest.wire import Delivery
+from edge.store import database, migrate, organizations
+from edge.store.database import FILE_NAME, close_database, execute
+from tests.ingest.packets import REFUSED, FakeBroker
+from tests.ingest.site import DOCK, buckets, csl, make_site, pipeline, seen
+from tests.mosquitto import Mosquitto, free_port, mosquitto
+from tests.service import Books, Service, wait_for
+from tests.soak import crash
+
+SOON = 15.0
+NOT_UTF8 = b"site/\xff"
+
+
+class Handler:
+    """Stands in for the pipeline: keeps what it is given, while `is_open`, and as long as nothing is `wrong`."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.is_open = threading.Event()
+        self.is_open.set()
+        self.wrong: Exception | None = None
+
+    def __call__(self, messages: Sequence[Message]) -> set[int]:
+        self.is_open.wait(SOON)
+        if self.wrong:
+            raise self.wrong
+        self.messages += messages
+        return set()
+
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+
+@contextmanager
+def subscribed(url: str, handler: Handler | None = None, *, queue_size: int = 10_000) -> Iterator[Subscriber]:
+    """By default with the real pipeline, on the open store."""
+    handle = handler or pipeline().handle
+    subscriber = Subscriber(Broker(url, "edge"), ["#"], handle, lambda _: None, queue_size=queue_size, batch_size=10)
+    subscriber.start()
+    try:
+        yield subscriber
+    finally:
+        subscriber.stop()
+
+
+def until_connected(subscriber: Subscriber) -> None:
+    """With a message to itself come back, so that the subscription is known to work."""
+    wait_for(lambda: subscriber.state().seconds_since_round_trip is not None, SOON, lambda: str(subscriber.state()))
+
+
+def publish(url: str, *payloads: bytes, topic: str = DOCK, retain: bool = False) -> None:
+    host, _, port = url.removeprefix("mqtt://").partition(":")
+    messages = [{"topic": topic, "payload": payload, "qos": 1, "retain": retain} for payload in payloads]
+    paho_publish.multiple(messages, hostname=host, port=int(port))
+
+
+def numbers(count: int, size: int = 0) -> list[bytes]:
+    return [b"%d" % number + b" " * size for number in range(count)]
+
+
+def delivery(payload: bytes, mid: int, topic: bytes = DOCK.encode()) -> Delivery:
+    return Delivery(topic, payload, mid, 1, False, False)
+
+
+@pytest.fixture(params=["embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A running broker, of either kind."""
+    if request.param == "mosquitto":
+        with mosquitto(tmp_path) as broker:
+            yield broker.url
+    else:
+        embedded = EmbeddedBroker(f"127.0.0.1:{(port := free_port())}")
+        embedded.start()
+        yield f"mqtt://127.0.0.1:{port}"
+        embedded.stop()
+
+
+def test_messages_arrive_whole_and_in_order(url: str) -> None:
+    handler = Handler()
+    with subscribed(url, handler) as subscriber:
+        until_connected(subscriber)
+        publish(url, *numbers(100), b"", b"\x00\xff" * 50_000)
+        wait_for(lambda: len(handler.messages) == 102, SOON)
+    assert handler.payloads() == [*numbers(100), b"", b"\x00\xff" * 50_000]
+    assert {(message.topic, message.qos, message.is_retained) for message in handler.messages} == {(DOCK, 1, False)}
+
+
+@pytest.mark.mosquitto
+def test_what_the_broker_kept_while_we_were_away_is_taken(tmp_path: Path) -> None:
+    handler = Handler()
+    with mosquitto(tmp_path) as broker:
+        with subscribed(broker.url, handler) as subscriber:
+            until_connected(subscriber)
+        publish(broker.url, *numbers(20))
+        with subscribed(broker.url, handler):
+            wait_for(lambda: len(handler.messages) == 20, SOON)
+    assert handler.payloads() == numbers(20)
+
+
+def test_stopping_commits_and_acknowledges_what_was_taken(url: str) -> None:
+    handler = Handler()
+    with subscribed(url, handler) as subscriber:
+        until_connected(subscriber)
+        handler.is_open.clear()
+        publish(url, *numbers(30))
+        wait_for(lambda: subscriber.state().received == 30, SOON)
+        threading.Timer(0.2, handler.is_open.set).start()
+    assert handler.payloads() == numbers(30)
+    with subscribed(url, handler) as subscriber:
+        until_connected(subscriber)
+        publish(url, b"next")
+        wait_for(lambda: handler.payloads()[30:], SOON)
+    assert handler.payloads()[30:] == [b"next"]
+
+
+def test_a_retained_message_is_the_memory_of_the_broker_and_no_read(url: str, store: Path) -> None:
+    site = make_site(organizations.add_organization("Acme").id)
+    publish(url, csl(seen(site.epcs[0])), retain=True)
+    with subscribed(url):
+        wait_for(buckets, SOON)
+    assert buckets() == {"retained": (1, 0)}
+
+
+def test_no_message_stops_the_ones_after_it(url: str, store: Path) -> None:
+    site = make_site(organizations.add_organization("Acme").id)
+    poison = [b"\xff\xfe{", b"[" * 100_000, b'{"tags":' + b"9" * 5000 + b"}", b"", b"\x00" * (2 * LARGEST_PAYLOAD)]
+    with subscribed(url) as subscriber:
+        until_connected(subscriber)
+        publish(url, *poison, csl(seen(site.epcs[0])))
+        wait_for(lambda: "recorded" in buckets(), SOON, lambda: str(buckets()))
+        assert subscriber.state().is_running
+    assert sum(messages for messages, _ in buckets().values()) == 6
+    largest: int = execute("SELECT max(length(payload)) FROM dead_letter").fetchone()[0]
+    assert largest == LARGEST_PAYLOAD + 1
+
+
+def test_a_topic_that_is_not_text_is_counted_like_any_other() -> None:
+    handler = Handler()
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        broker.send(delivery(b"one", 1, topic=NOT_UTF8), delivery(b"two", 2))
+        wait_for(lambda: broker.acknowledged == [1, 2], SOON)
+    assert handler.payloads() == [b"one", b"two"]
+
+
+def test_an_acknowledgement_follows_the_commit() -> None:
+    handler = Handler()
+    handler.wrong = Unavailable("The disk is full")
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        broker.send(delivery(b"one", 1), delivery(b"two", 2))
+        wait_for(lambda: subscriber.state().store_problem, SOON)
+        assert broker.acknowledged == []
+        handler.wrong = None
+        wait_for(lambda: broker.acknowledged == [1, 2], SOON)
+        assert subscriber.state().store_problem == ""
+    assert handler.payloads() == [b"one", b"two"]
+
+
+def test_a_full_disk_does_not_keep_the_service_from_stopping() -> None:
+    handler = Handler()
+    handler.wrong = Unavailable("The disk is full")
+    with FakeBroker() as broker:
+        with subscribed(broker.url, handler) as subscriber:
+            wait_for(lambda: subscriber.state().is_connected, SOON)
+            broker.send(delivery(b"one", 1))
+            wait_for(lambda: subscriber.state().store_problem, SOON)
+        assert not subscriber.state().is_running
+        assert broker.acknowledged == []
+
+
+def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -> None:
+    """A packet id means something on its own connection only."""
+    handler = Handler()
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        handler.is_open.clear()
+        broker.send(delivery(b"one", 1))
+        wait_for(lambda: subscriber.state().received == 1, SOON)
+        broker.hang_up()
+        wait_for(lambda: broker.connections == 2 and subscriber.state().is_connected, SOON)
+        handler.is_open.set()
+        wait_for(handler.payloads, SOON)
+        broker.send(delivery(b"two", 2))
+        wait_for(lambda: 2 in broker.acknowledged, SOON)
+        assert broker.acknowledged == [2]
+
+
+def test_a_subscription_that_is_refused_is_told() -> None:
+    with FakeBroker(granted=REFUSED) as broker, subscribed(broker.url, Handler()) as subscriber:
+        wait_for(lambda: "does not let us subscribe to #" in subscriber.state().problem, SOON)
+
+
+def test_a_sign_in_that_is_refused_is_told() -> None:
+    with FakeBroker(code=5) as broker, subscribed(broker.url, Handler()) as subscriber:
+        wait_for(lambda: "refused the connection: Not authorized" in subscriber.state().problem, SOON)
+
+
+def test_a_broker_that_breaks_the_protocol_is_left_and_tried_again() -> None:
+    handler = Handler()
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        broker.send(Delivery(DOCK.encode(), b"impossible", 1, 3, False, False))
+        wait_for(lambda: broker.connections == 2 and subscriber.state().is_connected, SOON)
+        broker.send(delivery(b"one", 1))
+        wait_for(lambda: broker.acknowledged == [1], SOON)
+
+
+def test_attempts_to_connect_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Stopping(threading.Event):
+        """Lets no time pass, and stops after six attempts."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            if len(waits) == 6:
+                self.set()
+            return self.is_set()
+
+    subscriber = Subscriber(
+        Broker(f"mqtt://127.0.0.1:{free_port()}", "edge"),
+        ["#"],
+        Handler(),
+        lambda _: None,
+        queue_size=10,
+        batch_size=10,
+    )
+    monkeypatch.setattr(subscriber, "_stopping", Stopping())
+    subscriber.start()
+    wait_for(lambda: len(waits) == 6, SOON)
+    subscriber.stop()
+    assert waits == [1, 2, 4, 8, 16, subscriber_module.MAX_BACKOFF_SECONDS]
+    assert "cannot be reached" in subscriber.state().problem
+
+
+@pytest.mark.mosquitto
+def test_a_broker_that_is_away_at_the_start_is_found_when_it_comes(tmp_path: Path) -> None:
+    broker = Mosquitto(tmp_path)
+    with subscribed(broker.url, Handler()) as subscriber:
+        wait_for(lambda: "cannot be reached" in subscriber.state().problem, SOON)
+        assert subscriber.state().is_running
+        broker.start()
+        try:
+            until_connected(subscriber)
+        finally:
+            broker.stop()
+    assert not subscriber.state().is_running
+
+
+@pytest.mark.mosquitto
+def test_a_restart_of_the_broker_loses_and_doubles_nothing(tmp_path: Path, store: Path) -> None:
+    site = make_site(organizations.add_organization("Acme").id)
+    with mosquitto(tmp_path) as broker, subscribed(broker.url) as subscriber:
+        until_connected(subscriber)
+        publish(broker.url, *[csl(seen(site.epcs[0], rssi=-number)) for number in range(1, 51)])
+        broker.stop()
+        wait_for(lambda: not subscriber.state().is_connected and "lost" in subscriber.state().problem, SOON)
+        broker.start()
+        publish(broker.url, *[csl(seen(site.epcs[0], rssi=-number)) for number in range(51, 101)])
+        wait_for(lambda: buckets().get("recorded", (0, 0)) == (100, 100), SOON, lambda: str(buckets()))
+
+
+@pytest.mark.mosquitto
+def test_a_full_queue_leaves_the_rest_to_the_broker(tmp_path: Path) -> None:
+    """At most one more buffer is read than the queue holds."""
+    handler = Handler()
+    sent = numbers(1_000, size=1_000)
+    with mosquitto(tmp_path) as broker, subscribed(broker.url, handler, queue_size=50) as subscriber:
+        until_connected(subscriber)
+        handler.is_open.clear()
+        broker.publish(DOCK, sent)
+        wait_for(lambda: subscriber.state().queued >= 50, SOON)
+        assert subscriber.state().received < 200
+        handler.is_open.set()
+        wait_for(lambda: len(handler.messages) == 1_000, SOON)
+    assert handler.payloads() == sent
+
+
+@pytest.mark.mosquitto
+def test_reads_wait_at_the_broker_while_another_process_holds_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    migrate.migrate(tmp_path)
+    site = make_site(organizations.add_organization("Acme").id)
+    other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+    with mosquitto(tmp_path) as broker, subscribed(broker.url) as subscriber:
+        until_connected(subscriber)
+        other.execute("BEGIN IMMEDIATE")
+        publish(broker.url, csl(seen(site.epcs[0])))
+        wait_for(lambda: "Another process" in subscriber.state().store_problem, SOON)
+        other.execute("ROLLBACK")
+        wait_for(lambda: buckets() == {"recorded": (1, 1)}, SOON, lambda: str(buckets()))
+        wait_for(lambda: subscriber.state().store_problem == "", SOON)
+    other.close()
+    close_database()
+
+
+@pytest.mark.mosquitto
+def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    crash.make_site(data_dir)
+    with mosquitto(tmp_path) as broker:
+        service = Service(data_dir, broker.url, ingest__sighting_gap_seconds=0)
+        service.start()
+        service.wait_until_connected()
+        books = Books(data_dir)
+        stream = threading.Thread(target=broker.publish, args=(crash.TOPIC, crash.numbered(5_000)))
+        stream.start()
+        wait_for(lambda: books.messages() > 0, SOON, service.read_log)
+        assert service.stop() < 5
+        assert service.process
+        assert service.process.returncode == 0
+        stream.join()
+        service.start()
+        wait_for(lambda: books.ledger().get("recorded") == (5_000, 5_000), SOON, service.read_log)
+        service.stop()
+        assert books.ledger() == {"recorded": (5_000, 5_000)}
+        books.close()
+
+
+@pytest.mark.mosquitto
+def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    crash.make_site(data_dir)
+    with mosquitto(tmp_path) as broker:
+        service = Service(data_dir, broker.url)
+        service.start()
+        service.wait_until_connected()
+        second = Service(data_dir, broker.url)
+        second.start()
+        assert second.process
+        assert second.process.wait(SOON) == 1
+        assert "is in use by a running edge" in second.read_log()
+        service.stop()
