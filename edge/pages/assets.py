@@ -7,7 +7,7 @@ from flask import abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
-from edge.pages import labels
+from edge.pages import labels, timeline
 from edge.pages.guard import least, me, pages
 from edge.store import assets, board, lookup
 from edge.store.people import Role
@@ -26,6 +26,7 @@ def show_asset(asset_id: int) -> str:
         asset=asset,
         where=board.whereabouts(me().organization_id, asset_id) or abort(404),
         metadata=orjson.loads(asset.metadata),
+        strip=timeline.strip(moves[:MOVES], moves[0].last_seen_at if before and moves else clock.now()),
         moves=moves[:MOVES],
         more=moves[MOVES - 1].observed_at if len(moves) > MOVES else None,
         before=before,

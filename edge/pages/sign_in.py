@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flask import Response, current_app, g, make_response, redirect, render_template, request
+from flask import Response, current_app, g, jsonify, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.auth import passwords, sessions
+from edge.auth import passwords, sessions, tokens
 from edge.errors import Invalid
-from edge.pages.guard import SESSION_COOKIE, address, device, least, me, open_to_all, pages, set_cookie
+from edge.pages.guard import SESSION_COOKIE, address, device, least, me, open_to_all, pages, set_cookie, wants_json
 from edge.pages.notices import done
 from edge.store import audit, people
 from edge.store.database import writing
@@ -86,6 +86,17 @@ def change_password() -> AnyResponse | tuple[str, int]:
         sessions.sign_out_others(person.id, request.cookies[SESSION_COOKIE])
         audit.note(me().organization_id, f"person:{person.id}", "password changed")
     return done("/account", "password")
+
+
+@pages.post("/account/token")
+@least(Role.VIEWER)
+def session_token() -> Response | str:
+    """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
+    environment = current_app.extensions["site"].environment
+    token = tokens.session_token(environment, me().person_id, me().organization_id, me().role)
+    if wants_json():
+        return jsonify(access_token=token, token_type="Bearer", expires_in=tokens.SESSION_LIFETIME_SECONDS)
+    return render_template("account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
 
 
 def _account_again(errors: dict[str, str]) -> tuple[str, int]:

@@ -123,6 +123,24 @@ def test_a_session_lasts_a_shift(app: Flask, ada: people.PersonRow, monkeypatch:
     assert browser.get("/").status_code == 303
 
 
+def test_a_session_token_opens_the_api_for_a_moment(
+    app: Flask, ada: people.PersonRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = Browser(app)
+    enter(browser, email="ada@acme.example", password=PASSWORD)
+    cookie = browser.client.get_cookie(guard.SESSION_COOKIE)
+    assert cookie
+    browser.token = cookie.value
+    token = browser.send("/account/token", {}).json["access_token"]  # type: ignore[index]
+    headers = {"Authorization": f"Bearer {token}", "User-Agent": "tests"}
+    stranger = Browser(app)
+    assert stranger.get("/api/v1/assets", headers=headers).status_code == 200
+    assert stranger.get("/api/v1/orgs/me", headers=headers).status_code == 401
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start + 301 * clock.SECOND)
+    assert stranger.get("/api/v1/assets", headers=headers).status_code == 401
+
+
 class TestOnADevice:
     @pytest.fixture
     def handheld(self, app: Flask, cast: Cast, ada: people.PersonRow) -> Browser:

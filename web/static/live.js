@@ -3,16 +3,23 @@
 
 import { renderTimes } from "./times.js";
 
+const HOLD = 2500;
+
 export function followLive() {
   for (const part of document.querySelectorAll("[data-live]")) follow(part);
 }
 
 function follow(part) {
   let version = part.dataset.version ? `"${part.dataset.version}"` : null;
-  let wait = Number(part.dataset.every || 3) * 1000;
+  const wait = Number(part.dataset.every || 3) * 1000;
+
+  // Rows must not move away from under a mouse that is about to click one.
+  let pointedAt = -Infinity;
+  part.addEventListener("mousemove", () => { pointedAt = performance.now(); });
 
   async function look() {
-    if (!document.hidden && !part.contains(document.activeElement?.closest("form"))) await refresh();
+    const isBusy = performance.now() - pointedAt < HOLD || part.contains(document.activeElement?.closest("form"));
+    if (!document.hidden && !isBusy) await refresh();
     setTimeout(look, wait);
   }
 
@@ -47,7 +54,7 @@ function replace(part, html) {
   part.innerHTML = html;
   renderTimes(part);
   for (const row of part.querySelectorAll("[data-row]")) {
-    if (before.get(row.dataset.row) !== row.dataset.state) row.classList.add("fresh");
+    if (before.has(row.dataset.row) && before.get(row.dataset.row) !== row.dataset.state) row.classList.add("fresh");
   }
   if (focused) part.querySelector(`[data-row="${CSS.escape(focused)}"] [href="${CSS.escape(focusedHref || "")}"]`)?.focus();
 }

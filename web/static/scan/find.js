@@ -3,7 +3,7 @@
 import { ago, duration } from "../times.js";
 import { cleaned } from "./scanner.js";
 import { $, ask as askFor, button, closeSheet, message, openSheet } from "./show.js";
-import { ask, post } from "./sync.js";
+import { ask, post, siteNow } from "./sync.js";
 
 // Find ----------------------------------------------------------------------------------------------------------
 
@@ -36,13 +36,13 @@ function thing(one) {
   place.className = "found-place";
   place.textContent = one.place || (one.seen_at ? "The place was retired" : "Never seen");
   const told = one.seen_at
-    ? `${one.area ? `in ${one.area}, ` : ""}for ${duration((Date.now() - one.since) / 1000)}, last seen ${ago(one.seen_at)}`
+    ? `${one.area ? `in ${one.area}, ` : ""}for ${duration((siteNow() - one.since) / 1000)}, last seen ${ago(one.seen_at, siteNow())}`
     : "";
   const moves = document.createElement("ol");
   moves.className = "moves";
   for (const move of one.moves.slice(1)) {
     const item = document.createElement("li");
-    item.textContent = `${move.place}, ${ago(move.at)}`;
+    item.textContent = `${move.place}, ${ago(move.at, siteNow())}`;
     moves.append(item);
   }
   const parts = [name, place, message(told)];

@@ -1,6 +1,7 @@
 // What a person sees: the large result, the list of the last scans, the line about the connection.
 
 import { ago, clockTime } from "../times.js";
+import { siteNow } from "./sync.js";
 
 export const $ = (id) => document.getElementById(id);
 
@@ -52,7 +53,7 @@ export function facts(entry) {
   if (outcome === "place") return { outcome: "refused", thing: entry.location?.name || entry.code, told: "This is a place. Scan it again to work there", state: "" };
   if (outcome === "recorded" || outcome === "again") {
     const was = !entry.was ? "Never seen before"
-      : `${entry.was.name === entry.placeName ? "Was here" : `Was at ${entry.was.name}`}, ${ago(entry.was.seen_at)}`;
+      : `${entry.was.name === entry.placeName ? "Was here" : `Was at ${entry.was.name}`}, ${ago(entry.was.seen_at, siteNow())}`;
     return { outcome, thing, told: was };
   }
   return { outcome, thing, told: `At ${entry.placeName}` };

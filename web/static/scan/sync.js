@@ -54,6 +54,9 @@ async function run() {
 
 const onTheWire = ({ id, undo, code, place, at, person }) => (undo ? { id, undo, person } : { id, code, place, at, person });
 
+/** The site's clock, as far as this device knows it. */
+export const siteNow = () => Date.now() + (link.me?.skew || 0);
+
 async function report(results) {
   link.waiting = await queue.countWaiting();
   await tell(results);
@@ -61,6 +64,7 @@ async function report(results) {
 
 async function greet() {
   link.me = await ask("/scan/state");
+  link.me.skew = link.me.now - Date.now();
   await queue.save("me", link.me);
   link.state = "ok";
 }

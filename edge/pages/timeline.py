@@ -1,0 +1,52 @@
+"""An asset's last stays as one strip: where it was, when, for how long, at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from edge.store.board import Move
+
+WIDTH = 1000
+LEAST_WIDTH = 3  # of a stay that was too short to be seen
+COLOURS = 6
+
+
+class Stay(NamedTuple):
+    """A piece of the strip, in its units; `colour` is a number of the style sheet's palette, the same for a place."""
+
+    x: float
+    width: float
+    colour: int
+    name: str
+    since: int
+    until: int
+
+
+class Strip(NamedTuple):
+    stays: Sequence[Stay]
+    since: int
+    until: int
+    colours: Mapping[int, int]  # of each place, by its id
+
+
+def strip(moves: Sequence[Move], now: int) -> Strip | None:
+    """From the oldest of the moves (newest first) until now. A stay lasts until the next one begins."""
+    if len(moves) < 2 or now <= moves[-1].observed_at:
+        return None
+    since, until = moves[-1].observed_at, now
+    colours: dict[int, int] = {}
+    stays: list[Stay] = []
+    ends = [until, *(move.observed_at for move in moves)]
+    for move, end in reversed(list(zip(moves, ends, strict=False))):
+        colour = colours.setdefault(move.location_id, len(colours) % COLOURS)
+        if stays and stays[-1].name == move.location_name:
+            stays[-1] = stays[-1]._replace(width=_scale(end - stays[-1].since, until - since), until=end)
+            continue
+        x, width = _scale(move.observed_at - since, until - since), _scale(end - move.observed_at, until - since)
+        stays.append(Stay(x, max(width, LEAST_WIDTH), colour, move.location_name, move.observed_at, end))
+    return Strip(stays, since, until, colours)
+
+
+def _scale(part: int, whole: int) -> float:
+    return round(part / whole * WIDTH, 1)
