@@ -66,3 +66,14 @@ def test_where_things_were_is_where_they_go_on(plan: Plan) -> None:
     first = next(sighting for sighting in stream if sighting.thing.key == "PAL-007")
     assert first.ear.reader.antennas[first.ear.antenna or 0] == "AISLE-B"
     assert first.at < BEGIN + 2 * SECOND
+
+
+def test_nothing_is_heard_of_a_thing_where_its_tag_cannot_be(plan: Plan) -> None:
+    def staying_at(key: str, *places: str) -> list[str | None]:
+        thing = next(thing for thing in plan.things if thing.key == key)
+        one = plan._replace(things=[thing._replace(route=[Stop([place], (10, 20)) for place in places])])
+        stream = sightings(one, BEGIN, {}, lambda _at, _reader: 5.0, chance(1))
+        return [next(stream).ear.reader.location for _ in range(20)]
+
+    assert "SERVICE" not in staying_at("PAL-001", "SERVICE", "AISLE-A")
+    assert set(staying_at("TOOL-001", "SERVICE", "AISLE-A")) == {"SERVICE"}

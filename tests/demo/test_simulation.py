@@ -1,0 +1,57 @@
+"""The simulated readers tell everything they heard, each in the order of time."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from edge import clock
+from edge.clock import SECOND
+from edge.demo import simulation
+from edge.demo.movement import Sighting
+from edge.demo.plan import Plan, Reader
+from edge.ingest.parsers.formats import FORMATS
+from edge.ingest.reads import Read
+from tests.demo.conftest import BEGIN, chance
+
+PAST = 600 * SECOND
+
+
+class Heard:
+    """In place of the connections: reads by reader."""
+
+    def __init__(self) -> None:
+        self.reads: dict[str, list[Read]] = {}
+
+    def publish(self, reader: Reader, payload: bytes) -> None:
+        self.reads.setdefault(reader.name, []).extend(FORMATS[reader.format].parse(reader.topic, payload).reads)
+
+    def settle(self) -> None:
+        pass
+
+
+def test_all_that_was_heard_is_told_in_order(
+    plan: Plan, heard: list[Sighting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = clock.now() - PAST
+    past = [
+        sighting._replace(at=sighting.at - BEGIN + since) for sighting in heard if sighting.at < BEGIN + PAST - SECOND
+    ]
+    monkeypatch.setattr(simulation, "sightings", lambda *_: iter([*past, past[-1]._replace(at=since + 2 * PAST)]))
+    told = Heard()
+    with simulation.simulating(plan, told, since, {}, chance(1)):
+        deadline = time.monotonic() + 10
+        while sum(map(len, told.reads.values())) < len(past):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert sum(map(len, told.reads.values())) == len(past)
+    for reads in told.reads.values():
+        assert all((one.observed_at or 0) <= (other.observed_at or 0) for one, other in pairwise(reads))
+
+
+def test_what_is_long_past_is_told_more_rarely_than_what_is_now(plan: Plan) -> None:
+    reader = plan.simulated[0]
+    assert simulation._pause(clock.now() - 3600 * SECOND, reader) == simulation.PAST_PAUSE_SECONDS
+    assert simulation._pause(clock.now() + SECOND, reader) == reader.repeat_seconds
