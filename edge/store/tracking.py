@@ -102,10 +102,12 @@ def list_history(
         if since is not None or until is not None:
             total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]  # noqa: S608
         direction = "DESC" if newest_first else "ASC"
+        order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
+        # A page within: looking up the places of all the rows that are passed over is ten times the work.
+        page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"  # noqa: S608
         found = execute(
-            "SELECT h.observed_at, h.seq, l.id, l.external_key FROM history h "  # noqa: S608
-            "JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id "
-            f"WHERE {where} ORDER BY h.observed_at {direction}, h.seq {direction} LIMIT :limit OFFSET :offset",
+            f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "  # noqa: S608
+            f"JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id {order}",
             values,
         ).fetchall()
         oldest_first = found[::-1] if newest_first else found
