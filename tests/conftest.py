@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from edge.store import migrate, organizations
 from edge.store.database import close_database
+
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("edge", deadline=None)
+settings.load_profile("edge")
 
 PROGRAMS = {"mosquitto": "mosquitto", "browser": "chromium"}
 

@@ -314,7 +314,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON_VALUES, max_size=5))
 def test_any_metadata_survives_a_round_trip_in_order(acme: Api, metadata: dict[str, Any]) -> None:
     made = acme.make("/assets", metadata=metadata)

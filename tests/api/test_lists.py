@@ -119,7 +119,7 @@ def test_sorting_by_each_field_in_both_directions_ends_with_the_id(acme: Api, pa
 
 
 @BOTH
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(limit=st.integers(1, 9), sort=st.sampled_from(["name", "-created_at", "external_key", "-updated_at"]))
 def test_pages_never_overlap_and_leave_nothing_out(acme: Api, path: str, limit: int, sort: str) -> None:
     have = (acme.get(path).json or {})["total_count"]

@@ -287,7 +287,7 @@ def count_reads(batch: Sequence[Message]) -> int:
     return total
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages)
 def test_the_buckets_add_up_to_every_message_and_every_read(site: Site, batch: list[Message]) -> None:
     before = buckets()
@@ -297,7 +297,7 @@ def test_the_buckets_add_up_to_every_message_and_every_read(site: Site, batch: l
     assert sum(count for _, count in after.values()) - sum(count for _, count in before.values()) == count_reads(batch)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages)
 def test_a_batch_delivered_again_after_a_crash_changes_nothing(site: Site, batch: list[Message]) -> None:
     numbered = [one._replace(mid=mid, qos=1) for mid, one in enumerate(batch, start=1)]

@@ -35,7 +35,7 @@ def stays(steps: list[tuple[int, int]]) -> list[Stay]:
     return result
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(assets, st.integers(0, 500), st.integers(1, 7))
 def test_dropping_takes_exactly_what_ended_before_and_never_the_newest(
     plan: list[list[tuple[int, int]]], hours: int, limit: int

@@ -206,7 +206,7 @@ def test_a_shared_device_brings_the_scans_of_whoever_used_it_before(sign_in_as: 
     assert execute("SELECT person_id FROM handheld_scan WHERE id = 'scan-no-2'").fetchone() != (before,)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), min_size=1, max_size=12, unique_by=lambda s: s[1]),
     undone=st.sets(st.integers(0, 11)),

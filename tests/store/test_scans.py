@@ -21,7 +21,7 @@ GAP = 300 * SECOND
 START = 1_772_439_330 * SECOND
 
 # The database is made once for each test; every example tracks an asset of its own.
-examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+examples = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Site(NamedTuple):

@@ -18,7 +18,7 @@ NAMES = st.text(ALPHABET, min_size=1, max_size=8)
 
 
 @pytest.mark.parametrize("few", [search.FEW, 0])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(NAMES, min_size=1, max_size=5), tag=NAMES, q=st.text(ALPHABET, min_size=1, max_size=5))
 def test_q_is_a_substring_of_the_folded_texts(
     cast: Cast, monkeypatch: pytest.MonkeyPatch, few: int, names: list[str], tag: str, q: str

@@ -266,7 +266,7 @@ def is_well_formed_read(read: Read) -> bool:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     topic=TOPICS,
     payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps), twisted_samples()),
@@ -279,7 +279,7 @@ def test_no_bytes_raise_anything_but_malformed_and_every_answer_is_well_formed(t
                 assert is_well_formed(parsed), parsed
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(topic=TOPICS, payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps)))
 def test_recognising_never_fails(topic, payload):
     assert recognise(topic, payload) in (None, *FORMATS)
