@@ -1,16 +1,21 @@
 """The whole service as systemd sees it."""
 
 import http.client
+import json
 import shutil
 import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
+from edge import runtime
+from edge.config import Config
+from edge.ingest.pipeline import Pipeline
 from edge.ops.lock import is_held
 from edge.store.database import close_database
-from tests.mosquitto import free_port
+from tests.mosquitto import free_port, mosquitto
 from tests.service import Service, wait_for
 
 
@@ -38,6 +43,37 @@ def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
         while not rest or rest[-1] != b"STOPPING=1":
             rest.append(systemd.recv(200))
     assert not is_held(site)
+
+
+@pytest.mark.mosquitto
+@pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH")
+def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    close_database()
+    let_go = threading.Event()
+    monkeypatch.setattr(Pipeline, "handle", lambda *_: {0} if let_go.wait(30) else set())
+    monkeypatch.setattr(runtime, "WRITER_STUCK_SECONDS", 1.0)
+    monkeypatch.setattr(runtime, "set_up_log", lambda _: None)
+    port = free_port()
+    with mosquitto(tmp_path) as broker:
+        config = Config(data_dir=site, mqtt_broker=broker.url, http_listen=f"127.0.0.1:{port}")
+        with runtime.running(config):
+            wait_for(lambda: health(port) == (200, True), 20)
+            broker.publish("dock", [b"1"])
+            try:
+                wait_for(lambda: health(port) == (503, False), 20)
+            finally:
+                let_go.set()
+            wait_for(lambda: health(port) == (200, True), 20)
+
+
+def health(port: int) -> tuple[int, bool]:
+    """What /healthz answers, and whether the broker is there and ingest well."""
+    connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=10)
+    connection.request("GET", "/healthz")
+    answer = connection.getresponse()
+    checks = {check["name"]: check["ok"] for check in json.load(answer)["checks"]}
+    connection.close()
+    return answer.status, checks["broker"] and checks["ingest"]
 
 
 @pytest.mark.parametrize(("proxy", "status"), [("", 200), ("127.0.0.1", 403)])
