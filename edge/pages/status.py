@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import current_app, render_template
 
 from edge.pages.guard import least, may, me, pages
-from edge.store import audit, storage
+from edge.store import audit, retention, storage
 from edge.store.people import Role
 
 
@@ -17,6 +17,7 @@ def show_status() -> str:
         "status.html",
         checks=health.checks(),
         storage=storage.facts(),
+        dropped=retention.last_dropped(5),
         counts=storage.counts(me().organization_id),
         acts=audit.recent(me().organization_id, 50) if may(Role.ADMINISTRATOR) else [],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from edge import clock
 from edge.store.database import execute, reading, writing
@@ -156,9 +157,22 @@ def record_dropped(reason: str, dropped: Mapping[str, int]) -> None:
         )
 
 
-def last_dropped(count: int) -> list[tuple[int, str]]:
-    """When, and what as JSON; newest first."""
-    return execute(
+class Dropped(NamedTuple):
+    at: int
+    reason: str
+    counts: dict[str, int]
+
+    @property
+    def told(self) -> str:
+        """`3 history, 12 dead letters`"""
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
+
+
+def last_dropped(count: int) -> list[Dropped]:
+    """Newest first."""
+    rows = execute(
         "SELECT at, detail FROM audit WHERE organization_id IS NULL AND action = 'dropped' ORDER BY at DESC LIMIT ?",
         (count,),
-    ).fetchall()
+    )
+    details = [(at, json.loads(detail)) for at, detail in rows]
+    return [Dropped(at, detail.pop("reason"), detail) for at, detail in details]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 
 from edge import clock
@@ -82,11 +81,10 @@ def backup_second(subject: Subject) -> Finding:
 def history(_: Subject) -> Finding:
     """Dropping by age is as it should be; dropping for want of room is not."""
     since = clock.now() - 7 * clock.DAY
-    for at, detail in last_dropped(50):
-        reason = json.loads(detail)["reason"]
-        if at >= since and reason.startswith("only"):
+    for row in last_dropped(50):
+        if row.at >= since and row.reason.startswith("only"):
             return warning(
-                f"history was dropped at {clock.rfc3339(at)}, since {reason}",
+                f"history was dropped at {clock.rfc3339(row.at)}, since {row.reason}",
                 "make room, or set retention.history_days lower",
             )
     return ok("nothing was dropped for want of room")
