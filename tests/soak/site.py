@@ -288,6 +288,22 @@ def switch_https_on(site: Site, port: int) -> str:
     return f"{key} read with the authority of /certificate alone"
 
 
+def run_low(site: Site) -> str:
+    """A limit that this disk is below: the oldest slice goes, is told, and everything is still where it is."""
+
+    def rows() -> int:
+        return int(site.api.get(f"/api/v1/assets/{site.asset_id}/history?limit=1")["total_count"])
+
+    before = rows()
+    site.box.run("printf '\\n[retention]\\nlow_disk_mb = 1000000\\n' >>/etc/edge/edge.toml; systemctl restart edge")
+    wait_for(site.box, "edge doctor | grep -q 'WARNING history'")
+    left = rows()
+    assert 0 < left < before
+    assert site.api.get("/api/v1/reports/asset-locations")["data"][0]["location_external_key"] == "DOCK-1"
+    site.box.run("sed -i '/^.retention.$/,$d' /etc/edge/edge.toml; systemctl restart edge")
+    return f"{before - left} of {before} rows of history dropped and told, the position stays"
+
+
 def log_volume(site: Site, seconds: float, rate: float) -> str:
     assert site.reader
     count = "journalctl -u edge -o cat --no-pager | wc -c"
@@ -335,6 +351,7 @@ def main() -> None:
         show(Row("install on a second box", None, None, None, None, install(second.box, second.ports, options.source)))
         move_to(first, second)
         first.under_load("HTTPS on", lambda: switch_https_on(first, port + 4))
+        show(Row("disk low", None, None, None, None, run_low(first)))
         show(Row("log", None, None, None, None, log_volume(first, 30, 20)))
         show(Row("uninstall", None, None, None, None, uninstall(first)))
     finally:
