@@ -210,6 +210,10 @@ class Config:
     backup_daily: int = _setting("backup.keep_daily", 7, _whole(1, 1000), "days of which the newest backup is kept")
     backup_weekly: int = _setting("backup.keep_weekly", 8, _whole(0, 1000), "weeks of which the newest backup is kept")
 
+    @property
+    def backup_folder(self) -> Path:
+        return self.backup_dir or self.data_dir / "backups"
+
 
 class Value(NamedTuple):
     """One setting as it came out: for `edge config`."""

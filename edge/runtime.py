@@ -92,30 +92,13 @@ def running(config: Config) -> Iterator[str]:
         subscriber.start()
         parts.callback(subscriber.stop)
 
-        backup_dir = config.backup_dir or config.data_dir / "backups"
-        parts.enter_context(
-            metrics.sampling(
-                lambda: figures.sample(config.data_dir, backup_dir, lambda: _ingest_figures(subscriber.state()))
-            )
-        )
-        housekeeper = Housekeeper(_jobs(config))
-        health.register(housekeeper.check, vital=False)
-        health.register(lambda: left_warnings(config.data_dir), vital=False)
-        health.register(lambda: _check_disk(config), vital=False)
-        housekeeper.start()
-        parts.callback(housekeeper.stop)
-
+        _start_upkeep(config, subscriber, health, parts)
         server = _serve_http(config, health, _formats(subscriber))
         health.register(server.check)
         parts.callback(server.stop)
         log.info("Serving pages and API on %s", server.address)
 
-        notifier = Notifier(os.environ)
-        watchdog = Watchdog(health, notifier)
-        watchdog.start()
-        parts.callback(watchdog.stop)
-        parts.callback(notifier.stopping)
-        notifier.ready()
+        _tell_systemd(health, parts)
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
         yield server.address
 
@@ -147,6 +130,30 @@ def _broker(config: Config, parts: ExitStack) -> Broker:
     embedded.start()
     parts.callback(embedded.stop)
     return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
+
+
+def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
+    """Retention, the readers' accounts, and the numbers that are looked up when somebody asks."""
+    parts.enter_context(
+        metrics.sampling(
+            lambda: figures.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
+        )
+    )
+    housekeeper = Housekeeper(_jobs(config))
+    health.register(housekeeper.check, vital=False)
+    health.register(lambda: left_warnings(config.data_dir), vital=False)
+    health.register(lambda: _check_disk(config), vital=False)
+    housekeeper.start()
+    parts.callback(housekeeper.stop)
+
+
+def _tell_systemd(health: Health, parts: ExitStack) -> None:
+    notifier = Notifier(os.environ)
+    watchdog = Watchdog(health, notifier)
+    watchdog.start()
+    parts.callback(watchdog.stop)
+    parts.callback(notifier.stopping)
+    notifier.ready()
 
 
 def _jobs(config: Config) -> list[Job]:

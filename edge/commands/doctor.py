@@ -66,7 +66,7 @@ def _subject(config: Config) -> Subject:
     return Subject(
         version=__version__,
         data_dir=config.data_dir,
-        backup_dir=config.backup_dir or config.data_dir / "backups",
+        backup_dir=config.backup_folder,
         second_dir=config.backup_second_dir,
         low_disk_bytes=config.low_disk_mb << 20,
         http_listen=config.http_listen,

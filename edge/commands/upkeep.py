@@ -8,7 +8,6 @@ import click
 
 from edge import clock
 from edge.commands.site import Setup, open_site
-from edge.config import Config
 from edge.errors import SetupError
 from edge.ops import backup as backups
 from edge.ops.lock import hold
@@ -22,7 +21,7 @@ def backup(setup: Setup) -> None:
     open_site(setup)
     config = setup.config
     kept = backups.Kept(config.backup_daily, config.backup_weekly)
-    made = backups.make_backup(config.data_dir, _backup_dir(config), kept, config.backup_second_dir)
+    made = backups.make_backup(config.data_dir, config.backup_folder, kept, config.backup_second_dir)
     click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
     for path in made.removed:
         click.echo(f"Removed {path.name}")
@@ -44,10 +43,6 @@ def restore(setup: Setup, file: Path, yes: bool) -> None:
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
-
-
-def _backup_dir(config: Config) -> Path:
-    return config.backup_dir or config.data_dir / "backups"
 
 
 def _told(facts: CopyFacts) -> str:

@@ -351,8 +351,8 @@ def main() -> None:
         show(Row("install on a second box", None, None, None, None, install(second.box, second.ports, options.source)))
         move_to(first, second)
         first.under_load("HTTPS on", lambda: switch_https_on(first, port + 4))
-        show(Row("disk low", None, None, None, None, run_low(first)))
         show(Row("log", None, None, None, None, log_volume(first, 30, 20)))
+        show(Row("disk low", None, None, None, None, run_low(first)))
         show(Row("uninstall", None, None, None, None, uninstall(first)))
     finally:
         for site in (first, second):
