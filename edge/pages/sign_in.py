@@ -95,7 +95,8 @@ def session_token() -> Response | str:
     environment = current_app.extensions["site"].environment
     token = tokens.session_token(environment, me().person_id, me().organization_id, me().role)
     if wants_json():
-        return jsonify(access_token=token, token_type="Bearer", expires_in=tokens.SESSION_LIFETIME_SECONDS)  # noqa: S106 - its kind, not itself
+        seconds = tokens.SESSION_LIFETIME_SECONDS
+        return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only
     return render_template("account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
 
 

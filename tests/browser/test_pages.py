@@ -15,7 +15,7 @@ from edge import clock
 from edge.auth import badges, devices
 from edge.store import accounts, assets, keys, people, readers, scans
 from edge.store.people import Role
-from edge.store.scans import Quality, Scan
+from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan
 
 pytestmark = pytest.mark.browser
@@ -217,6 +217,7 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
     page = open_context(viewport=PHONE, expected=("403",)).new_page()
     page.goto(link)
     page.click("text=Yes, enrol it")
+    page.wait_for_selector("#badge:focus")
     scan(page, "BADGE-77")
     expect(page.locator("h1")).to_have_text("Your PIN")
     page.fill("#pin", "1111")
