@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import peewee
 
+from edge.clock import HOUR
 from edge.store.database import execute
 
 
@@ -60,6 +61,11 @@ def unclaimed_topics(heard_since: int) -> list[str]:
 
 def dead_letters(received_since: int) -> int:
     number: int = execute("SELECT count(*) FROM dead_letter WHERE received_at >= ?", (received_since,)).fetchone()[0]
+    return number
+
+
+def messages_received(since: int) -> int:
+    number: int = execute("SELECT ifnull(sum(messages), 0) FROM ledger WHERE hour >= ?", (since // HOUR,)).fetchone()[0]
     return number
 
 

@@ -197,6 +197,18 @@ def test_a_broker_that_would_drop_reads(subject: Subject, settings: str, level: 
     assert found(subject, "broker-limits")[0] is level
 
 
+def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
+    (subject.broker_settings / "conf.d").mkdir(parents=True)
+    (subject.broker_settings / "conf.d" / "edge.conf").write_text(
+        "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
+    )
+    tally = accounts.Tally(1, accounts.hour_of(NOW), accounts.Bucket.RECORDED)
+    for messages, told in ((500_000, "2 days of today's"), (1_500_000, "12 hours of today's")):
+        with writing():
+            accounts.add_to_ledger({tally: messages}, {})
+        assert told in found(subject, "broker-limits")[1]
+
+
 def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
     shipped = Path(__file__).parents[2] / "systemd" / "mosquitto.conf"
     (subject.broker_settings / "conf.d").mkdir(parents=True)

@@ -40,7 +40,13 @@ def broker_limits(subject: Subject) -> Finding:
         return problem(
             f"mosquitto would drop reads: {wrong}", "run systemd/install.sh again, it writes conf.d/edge.conf"
         )
-    return ok(f"mosquitto holds {queue or 'any number of'} messages while edge is away")
+    if not queue:
+        return ok("mosquitto holds as many messages as there is memory for")
+    days = queue / max(figures.messages_received(clock.now() - clock.DAY), 1)
+    text = f"mosquitto holds {queue} messages while edge is away"
+    if days < 1:
+        return warning(f"{text}, {days * 24:.0f} hours of today's", "raise max_queued_messages and max_queued_bytes")
+    return ok(f"{text}, {f'{days:.0f} days' if days < 1000 else 'years'} of today's")
 
 
 def broker_dropped(subject: Subject) -> Finding:
