@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -26,7 +27,15 @@ def to_datetime(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+@lru_cache(maxsize=65_536)
 def rfc3339(micros: int) -> str:
-    """`2026-03-02T08:15:30.412Z`: always UTC, always three digits, truncated (spec: Timestamps 1)."""
-    moment = to_datetime(micros)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+    """`2026-03-02T08:15:30.412Z`: always UTC, always three digits, truncated (spec: Timestamps 1).
+
+    Remembered, because the lists show the same times again and again.
+    """
+    return f"{_to_the_second(micros // SECOND)}.{micros % SECOND // 1000:03d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _to_the_second(seconds: int) -> str:
+    return f"{to_datetime(seconds * SECOND):%Y-%m-%dT%H:%M:%S}".rjust(19, "0")

@@ -66,7 +66,7 @@ def answer(error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _of_routing(error)
     reason = "corrupt data" if isinstance(error, Corrupt) else "failure"
-    log.error("%s in %s %s (%s)", reason, request.method, request.path, g.request_id, exc_info=error)
+    log.error("%s in %s %s (%s)", reason, request.method, request.path, g.api.request_id, exc_info=error)
     return _response("internal_error", "The server failed; quote the request id when you report it")
 
 
@@ -89,7 +89,7 @@ def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequenc
 def _response(
     kind: str, detail: str, headers: Mapping[str, str] | None = None, fields: Sequence[FieldError] = ()
 ) -> Response:
-    content = body(kind, detail, request.path, g.request_id, fields)
+    content = body(kind, detail, request.path, g.api.request_id, fields)
     return Response(content, KINDS[kind].status, headers, content_type="application/json")
 
 

@@ -4,10 +4,11 @@ method, token, scope, rate, media type, query and path, body. And what every res
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Request, Response, current_app, g, request
 from ulid import ULID
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
@@ -17,6 +18,9 @@ from edge.api.rate import Buckets, Budget
 from edge.auth import tokens
 from edge.auth.principals import Principal
 from edge.validation import body, query
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 MAX_BODY = 1024 * 1024
 NOT_VALID = "Invalid or expired token"
@@ -38,6 +42,17 @@ CORS = (
 NOBODY = Principal("", 0, (), None)
 
 
+class Marks:
+    """What the guard notes of a request on its way."""
+
+    __slots__ = ("budget", "deprecation", "request_id")
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.budget: Budget | None = None
+        self.deprecation: dict[str, str] | None = None
+
+
 class Gate(NamedTuple):
     """What the guard needs to know of the installation, and its memory of who asked how often."""
 
@@ -45,12 +60,12 @@ class Gate(NamedTuple):
     blocked_words: frozenset[str]
     blocked_prefixes: tuple[str, ...]
     buckets: Buckets
-    headers: tuple[tuple[str, str], ...]
+    headers: Headers
 
 
 def gate(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> Gate:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
-    fixed = (*CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
+    fixed = Headers([*CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst))])
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
     prefixes = tuple(f"{word}/" for word in words)
     return Gate(environment, words, prefixes, Buckets(per_second, burst), fixed)
@@ -78,18 +93,18 @@ def install(app: Flask, installed: Gate) -> None:
 
 def enter() -> Response | None:
     """Before any handler; also for paths and methods that do not exist."""
-    path = request.path
+    asked: Request = request._get_current_object()  # type: ignore[attr-defined]  # once, not on every access
+    path = asked.path
     if not is_api_path(path):
         return None
-    g.request_id = _request_id(request.headers.get("X-Request-ID"))
-    g.budget = g.deprecation = None
-    method = request.method
-    is_preflight = method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
-    if path.startswith("/api/") and not is_preflight and _is_blocked(request.headers.get("User-Agent", "")):
+    environ, method = asked.environ, asked.method
+    g.api = Marks(_request_id(environ.get("HTTP_X_REQUEST_ID")))
+    is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
+    if not is_preflight and path.startswith("/api/") and _is_blocked(environ.get("HTTP_USER_AGENT", "")):
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
-    if request.routing_exception is not None:
-        raise request.routing_exception
-    if _has_odd_slashes(request.environ.get("REQUEST_URI", path)):
+    if asked.routing_exception is not None:
+        raise asked.routing_exception
+    if _has_odd_slashes(environ.get("REQUEST_URI", path)):
         raise NotFound
     if method == "OPTIONS":
         response = Response(status=204)
@@ -100,58 +115,62 @@ def enter() -> Response | None:
 
 def dress(response: Response) -> Response:
     """CORS, request id and rate limit on every answer of the API, also on those of unknown paths."""
-    if "request_id" in g:
-        response.headers.extend(headers_of(settings(), g.request_id, g.budget))
-        if g.deprecation:
-            response.headers.update(g.deprecation)
+    marks: Marks | None = g.get("api")
+    if marks is not None:
+        headers = headers_of(settings(), marks.request_id, marks.budget)
+        if marks.deprecation:
+            headers.update(marks.deprecation)
+        headers.extend(response.headers)
+        response.headers = headers
     return response
 
 
-def headers_of(installed: Gate, request_id: str, budget: Budget | None = None) -> list[tuple[str, str]]:
+def headers_of(installed: Gate, request_id: str, budget: Budget | None = None) -> Headers:
     budget = budget or installed.buckets.untouched
-    return [
-        *installed.headers,
-        ("X-Request-ID", request_id),
-        ("X-RateLimit-Remaining", str(budget.remaining)),
-        ("X-RateLimit-Reset", str(budget.full_after)),
-    ]
+    headers = Headers(installed.headers)  # taken over as they are, which adding them would not be
+    headers.add("X-Request-ID", request_id)
+    headers.add("X-RateLimit-Remaining", str(budget.remaining))
+    headers.add("X-RateLimit-Reset", str(budget.full_after))
+    return headers
 
 
 def admit(operation: Operation, path: dict[str, str]) -> Call:
     """A request that may be handled, with its values checked. Raises Refusal, Invalid or Unreadable."""
+    asked: Request = request._get_current_object()  # type: ignore[attr-defined]
+    installed = settings()
     if operation.is_open:
         principal = NOBODY
-        _spend(f"address:{request.remote_addr}")
+        _spend(installed, f"address:{asked.remote_addr}")
     else:
-        principal = _principal()
+        principal = _principal(installed, asked.environ)
         if operation.keys_only and principal.api_key_id is None:
             raise unauthorized(NOT_VALID)
         if operation.scope and operation.scope not in principal.scopes:
             raise Refusal("forbidden", f"This needs the scope {operation.scope}")
-        _spend(principal.subject)
+        _spend(installed, principal.subject)
     if operation.media_type:
         _check_media_type(operation.media_type)
-    asked = query.decode(operation.query, request.args.to_dict(flat=False)) if request.query_string else {}
+    given = query.decode(operation.query, asked.args.to_dict(flat=False)) if asked.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
-    return Call(principal, ids, asked, body.decode(operation.body, _read_body()) if operation.body else {})
+    return Call(principal, ids, given, body.decode(operation.body, _read_body()) if operation.body else {})
 
 
-def _principal() -> Principal:
-    header = request.headers.get("Authorization")
+def _principal(installed: Gate, environ: WSGIEnvironment) -> Principal:
+    header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
         other = any(name in request.headers for name in OTHER_TOKEN_HEADERS)
         raise unauthorized(USE_BEARER if other else "Missing authorization header")
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise unauthorized(USE_BEARER)
-    principal = tokens.principal(settings().environment, token.strip())
+    principal = tokens.principal(installed.environment, token.strip())
     if principal is None:
         raise unauthorized(NOT_VALID)
     return principal
 
 
-def _spend(key: str) -> None:
-    g.budget = budget = settings().buckets.take(key, time.monotonic())
+def _spend(installed: Gate, key: str) -> None:
+    g.api.budget = budget = installed.buckets.take(key, time.monotonic())
     if not budget.allowed:
         raise Refusal("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 

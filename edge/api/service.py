@@ -40,7 +40,7 @@ def _deprecated(sunset: datetime, view: Callable[..., Response]) -> Callable[...
     headers = {"Deprecation": "true", "Sunset": http_date(sunset)}
 
     def deprecated(**path: Any) -> Response:
-        g.deprecation = headers
+        g.api.deprecation = headers
         if clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
             raise Refusal("gone", f"This ended on {http_date(sunset)}")
         return view(**path)

@@ -17,19 +17,21 @@ Shape = dict[str, Any]
 
 
 def asset(row: AssetRow) -> Shape:
+    """Lists render thousands a second, so the row is taken apart once."""
+    record_id, key, name, description, is_active, metadata, valid_from, valid_to, created, updated, deleted, tags = row
     return {
-        "id": row.id,
-        "external_key": row.external_key,
-        "name": row.name,
-        "description": row.description,
-        "is_active": bool(row.is_active),
-        "metadata": orjson.Fragment(row.metadata),
-        "valid_from": instant(row.valid_from),
-        "valid_to": _optional(row.valid_to),
-        "created_at": instant(row.created_at),
-        "updated_at": instant(row.updated_at),
-        "deleted_at": _optional(row.deleted_at),
-        "tags": [tag(item) for item in row.tags],
+        "id": record_id,
+        "external_key": key,
+        "name": name,
+        "description": description,
+        "is_active": bool(is_active),
+        "metadata": orjson.Fragment(metadata),
+        "valid_from": instant(valid_from),
+        "valid_to": None if valid_to is None else instant(valid_to),
+        "created_at": instant(created),
+        "updated_at": instant(updated),
+        "deleted_at": None if deleted is None else instant(deleted),
+        "tags": [{"id": tag_id, "tag_type": tag_type, "value": value} for tag_id, tag_type, value in tags],
     }
 
 
@@ -56,15 +58,16 @@ def tag(row: TagRow) -> Shape:
 
 
 def place(row: PlaceRow) -> Shape:
+    asset_id, asset_key, location_id, location_key, deleted, last_seen, dwell_started = row
     return {
-        "asset_id": row.asset_id,
-        "asset_external_key": row.asset_external_key,
-        "location_id": row.location_id,
-        "location_external_key": row.location_external_key,
-        "asset_deleted_at": _optional(row.asset_deleted_at),
-        "asset_last_seen": instant(row.last_seen_at),
-        "dwell_started_at": instant(row.dwell_started_at),
-        "dwell_seconds": (row.last_seen_at - row.dwell_started_at) // clock.SECOND,
+        "asset_id": asset_id,
+        "asset_external_key": asset_key,
+        "location_id": location_id,
+        "location_external_key": location_key,
+        "asset_deleted_at": None if deleted is None else instant(deleted),
+        "asset_last_seen": instant(last_seen),
+        "dwell_started_at": instant(dwell_started),
+        "dwell_seconds": (last_seen - dwell_started) // clock.SECOND,
     }
 
 

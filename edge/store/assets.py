@@ -23,7 +23,8 @@ from edge.store.records import (
     order_by,
     update,
 )
-from edge.store.tags import NewTag, TagRow
+from edge.store.tags import NewTag, TagRow, from_json
+from edge.store.together import write_together
 
 SORTABLE = {
     "external_key": "a.external_key",
@@ -58,8 +59,12 @@ class AssetFilter(NamedTuple):
     q: str = ""
 
 
-_COLUMNS = ", ".join(f"a.{column}" for column in AssetRow._fields if column != "tags")
-_LISTED = Source(_COLUMNS, "asset a", "a", "a.id")
+_COLUMNS = [f"a.{column}" for column in AssetRow._fields if column != "tags"]
+_LISTED = Source(_COLUMNS, "asset a", "a", "a.id", tagged="asset")
+_GET = (
+    f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('asset', 'a.id')} FROM asset a "  # noqa: S608
+    "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL"
+)
 
 
 def create(
@@ -75,31 +80,46 @@ def create(
     tags: Sequence[NewTag] = (),
 ) -> AssetRow:
     """Mints the key when none is given. Raises Conflict for a key or tag that is taken, Invalid for a bad window."""
-    with writing():
-        now = moment()
-        valid_from = now if valid_from is None else valid_from
-        check_window(valid_from, valid_to)
-        key = choose_key(ASSET_KEYS, organization_id, external_key)
-        row = AssetRow(
-            new_id(), key, name, description, is_active, metadata, valid_from, valid_to, now, now, deleted_at=None
+    return write_together(
+        lambda: _create(
+            *(organization_id, name, external_key, description, is_active, metadata, valid_from, valid_to, tags)
         )
-        execute(
-            "INSERT INTO asset (id, external_key, name, description, is_active, metadata, valid_from, valid_to, "
-            "created_at, updated_at, deleted_at, organization_id, key_number) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
-        )
-        return _remember(organization_id, row._replace(tags=_add_tags(organization_id, row.id, tags, now)))
+    )
+
+
+def _create(
+    organization_id: int,
+    name: str,
+    external_key: str | None,
+    description: str | None,
+    is_active: bool,
+    metadata: str,
+    valid_from: int | None,
+    valid_to: int | None,
+    tags: Sequence[NewTag],
+) -> AssetRow:
+    now = moment()
+    valid_from = now if valid_from is None else valid_from
+    check_window(valid_from, valid_to)
+    key = choose_key(ASSET_KEYS, organization_id, external_key)
+    row = AssetRow(
+        new_id(), key, name, description, is_active, metadata, valid_from, valid_to, now, now, deleted_at=None
+    )
+    execute(
+        "INSERT INTO asset (id, external_key, name, description, is_active, metadata, valid_from, valid_to, "
+        "created_at, updated_at, deleted_at, organization_id, key_number) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
+    )
+    return _remember(organization_id, row._replace(tags=_add_tags(organization_id, row.id, tags, now)))
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
     """Live, whatever its window. Raises NotFound."""
-    sql = f"SELECT {_COLUMNS} FROM asset a WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL"  # noqa: S608
-    with reading():
-        found = execute(sql, (asset_id, organization_id)).fetchone()
-        if found is None:
-            raise NotFound("asset not found")
-        return AssetRow._make((*found, tags.of_one("asset", asset_id)))
+    found = execute(_GET, (asset_id, organization_id)).fetchone()
+    if found is None:
+        raise NotFound("asset not found")
+    return AssetRow._make((*found[:-1], from_json(found[-1])))
 
 
 def list_page(
@@ -117,8 +137,7 @@ def list_page(
     with reading():
         match = search.match("asset", organization_id, wanted.q) if wanted.q else None
         found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "a.id"), limit, offset)
-        tagged = tags.of_many("asset", [row[0] for row in found])
-    return Page([AssetRow._make((*row, tagged.get(row[0], ()))) for row in found], total)
+    return Page([AssetRow._make(row) for row in found], total)
 
 
 def patch(

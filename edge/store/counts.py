@@ -26,9 +26,18 @@ class _Count(NamedTuple):
 _known: dict[Any, _Count] = {}
 
 
-def count_list(source: str, alias: str, conditions: str, values: dict[str, Any], *, include_deleted: bool) -> int:
-    """The rows of `source` that meet `conditions` and are visible at `values["now"]`."""
-    version: int = execute("SELECT records FROM version").fetchone()[0]
+def forget() -> None:
+    """For measuring what an answer costs that is not remembered."""
+    _known.clear()
+
+
+VERSION = "(SELECT records FROM version)"
+
+
+def count_list(
+    source: str, alias: str, conditions: str, values: dict[str, Any], version: int, *, include_deleted: bool
+) -> int:
+    """The rows of `source` that meet `conditions` and are visible at `values["now"]`; `version` was just read."""
     now: int = values["now"]
     others = tuple((name, value) for name, value in values.items() if name != "now")
     key = (database.database, source, conditions, include_deleted, others)
@@ -36,21 +45,19 @@ def count_list(source: str, alias: str, conditions: str, values: dict[str, Any],
     if known is None or known.version != version or not known.since <= now < known.until:
         if len(_known) >= _MANY:
             _known.clear()
-        known = _known[key] = _count(source, alias, conditions, values, version, include_deleted=include_deleted)
+        known = _known[key] = _count(source, alias, conditions, values, include_deleted=include_deleted)
     return known.rows
 
 
-def _count(
-    source: str, alias: str, conditions: str, values: dict[str, Any], version: int, *, include_deleted: bool
-) -> _Count:
+def _count(source: str, alias: str, conditions: str, values: dict[str, Any], *, include_deleted: bool) -> _Count:
     """With the next instant at which a live row enters or leaves its window."""
     shown = effective(alias)
     if include_deleted:
         shown = f"{alias}.deleted_at IS NOT NULL OR ({shown})"
     else:
         conditions += f" AND {alias}.deleted_at IS NULL"
-    count, opens, closes = execute(
-        f"SELECT count(*) FILTER (WHERE {shown}), "  # noqa: S608
+    version, count, opens, closes = execute(
+        f"SELECT {VERSION}, count(*) FILTER (WHERE {shown}), "  # noqa: S608
         f"min({alias}.valid_from) FILTER (WHERE {alias}.valid_from > :now), "
         f"min({alias}.valid_to) FILTER (WHERE {alias}.valid_to > :now) "
         f"FROM {source} WHERE {conditions}",

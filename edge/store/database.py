@@ -59,8 +59,8 @@ def close_database() -> None:
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
     """Run one statement as written. For the queries that are too hot, or too recursive, for the query builder."""
     try:
-        return database.execute_sql(sql, parameters)  # type: ignore[no-any-return]
-    except peewee.OperationalError as error:
+        return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]
+    except sqlite3.OperationalError as error:
         raise _translated(error) from error
 
 

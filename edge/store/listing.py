@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from edge import clock
-from edge.store.counts import count_list
+from edge.store.counts import VERSION, count_list
 from edge.store.database import execute
 from edge.store.records import any_of, visible
 from edge.store.search import Match
+from edge.store.tags import Owner, TagRow, tags_as_json
 
 
 class Source(NamedTuple):
-    """Where a list's rows come from. `windowed` is the alias of the table whose window and deletion count."""
+    """Where a list's rows come from. `windowed` is the alias of the table whose window and deletion count.
 
-    columns: str
+    Rows of a `tagged` owner begin with its id, and get their tags as one more column.
+    """
+
+    columns: Sequence[str]
     tables: str
     windowed: str
     id_column: str
+    tagged: Owner | None = None
 
 
 class Wanted:
@@ -45,7 +52,7 @@ class Wanted:
 
 def read_page(
     source: Source, wanted: Wanted, match: Match | None, order: str, limit: int, offset: int
-) -> tuple[list[tuple[Any, ...]], int]:
+) -> tuple[list[list[Any]], int]:
     """The rows of one page, and the count of all."""
     tables, conditions, values = source.tables, " AND ".join(wanted.conditions), wanted.values
     if match and match.ids is not None:
@@ -57,10 +64,8 @@ def read_page(
         conditions += f" AND {match.condition}"
         values |= match.values
     shown = f"{conditions} AND {visible(source.windowed, include_deleted=wanted.include_deleted)}"
-    rows = execute(
-        f"SELECT {source.columns} FROM {tables} WHERE {shown} ORDER BY {order} LIMIT :limit OFFSET :offset",  # noqa: S608
-        {**values, "limit": limit, "offset": offset},
-    ).fetchall()
+    page = f"FROM {tables} WHERE {shown} ORDER BY {order} LIMIT :limit OFFSET :offset"
+    version, rows = _at_once(source, page, {**values, "limit": limit, "offset": offset})
     if wanted.is_narrow or (match and match.ids is not None):
         return rows, execute(f"SELECT count(*) FROM {tables} WHERE {shown}", values).fetchone()[0]  # noqa: S608
     windowed = source.windowed
@@ -68,4 +73,21 @@ def read_page(
         tables, windowed, conditions = "searchable s", "s", match.condition
         if wanted.is_active is not None:
             conditions += " AND s.is_active = :is_active"
-    return rows, count_list(tables, windowed, conditions, values, include_deleted=wanted.include_deleted)
+    return rows, count_list(tables, windowed, conditions, values, version, include_deleted=wanted.include_deleted)
+
+
+def _at_once(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[list[Any]]]:
+    """The rows as one JSON text, with the version of the records: fetched one by one, each row would give up the
+    interpreter's lock, and with many requests at once that costs more than the query."""
+    names = [f"c{number}" for number in range(len(source.columns))]
+    columns = ", ".join(f"{column} AS {name}" for column, name in zip(source.columns, names, strict=True))
+    if source.tagged:
+        names.append(tags_as_json(source.tagged, "c0"))
+    sql = f"SELECT {VERSION}, json_group_array(json_array({', '.join(names)})) FROM (SELECT {columns} {page})"  # noqa: S608
+    version, text = execute(sql, values).fetchone()
+    return version, [_with_tags(row) for row in orjson.loads(text)] if source.tagged else orjson.loads(text)
+
+
+def _with_tags(row: list[Any]) -> list[Any]:
+    row[-1] = [TagRow._make(tag) for tag in row[-1]]
+    return row

@@ -24,7 +24,8 @@ from edge.store.records import (
     order_by,
     update,
 )
-from edge.store.tags import NewTag, TagRow
+from edge.store.tags import NewTag, TagRow, from_json
+from edge.store.together import write_together
 
 SORTABLE = {
     "external_key": "l.external_key",
@@ -73,11 +74,12 @@ UNSET: Any = object()
 NO_PARENT = Parent(UNSET, UNSET)
 
 _COLUMNS = (
-    "l.id, l.external_key, l.name, l.description, l.is_active, p.id, p.external_key, "
-    "l.valid_from, l.valid_to, l.created_at, l.updated_at, l.deleted_at"
+    *("l.id", "l.external_key", "l.name", "l.description", "l.is_active", "p.id", "p.external_key"),
+    *("l.valid_from", "l.valid_to", "l.created_at", "l.updated_at", "l.deleted_at"),
 )
 _FROM = "location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL"
-_LISTED = Source(_COLUMNS, _FROM, "l", "l.id")
+_LISTED = Source(_COLUMNS, _FROM, "l", "l.id", tagged="location")
+_SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')} FROM {_FROM}"  # noqa: S608
 
 
 def create(
@@ -93,33 +95,49 @@ def create(
     tags: Sequence[NewTag] = (),
 ) -> LocationRow:
     """Mints the key when none is given. Raises Conflict for a taken key or tag, Invalid for parent or window."""
-    with writing():
-        now = moment()
-        valid_from = now if valid_from is None else valid_from
-        check_window(valid_from, valid_to)
-        parent_id = _resolve(organization_id, parent)
-        key = choose_key(LOCATION_KEYS, organization_id, external_key)
-        location_id = new_id()
-        execute(
-            "INSERT INTO location (id, organization_id, parent_id, external_key, key_number, name, description, "
-            "is_active, valid_from, valid_to, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(location_id, organization_id, parent_id, key, key_number(LOCATION_KEYS, key), name, description),
-                *(is_active, valid_from, valid_to, now, now),
-            ),
+    return write_together(
+        lambda: _create(
+            *(organization_id, name, external_key, description, is_active, parent, valid_from, valid_to, tags)
         )
-        _add_tags(organization_id, location_id, tags, now)
-        return _remember(organization_id, get(organization_id, location_id))
+    )
+
+
+def _create(
+    organization_id: int,
+    name: str,
+    external_key: str | None,
+    description: str | None,
+    is_active: bool,
+    parent: Parent,
+    valid_from: int | None,
+    valid_to: int | None,
+    tags: Sequence[NewTag],
+) -> LocationRow:
+    now = moment()
+    valid_from = now if valid_from is None else valid_from
+    check_window(valid_from, valid_to)
+    parent_id = _resolve(organization_id, parent)
+    key = choose_key(LOCATION_KEYS, organization_id, external_key)
+    location_id = new_id()
+    execute(
+        "INSERT INTO location (id, organization_id, parent_id, external_key, key_number, name, description, "
+        "is_active, valid_from, valid_to, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(location_id, organization_id, parent_id, key, key_number(LOCATION_KEYS, key), name, description),
+            *(is_active, valid_from, valid_to, now, now),
+        ),
+    )
+    _add_tags(organization_id, location_id, tags, now)
+    return _remember(organization_id, get(organization_id, location_id))
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:
     """Live, whatever its window. Raises NotFound."""
-    sql = f"SELECT {_COLUMNS} FROM {_FROM} WHERE l.id = ? AND l.organization_id = ? AND l.deleted_at IS NULL"  # noqa: S608
-    with reading():
-        found = execute(sql, (location_id, organization_id)).fetchone()
-        if found is None:
-            raise NotFound("location not found")
-        return LocationRow._make((*found, tags.of_one("location", location_id)))
+    sql = f"{_SELECT} WHERE l.id = ? AND l.organization_id = ? AND l.deleted_at IS NULL"
+    found = execute(sql, (location_id, organization_id)).fetchone()
+    if found is None:
+        raise NotFound("location not found")
+    return _row(found)
 
 
 def list_page(
@@ -139,7 +157,7 @@ def list_page(
     with reading():
         match = search.match("location", organization_id, wanted.q) if wanted.q else None
         found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "l.id"), limit, offset)
-        return Page(_with_tags(found), total)
+    return Page([LocationRow._make(row) for row in found], total)
 
 
 def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
@@ -284,14 +302,12 @@ def _refuse_cycle(location_id: int, parent_id: int | None) -> None:
 
 def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
     """In the order of `ids`."""
-    sql = f"SELECT {_COLUMNS} FROM {_FROM} WHERE l.id IN ({', '.join('?' * len(ids))})"  # noqa: S608
-    found = {row[0]: row for row in execute(sql, ids)}
-    return _with_tags([found[location_id] for location_id in ids])
+    found = {row[0]: _row(row) for row in execute(f"{_SELECT} WHERE l.id IN ({', '.join('?' * len(ids))})", ids)}
+    return [found[location_id] for location_id in ids]
 
 
-def _with_tags(found: Sequence[tuple[Any, ...]]) -> list[LocationRow]:
-    tagged = tags.of_many("location", [row[0] for row in found])
-    return [LocationRow._make((*row, tagged.get(row[0], ()))) for row in found]
+def _row(found: Sequence[Any]) -> LocationRow:
+    return LocationRow._make((*found[:-1], from_json(found[-1])))
 
 
 def _remember(organization_id: int, row: LocationRow) -> LocationRow:

@@ -21,7 +21,7 @@ SORTABLE = {
 }
 DEFAULT_SORT = (SortTerm("asset_last_seen", descending=True),)
 _LISTED = Source(
-    "p.asset_id, a.external_key, l.id, l.external_key, a.deleted_at, p.last_seen_at, p.dwell_started_at",
+    ("p.asset_id", "a.external_key", "l.id", "l.external_key", "a.deleted_at", "p.last_seen_at", "p.dwell_started_at"),
     "position p JOIN asset a ON a.id = p.asset_id LEFT JOIN location l ON l.id = p.location_id "
     f"AND {visible('l', include_deleted=False)}",
     "a",

@@ -44,7 +44,7 @@ def test_a_step_is_applied_to_what_is_there_after_a_copy_of_the_file(
 def test_a_step_that_fails_leaves_the_schema_as_it_was(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = schema_of(store / FILE_NAME)
     add_step(monkeypatch, "CREATE TABLE extra (a);\nINSERT INTO nonsense VALUES (1);")
-    with pytest.raises(peewee.OperationalError):
+    with pytest.raises(sqlite3.OperationalError):
         migrate.migrate(store)
     close_database()
     assert schema_of(store / FILE_NAME) == before

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edge.store import assets, search
 from edge.store.assets import AssetFilter
-from edge.store.counts import count_list
+from edge.store.counts import VERSION, count_list
 from edge.store.database import execute
 from edge.store.tags import NewTag
 from tests.conftest import Cast
@@ -42,7 +42,9 @@ def test_a_count_is_remembered_until_something_is_written_or_a_window_opens_or_c
 
     def count(now: int) -> int:
         values = {"organization_id": cast.acme, "now": now}
-        return count_list("asset a", "a", "a.organization_id = :organization_id", values, include_deleted=False)
+        version = execute(f"SELECT {VERSION}").fetchone()[0]
+        conditions = "a.organization_id = :organization_id"
+        return count_list("asset a", "a", conditions, values, version, include_deleted=False)
 
     assert [count(now) for now in (99, 100, 149, 150, 199, 200, 120)] == [0, 1, 1, 2, 2, 1, 1]
     assets.create(cast.acme, name="z", valid_from=1)

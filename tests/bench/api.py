@@ -1,0 +1,248 @@
+"""How fast is the API? Requests a second of each kind, as a share of a bare Flask + waitress application's.
+
+    python -m tests.bench.api [--assets 10000] [--seconds 4] [--rounds 3] [--search 100000]
+
+The bare application returns the same bytes, under the same server with the same threads, to the same load generator
+(wrk, 8 connections). Both take turns, since other work on the machine slows both; the median of the rounds counts.
+Authentication and rate limiting are on, the limit is raised. `--search 0` leaves the search of many assets out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from flask import Flask, Response, request
+
+from edge import clock, server
+from edge.app import AppSettings, create_app
+from edge.auth import tokens
+from edge.auth.secrets import hash_secret
+from edge.ops.health import Health
+from edge.store import assets, counts, keys, locations, migrate, organizations
+from edge.store.assets import AssetFilter
+from edge.store.database import writing
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
+from edge.store.tags import NewTag
+
+CONNECTIONS, THREADS = 8, 8
+WORDS = (
+    "pallet",
+    "forklift",
+    "crate",
+    "drum",
+    "box",
+    "roll",
+    "cage",
+    "trolley",
+    "tote",
+    "rack",
+    "motor",
+    "pump",
+    "valve",
+)
+QUERIES = ("pallet", "asset", "a", "e0", "zz", "01234", "pump drum", "nothing like it")
+AGENT = "bench/1"
+
+
+class Target(NamedTuple):
+    name: str
+    method: str
+    path: str
+    ratio: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--assets", type=int, default=10_000)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--search", type=int, default=100_000)
+    parser.add_argument("--serve", nargs=2, metavar=("KIND", "DIR"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(*options.serve)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        data_dir = Path(folder)
+        organization_id = make_site(data_dir, options.assets)
+        token, first = sign_in(organization_id)
+        compare(data_dir, token, first, options.seconds, options.rounds)
+    if options.search:
+        with tempfile.TemporaryDirectory() as folder:
+            time_search(make_site(Path(folder), options.search))
+
+
+def make_site(data_dir: Path, count: int) -> int:
+    """Assets with two tags each, every one of them scanned somewhere."""
+    migrate.migrate(data_dir)
+    organization_id = organizations.add_organization("Bench").id
+    chance = random.Random(1)  # noqa: S311 -- the same site every time
+    with writing():
+        places = [locations.create(organization_id, name=f"Place {number}").id for number in range(25)]
+        for number in range(count):
+            name = f"{chance.choice(WORDS)} {chance.choice(WORDS)} {number}"
+            tags = [NewTag("rfid", chance.randbytes(12).hex()), NewTag("ble", chance.randbytes(6).hex())]
+            row = assets.create(organization_id, name=name, tags=tags)
+            now = clock.now() - number * clock.SECOND
+            scan = Scan(organization_id, row.id, chance.choice(places), None, None, now, now, Quality.HANDHELD)
+            record([scan], 0)
+    return organization_id
+
+
+def sign_in(organization_id: int) -> tuple[str, int]:
+    """A token, and the id of an asset."""
+    key = keys.add_key(organization_id, "bench", keys.SCOPES, hash_secret("bench"))
+    pair = tokens.exchange("production", key.id, "bench")
+    assert pair
+    return pair.access_token, assets.list_page(organization_id, AssetFilter(), limit=1).rows[0].id
+
+
+def compare(data_dir: Path, token: str, asset_id: int, seconds: int, rounds: int) -> None:
+    targets = (
+        Target("one asset", "GET", f"/api/v1/assets/{asset_id}", 0.6),
+        Target("page of 50 assets", "GET", "/api/v1/assets", 0.3),
+        Target("page of 50 positions", "GET", "/api/v1/reports/asset-locations", 0.35),
+        Target("create", "POST", "/api/v1/assets", 0.25),
+    )
+    with running("edge", data_dir) as edge, running("bare", data_dir) as bare:
+        for target in targets:
+            headers = {"Authorization": f"Bearer {token}", "User-Agent": AGENT}
+            if target.method == "POST":
+                headers["Content-Type"] = "application/json"
+            teach(bare, fetch(edge, target, headers))
+            ours, theirs = [], []
+            for _ in range(rounds):
+                ours.append(load(edge, target, headers, seconds))
+                theirs.append(load(bare, target, headers, seconds))
+            share = median(ours) / median(theirs)
+            verdict = "ok" if share >= target.ratio else "TOO SLOW"
+            print(
+                f"{target.name:22} {median(ours):7.0f}/s of {median(theirs):7.0f}/s = {share:.2f} "
+                f"(to reach {target.ratio}) {verdict}",
+                flush=True,
+            )
+
+
+@contextmanager
+def running(kind: str, data_dir: Path) -> Iterator[str]:
+    """One of the two servers in a process of its own; gives its address."""
+    command = [sys.executable, "-m", "tests.bench.api", "--serve", kind, str(data_dir)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def serve(kind: str, folder: str) -> None:
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    if kind == "edge":
+        migrate.migrate(Path(folder))
+        app = create_app(AppSettings("production", "bench", ("curl/",), 1_000_000, 1_000_000), Health())
+    else:
+        app = bare_app()
+    listener = server.create(app, "127.0.0.1", 0, THREADS) if kind == "edge" else _bare_server(app)
+    print(f"http://127.0.0.1:{listener.effective_port}", flush=True)
+    listener.run()
+
+
+def _bare_server(app: Flask):  # type: ignore[no-untyped-def]
+    from waitress.server import create_server
+
+    return create_server(app, host="127.0.0.1", port=0, threads=THREADS, ident=None)
+
+
+def bare_app() -> Flask:
+    app = Flask("bare")
+
+    content = b""
+
+    @app.route("/<path:_>", methods=["GET", "POST"])
+    def answer(_: str) -> Response:
+        if request.method == "POST":
+            request.get_json()
+        return Response(content, content_type="application/json")
+
+    @app.put("/")
+    def learn() -> Response:
+        nonlocal content
+        content = request.get_data()
+        return Response(status=204)
+
+    return app
+
+
+def teach(bare: str, content: bytes) -> None:
+    """Tell the bare application what to answer."""
+    urllib.request.urlopen(urllib.request.Request(bare, content, method="PUT")).close()  # noqa: S310
+
+
+def fetch(address: str, target: Target, headers: dict[str, str]) -> bytes:
+    command = ["curl", "-sS", "-X", target.method, address + target.path]
+    for name, value in headers.items():
+        command += ["-H", f"{name}: {value}"]
+    if target.method == "POST":
+        command += ["-d", json.dumps(BODY)]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+BODY = {"name": "made by the benchmark"}
+SCRIPT = """
+wrk.method = "POST"
+wrk.body = '%s'
+local failed = 0
+response = function(status) if status >= 300 then failed = failed + 1 end end
+"""
+
+
+def load(address: str, target: Target, headers: dict[str, str], seconds: int) -> float:
+    """Requests a second."""
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
+    for name, value in headers.items():
+        command += ["-H", f"{name}: {value}"]
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        if target.method == "POST":
+            script.write(SCRIPT % json.dumps(BODY))
+            script.flush()
+            command += ["-s", script.name]
+        done = subprocess.run([*command, address + target.path], check=True, capture_output=True, text=True).stdout
+    assert "Non-2xx" not in done, done
+    found = re.search(r"Requests/sec:\s+([\d.]+)", done)
+    assert found, done
+    return float(found[1])
+
+
+def time_search(organization_id: int) -> None:
+    for q in QUERIES:
+        times = []
+        for _ in range(5):
+            counts.forget()
+            began = time.perf_counter()
+            page = assets.list_page(organization_id, AssetFilter(q=q), limit=50)
+            times.append(time.perf_counter() - began)
+        verdict = "ok" if median(times) < 0.05 else "TOO SLOW"
+        print(
+            f"q={q:18} {page.total_count:7} found in {median(times) * 1000:6.1f} ms (to reach 50) {verdict}", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
