@@ -39,7 +39,7 @@ def new_asset() -> AnyResponse | tuple[str, int]:
         with writing():
             asset = assets.create(me().organization_id, **values)
             for tag in values["tags"]:
-                handheld.forget_unknown(me().organization_id, tag)
+                handheld.adopt(me().organization_id, tag)
             audit.note(me().organization_id, actor(), "asset made", asset=asset.id, key=asset.external_key)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
@@ -88,7 +88,7 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
         tag = NewTag(**values_of(bodies.TAG, entered))
         with writing():
             assets.attach_tag(me().organization_id, asset_id, tag)
-            handheld.forget_unknown(me().organization_id, tag)
+            handheld.adopt(me().organization_id, tag)
             audit.note(me().organization_id, actor(), "tag attached", asset=asset_id, value=tag.value)
     except EdgeError as error:
         return _form(asset, asset._asdict() | {"value": entered["value"]}, errors_of(error)), 400

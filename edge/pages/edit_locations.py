@@ -88,7 +88,7 @@ def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
         tag = NewTag(**values_of(bodies.TAG, entered))
         with writing():
             locations.attach_tag(me().organization_id, location_id, tag)
-            handheld.forget_unknown(me().organization_id, tag)
+            handheld.adopt(me().organization_id, tag)
             audit.note(me().organization_id, actor(), "tag attached", location=location_id, value=tag.value)
     except EdgeError as error:
         return _form(location, location._asdict() | {"value": entered["value"]}, errors_of(error)), 400

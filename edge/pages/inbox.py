@@ -76,7 +76,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
             return _tags_page({"asset": "No asset has this key or tag"}, tag.value), 400
         with writing():
             assets.attach_tag(me().organization_id, owner.id, tag)
-            handheld.forget_unknown(me().organization_id, tag)
+            handheld.adopt(me().organization_id, tag)
             audit.note(me().organization_id, actor(), "tag attached", asset=owner.id, value=tag.value)
     except EdgeError as error:
         return _tags_page(errors_of(error), form.get("value", "")), 400

@@ -122,7 +122,7 @@ def scan_attach() -> tuple[Response, int] | Response:
                 asset_id = _new_asset(name.strip()).id
             if not isinstance(asset_id, int):
                 abort(400, "asset or name")
-            answer = handheld.attach(_sender(), str(body.get("id")), asset_id, clock.now())
+            answer = handheld.attach(_sender(), str(body.get("id")), asset_id)
     except EdgeError as error:
         return jsonify(error=str(error) or "Not possible"), 409
     return jsonify(result=_told(answer))

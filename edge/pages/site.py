@@ -112,7 +112,8 @@ def secure(response: Response) -> Response:
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("Cache-Control", "no-store")
-    headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    if request.is_secure:  # browsers complain of it elsewhere
+        headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
     return response
 
 

@@ -88,34 +88,39 @@ def undo(sender: Sender, scan_id: str, gap: int) -> Answer:
         return Answer(scan_id, Result.UNDONE, found=found)
 
 
-def attach(sender: Sender, scan_id: str, asset_id: int, received_at: int) -> Answer:
+def attach(sender: Sender, scan_id: str, asset_id: int) -> Answer:
     """Give the unknown code of a parked scan to an asset, and record the scan as it was made.
 
     Raises NotFound, Conflict when the code belongs to something else meanwhile.
     """
     with writing():
         row = _stored(scan_id)
-        if row is None or row.organization_id != sender.organization_id or row.outcome != Result.UNKNOWN:
+        if row is None or row.organization_id != sender.organization_id:
             raise NotFound("no such parked scan")
-        if lookup.by_code(sender.organization_id, row.code):
+        owner = lookup.by_code(sender.organization_id, row.code)
+        if owner is None:
+            tag = NewTag(guess_type(row.code), row.code)
+            assets.attach_tag(sender.organization_id, asset_id, tag)
+            adopt(sender.organization_id, tag)
+            actor = f"person:{sender.person_id}"
+            audit.note(sender.organization_id, actor, "tag attached", asset=asset_id, value=row.code)
+        elif owner.id != asset_id:
             raise Conflict("this code belongs to something else meanwhile")
-        tag = NewTag(guess_type(row.code), row.code)
-        assets.attach_tag(sender.organization_id, asset_id, tag)
-        forget_unknown(sender.organization_id, tag)
-        audit.note(sender.organization_id, f"person:{sender.person_id}", "tag attached", asset=asset_id, value=row.code)
-        HandheldScan.delete().where(HandheldScan.id == scan_id).execute()
-        first = Sender(row.organization_id, row.person_id, row.device_id)
-        return _submit_one(first, Submitted(scan_id, row.code, row.location_id or 0, row.observed_at), received_at)
+        return _first_answer(sender, _stored(scan_id) or row)
 
 
-def forget_unknown(organization_id: int, tag: NewTag) -> None:
-    """It is known now, whatever saw it and as whichever type."""
-    keys = {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}
-    for key in keys:
-        execute(
-            "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
-            (organization_id, key, tag.tag_type),
-        )
+def adopt(organization_id: int, tag: NewTag) -> None:
+    """A tag was attached: it is no longer unknown, and what was parked under it is recorded as it was scanned."""
+    with writing():
+        for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}:
+            execute(
+                "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
+                (organization_id, key, tag.tag_type),
+            )
+        for row in _parked(organization_id, tag.value):
+            HandheldScan.delete().where(HandheldScan.id == row.id).execute()
+            scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at)
+            _submit_one(Sender(organization_id, row.person_id, row.device_id), scan, row.received_at)
 
 
 def guess_type(code: str) -> str:
@@ -202,6 +207,14 @@ class _Stored(NamedTuple):
     received_at: int
     seq: int | None
     undone_at: int | None
+
+
+def _parked(organization_id: int, code: str) -> list[_Stored]:
+    sql = (
+        f"SELECT {', '.join(_Stored._fields)} FROM handheld_scan "  # noqa: S608
+        "WHERE organization_id = ? AND outcome = 'unknown' AND code = ? AND undone_at IS NULL ORDER BY observed_at"
+    )
+    return [_Stored(*row) for row in execute(sql, (organization_id, code)).fetchall()]
 
 
 def _stored(scan_id: str) -> _Stored | None:

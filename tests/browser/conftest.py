@@ -33,6 +33,7 @@ ARGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP box.lan 127.0.0.1",  # a name that is not localhost: no secure context on plain http
 ]
 PASSWORD = "correct horse battery"
 PHONE = {"width": 360, "height": 740}
@@ -124,7 +125,7 @@ def open_context(chromium: Chromium, server: Server) -> Iterator[Callable[..., B
 
     def make(**options: Any) -> BrowserContext:
         expected = tuple(options.pop("expected", ()))
-        context = chromium.new_context(base_url=server.url, **options)
+        context = chromium.new_context(**{"base_url": server.url, **options})
         context.set_default_timeout(10_000)
 
         def hear(text: str) -> None:

@@ -327,3 +327,19 @@ def test_targets_are_large_and_nothing_overflows(scan_page: ScanPage, size: tupl
     assert len(found) >= 6
     assert [name for name, height in found if height < 56] == []
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_on_plain_http_the_queue_survives_and_the_page_says_what_it_cannot(
+    scan_page: ScanPage, site: Site, server: Server
+) -> None:
+    """No secure context: no service worker, no random ids of the browser; scanning works all the same."""
+    page = scan_page(base_url=server.url.replace("localhost", "box.lan"), expected=OFFLINE)
+    assert page.evaluate("() => [isSecureContext, !!navigator.serviceWorker]") == [False, False]
+    page.context.set_offline(True)
+    scan(page, "BC-0001")
+    outcome(page, "queued", "BC-0001")
+    expect(page.locator("#link")).to_contain_text("Do not close this page")
+    page.context.set_offline(False)
+    page.reload()
+    expect(page.locator("#link")).to_have_text("All saved")
+    assert place_of(site, 1) == "Dock 1"

@@ -106,6 +106,19 @@ def test_an_unknown_code_can_be_attached_and_the_scan_counts(
     assert browser.send("/scan/attach", {"id": "scan-no-1", "name": "Twice"}).status_code == 409
 
 
+def test_a_tag_attached_elsewhere_brings_the_parked_scans_with_it(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    now, gun = clock.now(), sign_in_as(Role.OPERATOR)
+    send(gun, item("1", "NEW-1", site.dock.id, now - 60_000_000), item("2", "NEW-1", site.rack.id, now - 30_000_000))
+    entered = {"tag_type": "barcode", "value": "NEW-1", "asset": site.cage.external_key}
+    assert sign_in_as(Role.EDITOR).post("/readers/unknown-tags", entered).status_code == 303
+    assert moves_of(cast.acme, site.cage.id) == ["Rack A", "Dock 1"]
+    assert send(gun, item("1", "NEW-1", site.dock.id))[0]["result"] == "recorded"
+    assert moves_of(cast.acme, site.cage.id) == ["Rack A", "Dock 1"]
+    editor = sign_in_as(Role.EDITOR)
+    assert editor.send("/scan/attach", {"id": "scan-no-1", "asset": site.cage.id}).status_code == 200
+    assert editor.send("/scan/attach", {"id": "scan-no-1", "asset": site.pallet.id}).status_code == 409
+
+
 def test_an_operator_may_not_attach(sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     send(browser, item("1", "NOBODY-KNOWS", site.dock.id))

@@ -97,7 +97,7 @@ export function showLink({ state, waiting, me }) {
     unknown: "Starting …",
   }[state];
   if (!isSecureContext && state === "offline") line.textContent += ". Do not close this page";
-  $("who").textContent = me?.name || "";
+  $("who").textContent = [me?.name, me?.device].filter(Boolean).join(" · ");
 }
 
 function link(href, text) {
