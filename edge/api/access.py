@@ -14,9 +14,9 @@ from edge.auth.tokens import Pair
 from edge.errors import FieldError, Invalid
 from edge.store import organizations
 from edge.validation import bodies
+from edge.validation.bodies import GRANTS
 
 TAG = "Access"
-GRANTS = {"client_credentials": ("client_id", "client_secret"), "refresh_token": ("refresh_token",)}
 
 
 @operation("POST", "/oauth/token", tag=TAG, body=bodies.TOKEN, answer="TokenPair", errors=(401,), is_open=True)

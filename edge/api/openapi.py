@@ -163,6 +163,11 @@ def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
     required = [field.name for field in body.fields.values() if field.required]
     if required:
         bodies[body.name]["required"] = required
+    if body.variants:
+        bodies[body.name]["oneOf"] = [
+            {"properties": {body.selector: {"type": "string", "enum": [value]}}, "required": list(needed)}
+            for value, needed in body.variants.items()
+        ]
 
 
 def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:

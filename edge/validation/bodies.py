@@ -98,10 +98,11 @@ ASSET_CREATE = _create("AssetCreate", METADATA, refused=ASSET_PLACE)
 ASSET_PATCH = _patch("AssetPatch", METADATA, refused=ASSET_PLACE)
 LOCATION_CREATE = _create("LocationCreate", *PARENT)
 LOCATION_PATCH = _patch("LocationPatch", *PARENT)
+GRANTS = {"client_credentials": ("client_id", "client_secret"), "refresh_token": ("refresh_token",)}
 TOKEN = body(
     "TokenRequest",
-    Field("grant_type", "string", _as_is, {"enum": ["client_credentials", "refresh_token"]}, required=True),
+    Field("grant_type", "string", _as_is, {"enum": list(GRANTS)}, required=True),
     Field("client_id", "string", _as_is, {"format": "uuid"}),
     Field("client_secret", "string", _as_is),
     Field("refresh_token", "string", _as_is),
-)
+)._replace(selector="grant_type", variants=GRANTS)

@@ -34,11 +34,16 @@ class Field(NamedTuple):
 
 
 class Body(NamedTuple):
-    """`refused` keys are known, but the server's: their presence is a fault, whatever the value."""
+    """`refused` keys are known, but the server's: their presence is a fault, whatever the value.
+
+    `variants` tells which other fields each value of the `selector` field needs.
+    """
 
     name: str
     fields: Mapping[str, Field]
     refused: frozenset[str] = frozenset()
+    selector: str = ""
+    variants: Mapping[str, Sequence[str]] = {}
 
 
 def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
