@@ -1,4 +1,4 @@
-"""For schemathesis: a request that fits the document may be refused for a reason no schema can express, and no other."""
+"""For schemathesis: what fits the document may be refused for a reason no schema can express, and for no other."""
 
 from __future__ import annotations
 
