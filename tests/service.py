@@ -21,7 +21,10 @@ START_SECONDS = 20.0
 
 
 class Service:
-    """`edge serve` on a data directory; its log goes to `serve.log` beside the database."""
+    """`edge serve` on a data directory; its log goes to `serve.log` beside the database.
+
+    After a `with` block no process is left, whatever happened in it.
+    """
 
     def __init__(self, data_dir: Path, broker_url: str, **settings: object) -> None:
         self.data_dir = data_dir
@@ -37,6 +40,13 @@ class Service:
         self._command = [sys.executable, "-m", "edge", *flags, "serve"]
         self.process: subprocess.Popen[bytes] | None = None
         self._logged_before = 0
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process and self.process.poll() is None:
+            self.kill()
 
     def start(self) -> None:
         self._logged_before = self.log.stat().st_size if self.log.exists() else 0

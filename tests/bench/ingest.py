@@ -155,8 +155,8 @@ def main() -> None:
         data_dir = Path(folder) / "data"
         data_dir.mkdir()
         epcs = make_site(data_dir)
-        with mosquitto(Path(folder)) as broker:
-            measure(options, broker, Service(data_dir, broker.url), epcs)
+        with mosquitto(Path(folder)) as broker, Service(data_dir, broker.url) as service:
+            measure(options, broker, service, epcs)
 
 
 def measure(options: argparse.Namespace, broker: Mosquitto, service: Service, epcs: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -315,16 +315,26 @@ def test_reads_wait_at_the_broker_while_another_process_holds_the_database(
     close_database()
 
 
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Of a site whose reader sends what `crash.numbered` gives."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    crash.make_site(folder)
+    return folder
+
+
 @pytest.mark.mosquitto
-def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    data_dir.mkdir()
-    crash.make_site(data_dir)
-    with mosquitto(tmp_path) as broker:
-        service = Service(data_dir, broker.url, ingest__sighting_gap_seconds=0)
+def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    with (
+        mosquitto(tmp_path) as broker,
+        Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
+        closing(Books(data_dir)) as books,
+    ):
         service.start()
         service.wait_until_connected()
-        books = Books(data_dir)
         stream = threading.Thread(target=broker.publish, args=(crash.TOPIC, crash.numbered(5_000)))
         stream.start()
         wait_for(lambda: books.messages() > 0, SOON, service.read_log)
@@ -336,19 +346,17 @@ def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time
         wait_for(lambda: books.ledger().get("recorded") == (5_000, 5_000), SOON, service.read_log)
         service.stop()
         assert books.ledger() == {"recorded": (5_000, 5_000)}
-        books.close()
 
 
 @pytest.mark.mosquitto
-def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    data_dir.mkdir()
-    crash.make_site(data_dir)
-    with mosquitto(tmp_path) as broker:
-        service = Service(data_dir, broker.url)
+def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path, data_dir: Path) -> None:
+    with (
+        mosquitto(tmp_path) as broker,
+        Service(data_dir, broker.url) as service,
+        Service(data_dir, broker.url) as second,
+    ):
         service.start()
         service.wait_until_connected()
-        second = Service(data_dir, broker.url)
         second.start()
         assert second.process
         assert second.process.wait(SOON) == 1

@@ -16,7 +16,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,29 +86,31 @@ def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> O
     data_dir = folder / "data"
     data_dir.mkdir()
     make_site(data_dir)
-    service = Service(data_dir, broker.url, ingest__sighting_gap_seconds=0)
-    service.start()  # once in peace: the broker keeps messages only for a session it knows
-    service.wait_until_connected()
     stream = threading.Thread(
         target=broker.publish, args=(TOPIC, paced(numbered(reads), reads / kills / SECONDS_FOR_A_KILL))
     )
-    stream.start()
-    chance = random.Random(seed)  # noqa: S311
-    books = Books(data_dir)
+    with Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service, closing(Books(data_dir)) as books:
+        service.start()  # once in peace: the broker keeps messages only for a session it knows
+        service.wait_until_connected()
+        stream.start()
+        hits = kill_at_random(service, kills, random.Random(seed), lambda: stream.is_alive() and books.messages() > 0)  # noqa: S311
+        stream.join()
+        wait_for(lambda: books.ledger().get("recorded", (0, 0))[1] >= reads, SETTLE_SECONDS, service.read_log)
+        service.stop()  # what is still delivered again is in the books then
+        return count(books, reads, hits)
+
+
+def kill_at_random(service: Service, kills: int, chance: random.Random, is_hit: Callable[[], bool]) -> int:
+    """Returns how often `is_hit` was true at the moment of a kill."""
     hits = 0
     for _ in range(kills):
         time.sleep(chance.random() * chance.choice(MOMENTS))
         service.kill()
-        hits += stream.is_alive() and books.messages() > 0
+        hits += is_hit()
         service.start()
         if chance.random() < 0.8:  # otherwise it may also die while it starts
             service.wait_until_connected()
-    stream.join()
-    wait_for(lambda: books.ledger().get("recorded", (0, 0))[1] >= reads, SETTLE_SECONDS, service.read_log)
-    service.stop()  # what is still delivered again is in the books then
-    outcome = count(books, reads, hits)
-    books.close()
-    return outcome
+    return hits
 
 
 def count(books: Books, reads: int, hits: int) -> Outcome:
