@@ -155,19 +155,20 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
-    bodies[body.name] = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {field.name: _field(field, bodies) for field in body.fields.values()},
-    }
-    required = [field.name for field in body.fields.values() if field.required]
-    if required:
-        bodies[body.name]["required"] = required
-    if body.variants:
-        bodies[body.name]["oneOf"] = [
-            {"properties": {body.selector: {"type": "string", "enum": [value]}}, "required": list(needed)}
-            for value, needed in body.variants.items()
-        ]
+    if not body.variants:
+        bodies[body.name] = _body(body, [field.name for field in body.fields.values() if field.required], bodies)
+        return
+    names = {value: f"{body.name}{value.title().replace('_', '')}" for value in body.variants}
+    for value, needed in body.variants.items():
+        schema = bodies[names[value]] = _body(body, [body.selector, *needed], bodies)
+        schema["properties"][body.selector] = {"type": "string", "enum": [value]}
+    bodies[body.name] = {"oneOf": [ref(name) for name in names.values()]}
+
+
+def _body(body: Body, required: list[str], bodies: dict[str, Schema]) -> Schema:
+    properties = {field.name: _field(field, bodies) for field in body.fields.values()}
+    schema: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    return {**schema, "required": required} if required else schema
 
 
 def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:
