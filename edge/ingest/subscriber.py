@@ -113,8 +113,9 @@ class Subscriber:
         self._newest = 0
         self._ping_topic = f"edge/ping/{broker.client_id}"
         self._client = self._make_client()
-        self._network = threading.Thread(target=self._run_network, name="mqtt")
-        self._writer = threading.Thread(target=self._run_writer, name="writer")
+        # A daemon is left behind when it does not stop in time: nothing it has in hand was acknowledged.
+        self._network = threading.Thread(target=self._run_network, name="mqtt", daemon=True)
+        self._writer = threading.Thread(target=self._run_writer, name="writer", daemon=True)
 
     def start(self) -> None:
         self._writer.start()
@@ -235,7 +236,7 @@ class Subscriber:
     def _acknowledge(self) -> None:
         """What was taken on an earlier connection is not acknowledged on this one: the broker has sent it again."""
         done = [self._done.popleft() for _ in range(len(self._done))]
-        if done:
+        if done and self._client.socket():
             self._client.wire.acknowledge(mid for mid, connection in done if connection == self._connection)
 
     def _ping(self) -> None:
@@ -247,7 +248,8 @@ class Subscriber:
 
     def _say_goodbye(self) -> None:
         self._writer.join()
-        self._acknowledge()
+        with contextlib.suppress(OSError):  # a broker that is gone sends again what it saw no acknowledgement of
+            self._acknowledge()
         self._client.disconnect()
         self._wake_read.close()
 
@@ -344,6 +346,8 @@ class Subscriber:
                 if self._stopping.wait(RETRY_SECONDS):
                     self._queue.clear()  # unacknowledged: the broker sends them again
                     return
+                # Part of it may be in the store: a batch with a poison message is committed in pieces.
+                batch = [message._replace(is_redelivered=True) for message in batch]
         if self._store_problem:
             log.info("Scans are stored again")
         self._store_problem = ""

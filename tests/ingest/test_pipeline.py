@@ -128,6 +128,22 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     assert buckets() == {"recorded": (1, 1)}
 
 
+def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poison message split it, and after the first part the disk was full."""
+    line = pipeline()
+    batch = [message(csl(seen(epc)), mid=mid) for mid, epc in enumerate([*site.epcs, "30BAD0"], start=1)]
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline_module, "match_key", lambda *_: 1 / 0)
+        patch.setattr(pipeline_module.log, "exception", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
+        with pytest.raises(Unavailable):
+            line.handle(batch)
+    assert buckets() == {"recorded": (3, 3)}
+    line.handle([one._replace(is_redelivered=True) for one in batch])
+    assert buckets() == {"recorded": (3, 3), "repeat": (3, 0), "unmatched_tag": (1, 1)}
+
+
 def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(site: Site) -> None:
     """Readers without a clock: only the packet id tells a redelivery from the tag being seen again."""
     at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()

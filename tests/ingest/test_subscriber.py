@@ -25,7 +25,7 @@ from tests.mosquitto import Mosquitto, free_port, mosquitto
 from tests.service import Books, Service, wait_for
 from tests.soak import crash
 
-SOON = 15.0
+SOON = 30.0
 NOT_UTF8 = b"site/\xff"
 
 
@@ -173,6 +173,7 @@ def test_an_acknowledgement_follows_the_commit() -> None:
         wait_for(lambda: broker.acknowledged == [1, 2], SOON)
         assert subscriber.state().store_problem == ""
     assert handler.payloads() == [b"one", b"two"]
+    assert all(message.is_redelivered for message in handler.messages), "a part may have been committed"
 
 
 def test_a_full_disk_does_not_keep_the_service_from_stopping() -> None:
@@ -202,6 +203,20 @@ def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -
         broker.send(delivery(b"two", 2))
         wait_for(lambda: 2 in broker.acknowledged, SOON)
         assert broker.acknowledged == [2]
+
+
+def test_stopping_without_a_broker_commits_what_was_taken() -> None:
+    handler = Handler()
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        handler.is_open.clear()
+        broker.send(delivery(b"one", 1))
+        wait_for(lambda: subscriber.state().received == 1, SOON)
+        broker.hang_up()
+        wait_for(lambda: not subscriber.state().is_connected, SOON)
+        threading.Timer(0.2, handler.is_open.set).start()
+    assert handler.payloads() == [b"one"]
+    assert broker.acknowledged == []
 
 
 def test_a_subscription_that_is_refused_is_told() -> None:
