@@ -17,6 +17,8 @@ from edge.store.people import PersonRow, Role
 _by_account = Throttle(burst=10, seconds_each=60)
 _by_address = Throttle(burst=60, seconds_each=10)
 
+_LONGEST_EMAIL = 255  # of an account; what is counted by is remembered, so it must not be as long as somebody likes
+
 # Each check takes 32 MB for a moment (scrypt), and the box is small.
 _checks_at_once = BoundedSemaphore(2)
 
@@ -46,7 +48,7 @@ TOO_MANY = "Too many wrong attempts"
 
 def sign_in(email: str, password: str, *, address: str, hours: int) -> SignIn | Refused:
     """The answer, and the time it takes, are the same whether the account exists or not."""
-    account = f"email:{email.strip().lower()}"
+    account = f"email:{email.strip().lower()[:_LONGEST_EMAIL]}"
     wait = _wait(account, address)
     if wait:
         return Refused(TOO_MANY, wait)
@@ -71,9 +73,10 @@ def sign_in_on_device(
 ) -> SignIn | Refused:
     """By badge or by name. A PIN is asked for where the site requires one, of everybody who has one, and always of
     editors; administrators use their password. A badge never replaces a PIN."""
+    guesses = f"badge:{device_id}"
     person = _on_device(organization_id, badge, person_id)
-    account = f"device:{person.id}" if person else f"badge:{device_id}"
-    wait = _wait(account, address)
+    account = f"device:{person.id}" if person else guesses
+    wait = max(_wait(account, address), _by_account.wait_seconds(guesses) if badge else 0)  # a good badge waits, too
     if wait:
         return Refused(TOO_MANY, wait)
     if person is None or person.role == Role.ADMINISTRATOR:

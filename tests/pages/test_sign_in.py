@@ -106,6 +106,22 @@ def test_an_address_is_throttled_over_all_accounts(app: Flask, ada: people.Perso
     assert found == [403] * 60 + [429]
 
 
+def test_badges_cannot_be_tried_out_on_a_device(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
+    """After too many wrong ones, a right one must not be told from them by its answer."""
+    people.add_person(cast.acme, "Otto", Role.OPERATOR, badge_hash=badges.hash_badge("4711"))
+    device = devices.enrol(devices.invite(cast.acme, "Handheld 1", ada.id)[1])
+    assert device
+    browser = Browser(app)
+    browser.carry(device[1])
+    assert [enter(browser, badge=str(number))[0] for number in range(11)] == [403] * 10 + [429]
+    assert enter(browser, badge="4711")[0] == 429
+
+
+def test_wrong_answers_are_remembered_by_little(app: Flask, ada: people.PersonRow) -> None:
+    enter(Browser(app), email="a" * 100_000, password="no")
+    assert max(map(len, sessions._by_account._empty_until)) < 300
+
+
 def test_a_disabled_person_is_out_at_once(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
     people.add_person(cast.acme, "Second", Role.ADMINISTRATOR)
     browser = Browser(app)
