@@ -106,8 +106,7 @@ def _of_routing(error: HTTPException) -> Response:
 
 def _first_of(fields: Sequence[FieldError]) -> str:
     more = len(fields) - 1
-    plural = "s" if more > 1 else ""
-    return fields[0].message + (f" (and {more} more validation error{plural})" if more else "")
+    return fields[0].message + (f" (and {more} more validation errors)" if more else "")
 
 
 def _field(fault: FieldError) -> dict[str, Any]:

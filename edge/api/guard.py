@@ -35,7 +35,7 @@ CORS = (
     (
         "Access-Control-Expose-Headers",
         "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, "
-        "Location, Retry-After, Deprecation, Sunset",
+        "Location, Retry-After",
     ),
     ("Access-Control-Max-Age", "3600"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from edge.api.answers import PREFIX
 from edge.api.operations import Operation
-from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, number, ref, text
+from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, earliest_sunset, number, ref, text
 from edge.validation.body import Body, Field
 from edge.validation.query import Parameter
 
@@ -115,7 +115,8 @@ def statuses(operation: Operation) -> set[int]:
 def _responses(operation: Operation) -> dict[str, Any]:
     own = ["Location"] if operation.status == 201 else []
     own += ["Cache-Control"] if operation.answer == "TokenPair" else []
-    own += ["Deprecation", "Sunset"] if operation.sunset else []
+    is_ending = operation.sunset or (operation.answer and earliest_sunset(ANSWERS[operation.answer]))
+    own += ["Deprecation", "Sunset"] if is_ending else []
     success: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase, "headers": _headers(*own)}
     if operation.answer:
         success["content"] = {"application/json": {"schema": ref(f"{operation.answer}Answer")}}

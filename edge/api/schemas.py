@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from edge.api.envelope import KINDS
@@ -54,6 +56,30 @@ def page(item: str) -> Schema:
         offset=number(0, 2**31 - 1, "int32"),
         total_count=number(0, values.MAX_INT64),
     )
+
+
+def ending(schema: Schema, sunset: datetime) -> Schema:
+    """A field that will be taken away: every operation that shows it says so until then (spec: Versioning 5)."""
+    return {**schema, "deprecated": True, "x-sunset": sunset.isoformat()}
+
+
+def earliest_sunset(answer: Schema) -> datetime | None:
+    """Of the fields of an answer, at any depth."""
+    found = [datetime.fromisoformat(text) for text in _sunsets(answer)]
+    return min(found, default=None)
+
+
+def _sunsets(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if "x-sunset" in schema:
+            yield schema["x-sunset"]
+        if "$ref" in schema:
+            yield from _sunsets(SCHEMAS[schema["$ref"].rpartition("/")[2]])
+        for inner in schema.values():
+            yield from _sunsets(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _sunsets(inner)
 
 
 def open_enumeration(*known: str) -> Schema:

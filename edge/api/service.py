@@ -14,6 +14,7 @@ from edge.api import access, assets, description, guard, locations, openapi, tra
 from edge.api.answers import PREFIX
 from edge.api.envelope import Refusal
 from edge.api.operations import OPERATIONS, Operation
+from edge.api.schemas import ANSWERS, earliest_sunset
 
 RESOURCES = (access, assets, locations, tracking)  # imported so that their operations are in the table
 
@@ -32,16 +33,22 @@ def _view(operation: Operation) -> Callable[..., Response]:
     def view(**path: Any) -> Response:
         return handler(guard.admit(operation, path))
 
-    return _deprecated(operation.sunset, view) if operation.sunset else view
+    field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
+    if operation.sunset or field_sunset:
+        return _deprecated(view, operation.sunset, field_sunset)
+    return view
 
 
-def _deprecated(sunset: datetime, view: Callable[..., Response]) -> Callable[..., Response]:
-    """Says so until its sunset, and is gone afterwards (spec: Versioning 5)."""
-    headers = {"Deprecation": "true", "Sunset": http_date(sunset)}
+def _deprecated(
+    view: Callable[..., Response], sunset: datetime | None, field_sunset: datetime | None
+) -> Callable[..., Response]:
+    """Says so, and from its own sunset on is gone; that of a field ends only the field (spec: Versioning 5)."""
+    first = min(moment for moment in (sunset, field_sunset) if moment)
+    headers = {"Deprecation": "true", "Sunset": http_date(first)}
 
     def deprecated(**path: Any) -> Response:
         g.api.deprecation = headers
-        if clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
+        if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
             raise Refusal("gone", f"This ended on {http_date(sunset)}")
         return view(**path)
 

@@ -11,6 +11,7 @@ from werkzeug.test import TestResponse
 
 from edge.api.envelope import KINDS
 from edge.api.operations import OPERATIONS, Operation
+from edge.errors import Unavailable
 from tests.api.conftest import AGENT, Api, codes, data, error
 
 ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
@@ -272,6 +273,16 @@ def test_a_failure_is_an_internal_error_without_its_reason(
     assert error(response)["type"] == "internal_error"
     assert "secret" not in response.text
     assert response.headers["X-Request-ID"] in caplog.text
+
+
+def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("The disk is full; make room and try again")
+
+    monkeypatch.setattr("edge.store.assets.create", fail)
+    response = acme.post("/assets", {"name": "x"})
+    assert (response.status_code, error(response)["type"]) == (503, "service_unavailable")
+    assert int(response.headers["Retry-After"]) > 0
 
 
 def test_pages_carry_no_cors(app: Flask) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from edge.api import answers, envelope, guard, service
+from edge.api import answers, envelope, guard, schemas, service
 from edge.api.openapi import document
 from edge.api.operations import OPERATIONS, Call, Operation, operation
 from tests.api.conftest import Api, error
@@ -48,5 +48,23 @@ def test_a_deprecated_route_says_so_until_its_sunset_and_is_gone_afterwards(
     assert "410" in described["responses"]
 
 
+def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
+    acme: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = schemas.SCHEMAS["Organization"]["properties"]
+    monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
+    app = Flask("old")
+    service.register(app, guard.gate("production", (), 100, 100), "test")
+    headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
+    response = app.test_client().get("/api/v1/orgs/me", headers=headers)
+    assert (response.status_code, response.headers["Deprecation"]) == (200, "true"), "only the field ends"
+    assert "Sunset" in response.headers
+    assert "Deprecation" not in app.test_client().get("/api/v1/assets", headers=headers).headers
+    described = document(OPERATIONS, "test")
+    assert described["components"]["schemas"]["Organization"]["properties"]["name"]["deprecated"] is True
+    assert "Sunset" in described["paths"]["/api/v1/orgs/me"]["get"]["responses"]["200"]["headers"]
+
+
 def test_nothing_is_deprecated_today() -> None:
     assert not [one.name for one in OPERATIONS if one.sunset]
+    assert not [name for name, answer in schemas.ANSWERS.items() if schemas.earliest_sunset(answer)]

@@ -240,7 +240,7 @@ def test_all_unknown_and_read_only_keys_are_reported_in_the_order_of_the_body(ac
     ]
     assert error(response)["detail"].endswith("(and 3 more validation errors)")
     two = acme.post("/assets", {"zz": 1, "aa": 2})
-    assert error(two)["detail"] == "zz is not a field of this request (and 1 more validation error)"
+    assert error(two)["detail"] == "zz is not a field of this request (and 1 more validation errors)"
     assert error(two)["fields"][0]["message"] == "zz is not a field of this request"
 
 

@@ -222,7 +222,7 @@ def test_the_first_of_a_repeated_single_parameter_counts(acme: Api) -> None:
 def test_several_faults_of_a_query_are_all_reported(acme: Api) -> None:
     response = acme.get("/assets", limit="0", is_active="x")
     assert codes(response) == [("limit", "too_small"), ("is_active", "invalid_value")]
-    assert error(response)["detail"].endswith("(and 1 more validation error)")
+    assert error(response)["detail"].endswith("(and 1 more validation errors)")
 
 
 @BOTH
