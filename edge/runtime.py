@@ -15,7 +15,7 @@ from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import __version__, metrics
+from edge import __version__, liveness, metrics
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
@@ -25,7 +25,7 @@ from edge.errors import SetupError
 from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import CUSTOM, check_format
-from edge.ingest.subscriber import PING_LOST_SECONDS, Broker, State, Subscriber
+from edge.ingest.subscriber import Broker, State, Subscriber
 from edge.ops import accounts, figures, retention
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
@@ -38,8 +38,6 @@ from edge.store.migrate import migrate
 
 log = logging.getLogger(__name__)
 
-WRITER_STUCK_SECONDS = 30.0
-ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
 SWEEP_SECONDS = 600.0
 STEP_PAUSE_SECONDS = 0.05
 
@@ -73,7 +71,7 @@ def running(config: Config) -> Iterator[str]:
         migrate(config.data_dir)
         parts.callback(_close_store)
         health = Health()
-        health.register(_check_database)
+        health.register(liveness.check_database)
 
         broker = _broker(config, parts)
         pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days)
@@ -81,14 +79,13 @@ def running(config: Config) -> Iterator[str]:
             broker,
             config.mqtt_topics,
             pipeline.handle,
-            lambda _: None,
             queue_size=config.ingest_queue,
             batch_size=config.ingest_batch,
         )
-        health.register(lambda: _check_ingest(subscriber))
-        health.register(lambda: _check_round_trip(subscriber))
-        health.register(lambda: _check_broker(subscriber), vital=False)
-        health.register(lambda: _check_clock(pipeline), vital=False)
+        health.register(lambda: liveness.check_ingest(subscriber))
+        health.register(lambda: liveness.check_round_trip(subscriber))
+        health.register(lambda: liveness.check_broker(subscriber), vital=False)
+        health.register(lambda: liveness.check_clock(pipeline), vital=False)
         subscriber.start()
         parts.callback(subscriber.stop)
 
@@ -142,7 +139,7 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
     housekeeper = Housekeeper(_jobs(config))
     health.register(housekeeper.check, vital=False)
     health.register(lambda: left_warnings(config.data_dir), vital=False)
-    health.register(lambda: _check_disk(config), vital=False)
+    health.register(lambda: liveness.check_disk(config.data_dir, config.low_disk_mb), vital=False)
     housekeeper.start()
     parts.callback(housekeeper.stop)
 
@@ -247,51 +244,3 @@ def _ingest_figures(state: State) -> dict[str, float]:
 def _close_store() -> None:
     execute("PRAGMA wal_checkpoint(TRUNCATE)")
     close_database()
-
-
-def _check_database() -> Check:
-    execute("SELECT one FROM instance").fetchone()
-    return Check("database", True, "answers")
-
-
-def _check_ingest(subscriber: Subscriber) -> Check:
-    state = subscriber.state()
-    if not state.is_running:
-        return Check("ingest", False, "a thread has ended; restart the service")
-    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
-        return Check("ingest", False, "the writer is stuck; restart the service")
-    if state.store_problem:
-        return Check("ingest", True, f"scans wait at the broker: {state.store_problem}")
-    return Check("ingest", True, f"{state.received} messages taken, {state.queued} waiting")
-
-
-def _check_round_trip(subscriber: Subscriber) -> Check:
-    """A broker that is away is not our end; a connection that looks well and brings nothing is."""
-    state = subscriber.state()
-    since = state.seconds_since_round_trip
-    if state.is_connected and since is not None and since > ROUND_TRIP_LOST_SECONDS:
-        return Check("round_trip", False, f"connected to the broker, yet nothing came back for {since:.0f} s")
-    return Check("round_trip", True, "messages to ourselves come back, or the broker is away")
-
-
-def _check_broker(subscriber: Subscriber) -> Check:
-    state = subscriber.state()
-    since = state.seconds_since_round_trip
-    if state.problem or not state.is_connected:
-        return Check("broker", False, state.problem or "not connected")
-    if since is None or since > PING_LOST_SECONDS:
-        return Check("broker", False, "connected, but a message to ourselves does not come back; check the broker")
-    return Check("broker", True, f"round trip {since:.0f} s ago")
-
-
-def _check_disk(config: Config) -> Check:
-    free = shutil.disk_usage(config.data_dir).free >> 20
-    if free < config.low_disk_mb:
-        return Check("disk", False, f"only {free} MB are free, so the oldest history is dropped; make room")
-    return Check("disk", True, f"{free} MB free")
-
-
-def _check_clock(pipeline: Pipeline) -> Check:
-    if pipeline.timekeeper.is_trusted:
-        return Check("clock", True, "not behind the newest scan")
-    return Check("clock", False, "the clock is behind the newest scan, times are not trusted; set it: timedatectl")

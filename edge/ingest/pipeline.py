@@ -75,24 +75,26 @@ class Pipeline:
         self._receipts = Receipts()
         self.timekeeper = Timekeeper(accounts.newest_scan(), replay_days, accounts.clock_offsets())
 
-    def handle(self, messages: Sequence[Message]) -> set[int]:
-        """Commit a batch; returns the organizations that have something new to see.
+    def handle(self, messages: Sequence[Message]) -> None:
+        """Commit a batch.
 
         Raises Unavailable when the store cannot take it now: hand the same batch in again later. Whatever else goes
         wrong is put down to a single message, which is set aside with its bytes.
         """
         try:
-            return self._commit(messages)
+            self._commit(messages)
         except Unavailable:
             raise
         except Exception as error:
             if len(messages) == 1:
                 log.exception("A message on %s could not be handled and was set aside", messages[0].topic)
-                return self._commit(messages, poison=f"{type(error).__name__}: {error}")
-            half = len(messages) // 2  # a few transactions find it, where one for each message would take seconds
-            return self.handle(messages[:half]) | self.handle(messages[half:])
+                self._commit(messages, poison=f"{type(error).__name__}: {error}")
+            else:
+                half = len(messages) // 2  # a few transactions find it, where one for each message would take seconds
+                self.handle(messages[:half])
+                self.handle(messages[half:])
 
-    def _commit(self, messages: Sequence[Message], poison: str = "") -> set[int]:
+    def _commit(self, messages: Sequence[Message], poison: str = "") -> None:
         with metrics.commit_seconds.time(), writing():
             self._router.refresh()
             opened = self._open_all(messages, poison)
@@ -105,7 +107,6 @@ class Pipeline:
             self._receipts.keep(receipts)
         self._receipts.add(receipts)
         batch.count()
-        return batch.organizations
 
     def _open_all(self, messages: Sequence[Message], poison: str) -> list[_Opened]:
         fresh: dict[int, bytes] = {}
@@ -164,7 +165,6 @@ class _Batch:
         self._antennas: dict[tuple[int, int], int] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
-        self.organizations: set[int] = set()
 
     def add(self, opened: _Opened) -> None:
         outcomes: list[Bucket | int] = []
@@ -231,7 +231,6 @@ class _Batch:
             self._antennas[reader_id, read.antenna or NO_PORT] = opened.received_at
         if parsed.reads:
             self._read_at[reader_id] = opened.received_at
-        self.organizations.add(line.route.organization_id)
 
     def _states(self) -> Iterator[Heard]:
         for reader_id, newest in self._heard.items():

@@ -77,15 +77,14 @@ class _Client(mqtt.Client):
 class Subscriber:
     """Takes messages from the broker and hands them in batches to `handle`, which commits them.
 
-    `handle` returns the organizations with news, which are passed to `on_news` after the commit.
+    `handle` raises Unavailable while the store cannot take them.
     """
 
     def __init__(
         self,
         broker: Broker,
         topics: Sequence[str],
-        handle: Callable[[Sequence[Message]], set[int]],
-        on_news: Callable[[set[int]], None],
+        handle: Callable[[Sequence[Message]], None],
         *,
         queue_size: int,
         batch_size: int,
@@ -93,7 +92,6 @@ class Subscriber:
         self._broker = broker
         self._topics = topics
         self._handle = handle
-        self._on_news = on_news
         self._queue_size = queue_size
         self._batch_size = batch_size
         self._queue: deque[Message] = deque()
@@ -333,11 +331,10 @@ class Subscriber:
 
     def _commit(self, batch: list[Message]) -> None:
         self._in_hand = len(batch)
-        news: set[int] = set()
         while True:
             self._writer_alive_at = time.monotonic()
             try:
-                news = self._handle(batch)
+                self._handle(batch)
                 break
             except Unavailable as error:
                 if not self._store_problem:
@@ -354,7 +351,6 @@ class Subscriber:
         self._done.extend((message.mid, message.connection) for message in batch if message.qos)
         self._in_hand = 0
         self._wake()
-        self._on_news(news)
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError, OSError):  # full: it is awake already; closed: it has stopped

@@ -20,7 +20,7 @@ pytestmark = [
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Mosquitto]:
     """Listens on a socket, too."""
-    with mosquitto(tmp_path, f"user root\nsys_interval 1\nlistener 0 {tmp_path}/socket\n") as running:
+    with mosquitto(tmp_path, f"sys_interval 1\nlistener 0 {tmp_path}/socket\n") as running:
         yield running
 
 

@@ -38,12 +38,11 @@ class Handler:
         self.is_open.set()
         self.wrong: Exception | None = None
 
-    def __call__(self, messages: Sequence[Message]) -> set[int]:
+    def __call__(self, messages: Sequence[Message]) -> None:
         self.is_open.wait(SOON)
         if self.wrong:
             raise self.wrong
         self.messages += messages
-        return set()
 
     def payloads(self) -> list[bytes]:
         return [message.payload for message in self.messages]
@@ -53,7 +52,7 @@ class Handler:
 def subscribed(url: str, handler: Handler | None = None, *, queue_size: int = 10_000) -> Iterator[Subscriber]:
     """By default with the real pipeline, on the open store."""
     handle = handler or pipeline().handle
-    subscriber = Subscriber(Broker(url, "edge"), ["#"], handle, lambda _: None, queue_size=queue_size, batch_size=10)
+    subscriber = Subscriber(Broker(url, "edge"), ["#"], handle, queue_size=queue_size, batch_size=10)
     subscriber.start()
     try:
         yield subscriber
@@ -255,7 +254,6 @@ def test_attempts_to_connect_become_rarer(monkeypatch: pytest.MonkeyPatch) -> No
         Broker(f"mqtt://127.0.0.1:{free_port()}", "edge"),
         ["#"],
         Handler(),
-        lambda _: None,
         queue_size=10,
         batch_size=10,
     )

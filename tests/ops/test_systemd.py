@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edge import runtime
+from edge import liveness, runtime
 from edge.config import Config
 from edge.ingest.pipeline import Pipeline
 from edge.ops.lock import is_held
@@ -51,7 +51,7 @@ def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: py
     close_database()
     let_go = threading.Event()
     monkeypatch.setattr(Pipeline, "handle", lambda *_: {0} if let_go.wait(30) else set())
-    monkeypatch.setattr(runtime, "WRITER_STUCK_SECONDS", 1.0)
+    monkeypatch.setattr(liveness, "WRITER_STUCK_SECONDS", 1.0)
     monkeypatch.setattr(runtime, "set_up_log", lambda _: None)
     port = free_port()
     with mosquitto(tmp_path) as broker:

@@ -1,0 +1,62 @@
+"""What /healthz, /readyz and the watchdog ask of the running parts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from edge.ingest.pipeline import Pipeline
+from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
+from edge.ops.health import Check
+from edge.store.database import execute
+
+WRITER_STUCK_SECONDS = 30.0
+ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
+
+
+def check_database() -> Check:
+    execute("SELECT one FROM instance").fetchone()
+    return Check("database", True, "answers")
+
+
+def check_ingest(subscriber: Subscriber) -> Check:
+    state = subscriber.state()
+    if not state.is_running:
+        return Check("ingest", False, "a thread has ended; restart the service")
+    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
+        return Check("ingest", False, "the writer is stuck; restart the service")
+    if state.store_problem:
+        return Check("ingest", True, f"scans wait at the broker: {state.store_problem}")
+    return Check("ingest", True, f"{state.received} messages taken, {state.queued} waiting")
+
+
+def check_round_trip(subscriber: Subscriber) -> Check:
+    """A broker that is away is not our end; a connection that looks well and brings nothing is."""
+    state = subscriber.state()
+    since = state.seconds_since_round_trip
+    if state.is_connected and since is not None and since > ROUND_TRIP_LOST_SECONDS:
+        return Check("round_trip", False, f"connected to the broker, yet nothing came back for {since:.0f} s")
+    return Check("round_trip", True, "messages to ourselves come back, or the broker is away")
+
+
+def check_broker(subscriber: Subscriber) -> Check:
+    state = subscriber.state()
+    since = state.seconds_since_round_trip
+    if state.problem or not state.is_connected:
+        return Check("broker", False, state.problem or "not connected")
+    if since is None or since > PING_LOST_SECONDS:
+        return Check("broker", False, "connected, but a message to ourselves does not come back; check the broker")
+    return Check("broker", True, f"round trip {since:.0f} s ago")
+
+
+def check_disk(folder: Path, low_mb: int) -> Check:
+    free = shutil.disk_usage(folder).free >> 20
+    if free < low_mb:
+        return Check("disk", False, f"only {free} MB are free, so the oldest history is dropped; make room")
+    return Check("disk", True, f"{free} MB free")
+
+
+def check_clock(pipeline: Pipeline) -> Check:
+    if pipeline.timekeeper.is_trusted:
+        return Check("clock", True, "not behind the newest scan")
+    return Check("clock", False, "the clock is behind the newest scan, times are not trusted; set it: timedatectl")
