@@ -8,6 +8,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels, timeline
+from edge.pages.forms import whole
 from edge.pages.guard import least, me, pages
 from edge.store import assets, board, lookup
 from edge.store.people import Role
@@ -19,7 +20,7 @@ MOVES = 50
 @least(Role.VIEWER)
 def show_asset(asset_id: int) -> str:
     asset = assets.get(me().organization_id, asset_id)
-    before = request.args.get("before", type=int)
+    before = request.args.get("before", type=whole)
     moves = board.moves(me().organization_id, asset_id, before=before, limit=MOVES + 1)
     return render_template(
         "asset.html",

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from flask import Response, render_template, request
 
+from edge.pages.forms import typable, whole
 from edge.pages.guard import least, me, pages
 from edge.pages.live import fragment
 from edge.store import places
@@ -46,10 +47,10 @@ def board_rows() -> Response:
 
 def _wanted() -> tuple[BoardFilter, int]:
     values = request.args
-    location_id = values.get("place", 0, type=int)
-    hours = values.get("unseen", 0, type=int)
-    offset = max(values.get("offset", 0, type=int), 0)
-    q = values.get("q", "").strip()[:255]
+    location_id = values.get("place", 0, type=whole)
+    hours = values.get("unseen", 0, type=whole)
+    offset = max(values.get("offset", 0, type=whole), 0)
+    q = typable(values.get("q", ""))[:255]
     return BoardFilter(q, location_id or None, min(max(hours, 0), 100_000)), min(offset, 2**31)
 
 

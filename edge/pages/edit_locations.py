@@ -8,7 +8,7 @@ from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError
-from edge.pages.forms import Errors, errors_of, text, values_of
+from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, values_of
 from edge.pages.guard import actor, least, me, pages
 from edge.pages.notices import done
 from edge.store import audit, handheld, locations, places
@@ -110,7 +110,8 @@ def _entered() -> dict[str, Any]:
         "name": text(request.form, "name"),
         "description": text(request.form, "description") or None,
         "is_active": "is_active" in request.form,
-        "parent_id": (int(parent) if parent.isascii() and parent.isdigit() else parent) or None,
+        "parent_id": (int(parent) if parent.isascii() and parent.isdigit() and len(parent) <= MOST_DIGITS else parent)
+        or None,
     }
 
 

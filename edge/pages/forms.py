@@ -11,6 +11,8 @@ from edge.validation.body import Body, decode
 
 Errors = dict[str, str]
 
+MOST_DIGITS = 18  # what is shorter fits in 64 bits
+
 
 def values_of(declared: Body, entered: Mapping[str, Any]) -> dict[str, Any]:
     """Raises Invalid."""
@@ -20,6 +22,19 @@ def values_of(declared: Body, entered: Mapping[str, Any]) -> dict[str, Any]:
 def text(form: Mapping[str, str], name: str) -> str:
     """Line ends as they are stored; browsers send CR LF."""
     return form.get(name, "").replace("\r\n", "\n").strip()
+
+
+def typable(entered: str) -> str:
+    """Without what nobody can type and no record holds: control characters, and halves of characters."""
+    whole_letters = entered.encode("utf-8", "ignore").decode()
+    return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
+
+
+def whole(entered: str) -> int:
+    """For `form.get(..., type=whole)`, which takes the default instead of what no number of ours can be."""
+    if len(entered) > MOST_DIGITS:
+        raise ValueError("too large for the database")
+    return int(entered)
 
 
 def errors_of(error: EdgeError) -> Errors:

@@ -23,6 +23,7 @@ from edge.store.sessions import SessionRow
 SESSION_COOKIE = "edge_session"
 FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
 DEVICE_COOKIE = "edge_device"
+MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
 DEVICE_SECONDS = 400 * 86400  # the longest a browser keeps a cookie
 
 RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
@@ -69,6 +70,7 @@ def address() -> str:
 
 @pages.before_request
 def _check() -> AnyResponse | None:
+    request.max_content_length = MAX_BODY
     _identify()
     view = current_app.view_functions[request.endpoint or ""]
     if not hasattr(view, "least_role"):

@@ -8,7 +8,7 @@ from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError
-from edge.pages.forms import errors_of, values_of
+from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, least, me, pages
 from edge.pages.notices import done
 from edge.pages.readers import formats
@@ -66,7 +66,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
             me().organization_id,
             form.get("tag_type", ""),
             form.get("match_key", ""),
-            form.get("reader_id", 0, type=int),
+            form.get("reader_id", 0, type=whole),
         )
         return done("/readers/unknown-tags", "dropped")
     try:
@@ -109,6 +109,6 @@ def treat_dead_letter(no: int) -> AnyResponse:
 
 
 def _tags_page(errors: dict[str, str], value: str) -> str:
-    reader_id = request.args.get("reader", type=int)
+    reader_id = request.args.get("reader", type=whole)
     found = heard.unknown_tags(me().organization_id, reader_id)
     return render_template("unknown-tags.html", tags=found, errors=errors, wrong=value)

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels
+from edge.pages.forms import whole
 from edge.pages.guard import least, me, pages
 from edge.store import locations, lookup, places
 from edge.store.people import Role
@@ -31,7 +32,7 @@ def show_location(location_id: int) -> str:
     location = locations.get(me().organization_id, location_id)
     branches = places.tree(me().organization_id)
     way = places.way_to(branches, location_id)
-    offset = min(max(request.args.get("offset", 0, type=int), 0), 2**31)
+    offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
     return render_template(
         "location.html",
         location=location,

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.errors import EdgeError, Invalid
 from edge.pages.formats import Formats
-from edge.pages.forms import Errors, errors_of, text
+from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, least, me, pages
 from edge.pages.notices import done
 from edge.store import audit, heard, places, readers
@@ -131,7 +131,7 @@ def remove_reader(reader_id: int) -> AnyResponse:
 @least(Role.ADMINISTRATOR)
 def set_antenna(reader_id: int) -> AnyResponse:
     """Say what one antenna stands for, or let it follow its reader again."""
-    port = request.form.get("port", -1, type=int)
+    port = request.form.get("port", -1, type=whole)
     with writing():
         if "follow" in request.form:
             readers.remove_antenna(me().organization_id, reader_id, port)
@@ -159,7 +159,7 @@ def _entered() -> dict[str, Any]:
 
 
 def _place() -> int | None:
-    return request.form.get("location_id", 0, type=int) or None
+    return request.form.get("location_id", 0, type=whole) or None
 
 
 def _rssi() -> float | None:

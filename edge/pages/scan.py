@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 from flask import Response, abort, current_app, g, jsonify, render_template, request
 
 from edge import clock
 from edge.errors import EdgeError
 from edge.pages.files import Files
+from edge.pages.forms import typable
 from edge.pages.guard import device, least, may, me, open_to_all, pages
 from edge.pages.live import version_of
 from edge.store import assets, board, handheld, lookup, people, places
@@ -97,7 +98,7 @@ def scan_batch() -> Response:
 @least(Role.OPERATOR)
 def scan_find() -> Response:
     """One thing when the code is clear, else what fits the text."""
-    text = request.args.get("q", "").strip()[:255]
+    text = typable(request.args.get("q", ""))[:255]
     if not text:
         return jsonify(found=[])
     exact = lookup.by_code(me().organization_id, text)
@@ -120,9 +121,9 @@ def scan_attach() -> tuple[Response, int] | Response:
         with writing():
             if isinstance(name, str):
                 asset_id = _new_asset(name.strip()).id
-            if not isinstance(asset_id, int):
-                abort(400, "asset or name")
-            answer = handheld.attach(_sender(), str(body.get("id")), asset_id)
+            if not _is_id(asset_id) or not _SCAN_ID.fullmatch(str(body.get("id"))):
+                abort(400, "id, and asset or name")
+            answer = handheld.attach(_sender(), str(body["id"]), asset_id)
     except EdgeError as error:
         return jsonify(error=str(error) or "Not possible"), 409
     return jsonify(result=_told(answer))
@@ -143,20 +144,25 @@ def _handle(item: Any, correction: int, received_at: int) -> Answer:
         gap = current_app.extensions["site"].sighting_gap
         return handheld.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
     code, place, at = item.get("code"), item.get("place"), item.get("at")
-    if not isinstance(code, str) or type(place) is not int or not isinstance(at, int | float):
+    if not isinstance(code, str) or not _is_id(place) or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, "This scan is not complete")
-    scan = Submitted(scan_id, _clean(code), place, _observed(at, correction, received_at))
+    scan = Submitted(scan_id, typable(code), place, _observed(at, correction, received_at))
     return handheld.submit(sender, [scan], received_at)[0]
 
 
 def _sender(person_id: Any = None) -> Sender:
     """A shared device also brings the scans of whoever used it before; they stay that person's."""
     session = me()
-    if session.device_id is not None and isinstance(person_id, int) and person_id != session.person_id:
+    if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
         if earlier is not None:
             return Sender(session.organization_id, earlier.id, session.device_id)
     return Sender(session.organization_id, session.person_id, session.device_id)
+
+
+def _is_id(value: Any) -> TypeGuard[int]:
+    """A number the database can look for."""
+    return type(value) is int and 0 <= value < 2**63
 
 
 def _correction(sent_at: Any, received_at: int) -> int:
@@ -170,11 +176,6 @@ def _correction(sent_at: Any, received_at: int) -> int:
 def _observed(at: float, correction: int, received_at: int) -> int:
     moment = int(at * 1000) + correction if 0 < at < 1e14 else received_at
     return min(moment, received_at) if moment >= EARLIEST else received_at
-
-
-def _clean(code: str) -> str:
-    """Without what no tag can hold: control characters that some scanners put between fields."""
-    return "".join(letter for letter in code if letter >= " " and letter != "\x7f").strip()
 
 
 def _told(answer: Answer) -> dict[str, Any]:

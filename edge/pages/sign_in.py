@@ -7,6 +7,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import passwords, sessions, tokens
 from edge.errors import Invalid
+from edge.pages.forms import whole
 from edge.pages.guard import SESSION_COOKIE, address, device, least, me, open_to_all, pages, set_cookie, wants_json
 from edge.pages.notices import done
 from edge.store import audit, people
@@ -37,7 +38,7 @@ def sign_in() -> AnyResponse:
             here.organization_id,
             here.id,
             badge=form.get("badge", ""),
-            person_id=form.get("person", 0, type=int),
+            person_id=form.get("person", 0, type=whole),
             pin=form.get("pin", ""),
             pin_required=site.pin_required,
             address=address(),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from flask import Flask, Response, current_app, g, jsonify, render_template, request
 from jinja2 import FileSystemLoader
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import IntegerConverter
 
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
@@ -29,6 +30,7 @@ from edge.pages import (
     words,
 )
 from edge.pages.files import Files, web_folder
+from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import may, open_to_all, pages
 from edge.pages.notices import NOTICES
 from edge.store.people import Role
@@ -66,6 +68,12 @@ class Site(NamedTuple):
     sighting_gap: int  # microseconds, see `store.scans.record`
 
 
+class _Whole(IntegerConverter):
+    """A number that the database can look for; a longer one is no page of ours."""
+
+    regex = rf"\d{{1,{MOST_DIGITS}}}"
+
+
 def register(app: Flask, site: Site) -> None:
     folder = web_folder()
     app.extensions["site"] = site
@@ -83,6 +91,7 @@ def register(app: Flask, site: Site) -> None:
     app.jinja_env.globals.update(
         static=files.url, may=may, Role=Role, plural=words.plural, ROLES=words.ROLES, site=site
     )
+    app.url_map.converters["int"] = _Whole
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.register_blueprint(pages)
 

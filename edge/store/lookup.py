@@ -41,8 +41,11 @@ def label_key(code: str) -> tuple[str, str]:
     """("asset", key) or ("location", key) of a label's link, whichever address the box had when it was printed."""
     if "/a/" not in code and "/l/" not in code:
         return "", ""
-    parts = urlsplit(code) if code.isprintable() else None
-    if parts is None or parts.scheme not in ("http", "https"):
+    try:
+        parts = urlsplit(code)
+    except ValueError:  # begins like an address and is none
+        return "", ""
+    if not code.isprintable() or parts.scheme not in ("http", "https"):
         return "", ""
     _, _, letter_and_key = parts.path.partition("/")
     letter, _, key = letter_and_key.partition("/")

@@ -130,3 +130,21 @@ def test_the_session_ends_when_the_person_signs_out(sign_in_as: SignIn) -> None:
     assert SESSION_COOKIE in answer.headers["Set-Cookie"]
     browser.client.set_cookie(SESSION_COOKIE, browser.token)
     assert browser.get("/").status_code == 303
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 30, "9" * 5000])
+def test_a_number_that_no_record_has_is_nothing_here(sign_in_as: SignIn, site: Site, number: str) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    for path in ("/assets/{}", "/people/{}/edit", "/assets/{}/edit"):
+        assert browser.get(path.format(number)).status_code == 404
+    assert browser.get(f"/assets/{site.pallet.id}?before={number}").status_code == 200
+    assert browser.get(f"/readers/unknown-tags?reader={number}").status_code == 200
+    assert browser.post("/locations/new", {"name": "Gate", "parent_id": number}).status_code == 400
+    assert browser.post(f"/readers/dead-letters/{number}").status_code == 404
+    assert browser.send("/scan/attach", {"id": "scan-no-1", "asset": int(number[:30])}).status_code == 400
+
+
+def test_nobody_makes_the_pages_take_in_a_large_body(anybody: Browser, sign_in_as: SignIn) -> None:
+    large = "a" * (1024 * 1024 + 1)
+    assert anybody.post("/sign-in", {"email": large}).status_code == 413
+    assert sign_in_as(Role.OPERATOR).send("/scan/batch", {"items": [{}], "more": large}).status_code == 413

@@ -180,9 +180,12 @@ def test_one_that_makes_no_sense_does_not_hold_up_the_others(sign_in_as: SignIn,
         {"id": "scan-bad-2", "code": 5, "place": "dock", "at": None},
         {"id": "scan-bad-3", "code": "C" * 300, "place": site.dock.id, "at": 1},
         item("gone", BARCODE, 12345),
+        item("far", BARCODE, 10**30),
+        {**item("half", "\ud800", site.dock.id), "person": 10**30},
+        item("address", "http://[x/a/ASSET-0001", site.dock.id),
         item("good", BARCODE, site.dock.id),
     )
-    assert [row["result"] for row in results] == ["refused"] * 5 + ["recorded"]
+    assert [row["result"] for row in results] == ["refused"] * 7 + ["unknown", "recorded"]
 
 
 @pytest.mark.parametrize(

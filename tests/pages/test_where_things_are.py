@@ -74,7 +74,11 @@ def test_the_page_and_what_follows_it_are_the_same_rows(sign_in_as: SignIn, cast
 
 
 @pytest.mark.parametrize(
-    "query", ["place=x", "unseen=-1", "offset=-5", "offset=99999999999999", "q=" + "a" * 999, "unseen=1e9"]
+    "query",
+    [
+        *("place=x", "unseen=-1", "offset=-5", "offset=99999999999999", "q=" + "a" * 999, "unseen=1e9"),
+        *("place=" + "9" * 30, "place=" + "9" * 5000, "q=abc%00def", "q=%00", "q=%ff%fe%22%27"),
+    ],
 )
 def test_an_odd_address_is_no_fault(sign_in_as: SignIn, site: Site, query: str) -> None:
     assert sign_in_as(Role.VIEWER).get(f"/?{query}").status_code == 200
