@@ -32,13 +32,15 @@ def free_port() -> int:
 class Mosquitto:
     """Keeps sessions and queues in `folder` when it is stopped, and has them again when it is started."""
 
-    def __init__(self, folder: Path, settings: str = "") -> None:
+    def __init__(self, folder: Path, settings: str = "", tls: tuple[Path, Path] | None = None) -> None:
+        """`tls`: certificate and key. `settings` come last, so that they can add a listener."""
         self.port = free_port()
-        self.url = f"mqtt://127.0.0.1:{self.port}"
+        self.url = f"{'mqtts' if tls else 'mqtt'}://127.0.0.1:{self.port}"
+        encryption = f"certfile {tls[0]}\nkeyfile {tls[1]}\n" if tls else ""
         self._settings = folder / "mosquitto.conf"
         self._log = folder / "mosquitto.log"
         self._settings.write_text(
-            f"listener {self.port} 127.0.0.1\npersistence true\npersistence_location {folder}/\n"
+            f"listener {self.port} 127.0.0.1\n{encryption}persistence true\npersistence_location {folder}/\n"
             f"autosave_interval 0\nuser root\n{LIMITS}{settings}"  # started by root it would give up its own folder
         )
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,8 +80,8 @@ class Mosquitto:
 
 
 @contextmanager
-def mosquitto(folder: Path, settings: str = "") -> Iterator[Mosquitto]:
-    broker = Mosquitto(folder, settings)
+def mosquitto(folder: Path, settings: str = "", tls: tuple[Path, Path] | None = None) -> Iterator[Mosquitto]:
+    broker = Mosquitto(folder, settings, tls)
     broker.start()
     try:
         yield broker

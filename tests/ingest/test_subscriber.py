@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -49,10 +50,13 @@ class Handler:
 
 
 @contextmanager
-def subscribed(url: str, handler: Handler | None = None, *, queue_size: int = 10_000) -> Iterator[Subscriber]:
+def subscribed(
+    url: str, handler: Handler | None = None, *, queue_size: int = 10_000, ca_file: Path | None = None
+) -> Iterator[Subscriber]:
     """By default with the real pipeline, on the open store."""
     handle = handler or pipeline().handle
-    subscriber = Subscriber(Broker(url, "edge"), ["#"], handle, queue_size=queue_size, batch_size=10)
+    broker = Broker(url, "edge", ca_file=str(ca_file) if ca_file else None)
+    subscriber = Subscriber(broker, ["#"], handle, queue_size=queue_size, batch_size=10)
     subscriber.start()
     try:
         yield subscriber
@@ -290,6 +294,27 @@ def test_a_restart_of_the_broker_loses_and_doubles_nothing(tmp_path: Path, store
         broker.start()
         publish(broker.url, *[csl(seen(site.epcs[0], rssi=-number)) for number in range(51, 101)])
         wait_for(lambda: buckets().get("recorded", (0, 0)) == (100, 100), SOON, lambda: str(buckets()))
+
+
+@pytest.mark.mosquitto
+def test_over_tls_everything_arrives_too(tmp_path: Path) -> None:
+    """Decrypted bytes can wait where select does not see them."""
+    certificate, key, plain = tmp_path / "broker.crt", tmp_path / "broker.key", free_port()
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=broker"
+    name = "subjectAltName=IP:127.0.0.1"
+    command = ["openssl", *request.split(), "-addext", name, "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    settings = f"listener {plain} 127.0.0.1\n"
+    handler = Handler()
+    sent = numbers(2_000, size=300)
+    with mosquitto(tmp_path, settings, tls=(certificate, key)) as broker:
+        with subscribed(broker.url, handler, ca_file=certificate) as subscriber:
+            until_connected(subscriber)
+            publish(f"mqtt://127.0.0.1:{plain}", *sent)
+            wait_for(lambda: len(handler.messages) == len(sent), SOON)
+        with subscribed(broker.url, handler, ca_file=certificate) as subscriber:
+            until_connected(subscriber)
+    assert handler.payloads() == sent, "and all was acknowledged at the end"
 
 
 @pytest.mark.mosquitto
