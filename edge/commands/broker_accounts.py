@@ -45,7 +45,8 @@ def leave_session(setup: Setup, socket: str) -> None:
 def make_account(config: Config, organization_id: int, reader_id: int) -> None:
     """Prints user and password, the only time the password is seen."""
     password = accounts.new_password()
-    made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password))
+    own = accounts.own_account(config.mqtt_broker, "").name
+    made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password), own)
     _write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nmay publish under {made.topic} only")
 

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from edge.errors import Invalid
 
 MAX_BYTES = 65_535
+MAX_LEVELS = 200  # with more in its ACL, mosquitto does not start
 
 
 def check_filter(text: str) -> str:
@@ -14,6 +15,8 @@ def check_filter(text: str) -> str:
     levels = text.split("/")
     if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
         raise _invalid("write the topic the reader publishes to, for example site/dock1/reads")
+    if text != text.strip() or len(levels) > MAX_LEVELS:
+        raise _invalid(f"it has at most {MAX_LEVELS} levels, and no blanks around it")
     if text.startswith("$"):
         raise _invalid("topics that begin with $ belong to the broker")
     if any("+" in level and level != "+" for level in levels):

@@ -43,6 +43,8 @@ def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
     reserved = reader("edge", "c/1")
     names = [set_account(*who, password_hash="x").name for who in (first, second, reserved, first)]
     assert names == ["dock-1", "dock-1-2", "edge-2", "dock-1"]
+    ours = reader("Gateway", "d/1")
+    assert set_account(*ours, password_hash="x", own_name="gateway").name == "gateway-2"
 
 
 def test_readers_that_are_off_or_removed_have_no_account(site: Path) -> None:

@@ -61,7 +61,9 @@ def test_a_good_filter_is_accepted(text: str) -> None:
     assert check_filter(text) == text
 
 
-@pytest.mark.parametrize("text", ["", " ", "a+/b", "a/#/b", "a#", "$SYS/#", "a\0b", "x" * 65_536])
+@pytest.mark.parametrize(
+    "text", ["", " ", "a+/b", "a/#/b", "a#", "$SYS/#", "a\0b", "x" * 65_536, " a", "a/# ", "a/" * 200 + "a"]
+)
 def test_a_bad_filter_is_refused_with_advice(text: str) -> None:
     with pytest.raises(Invalid, match="topic is not an MQTT topic filter: "):
         check_filter(text)
