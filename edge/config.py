@@ -162,7 +162,9 @@ class Config:
         _optional_path,
         "where the broker's password and ACL files are written for the readers; empty: nowhere",
     )
-    mqtt_client_id: str = _setting("mqtt.client_id", "edge", _text, "fixed: the broker keeps messages under this name")
+    mqtt_client_id: str = _setting(
+        "mqtt.client_id", "edge", _text, "fixed, as the broker keeps messages under this name; known to nobody else"
+    )
     mqtt_topics: tuple[str, ...] = _setting(
         "mqtt.topics",
         ("#",),

@@ -121,8 +121,8 @@ write_settings() {
     (umask 077 && head -c 24 /dev/urandom | base64 >"$settings/mqtt.password")
   fi
   if [[ ! -f $settings/edge.toml ]]; then
-    sed -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" "$here/edge.toml" \
-      >"$settings/edge.toml"
+    sed -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
+      -e "s/@CLIENT_ID@/$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')/" "$here/edge.toml" >"$settings/edge.toml"
   fi
   chown root:edge "$settings/edge.toml" "$settings/mqtt.password"
   chmod 0640 "$settings/edge.toml" "$settings/mqtt.password"

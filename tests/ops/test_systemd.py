@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -98,6 +99,17 @@ def test_a_unit_starts_what_the_installer_puts_there(name: str) -> None:
     unit = (systemd / name).read_text()
     assert "ExecStart=/opt/edge/venv/bin/edge " in unit
     assert "EDGE_CONFIG=/etc/edge/edge.toml" in unit
+
+
+def test_nobody_can_guess_as_whom_the_service_signs_in_to_the_broker() -> None:
+    """A reader that signed in under that name, with its own account, would take what is kept for the service."""
+    systemd = Path(__file__).parents[2] / "systemd"
+    assert 'client_id = "edge-@CLIENT_ID@"' in (systemd / "edge.toml").read_text()
+    command = re.search(r"@CLIENT_ID@/\$\((.*?)\)/", (systemd / "install.sh").read_text())
+    assert command
+    made = {subprocess.run(command[1], shell=True, check=True, capture_output=True, text=True).stdout for _ in "ab"}  # noqa: S602
+    assert len(made) == 2
+    assert all(re.fullmatch(r"[0-9a-f]{16}\n?", name) for name in made)
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck on PATH")
