@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -26,20 +27,23 @@ from statistics import median
 from typing import NamedTuple
 
 from flask import Flask, Response, request
+from waitress.server import create_server
 
 from edge import clock, server
 from edge.app import AppSettings, create_app
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret
+from edge.ingest.pipeline import Message, Pipeline
 from edge.ops.health import Health
-from edge.store import assets, counts, keys, locations, migrate, organizations
+from edge.store import assets, counts, keys, locations, migrate, organizations, readers
 from edge.store.assets import AssetFilter
-from edge.store.database import writing
+from edge.store.database import execute, writing
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 
 CONNECTIONS, THREADS = 8, 8
+INGEST_RATE, TOPIC = 500, "bench"
 WORDS = (
     "pallet",
     "forklift",
@@ -82,6 +86,7 @@ def main() -> None:
         organization_id = make_site(data_dir, options.assets)
         token, first = sign_in(organization_id)
         compare(data_dir, token, first, options.seconds, options.rounds)
+        time_reads_while_ingesting(data_dir, token, first, options.seconds)
     if options.search:
         with tempfile.TemporaryDirectory() as folder:
             time_search(make_site(Path(folder), options.search))
@@ -101,6 +106,7 @@ def make_site(data_dir: Path, count: int) -> int:
             now = clock.now() - number * clock.SECOND
             scan = Scan(organization_id, row.id, chance.choice(places), None, None, now, now, Quality.HANDHELD)
             record([scan], 0)
+        readers.add_reader(organization_id, name="bench", topic=TOPIC, format="edge", location_id=places[0])
     return organization_id
 
 
@@ -154,20 +160,30 @@ def running(kind: str, data_dir: Path) -> Iterator[str]:
 
 def serve(kind: str, folder: str) -> None:
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-    if kind == "edge":
+    if kind == "bare":
+        listener = create_server(bare_app(), host="127.0.0.1", port=0, threads=THREADS, ident=None)
+    else:
         migrate.migrate(Path(folder))
         app = create_app(AppSettings("production", "bench", ("curl/",), 1_000_000, 1_000_000), Health())
-    else:
-        app = bare_app()
-    listener = server.create(app, "127.0.0.1", 0, THREADS) if kind == "edge" else _bare_server(app)
+        listener = server.create(app, "127.0.0.1", 0, THREADS)
+        if kind == "ingesting":
+            threading.Thread(target=ingest, daemon=True).start()
     print(f"http://127.0.0.1:{listener.effective_port}", flush=True)
     listener.run()
 
 
-def _bare_server(app: Flask):  # type: ignore[no-untyped-def]
-    from waitress.server import create_server
-
-    return create_server(app, host="127.0.0.1", port=0, threads=THREADS, ident=None)
+def ingest() -> None:
+    """What the ingest writer does with INGEST_RATE messages a second, in batches of a twentieth."""
+    pipeline = Pipeline(300 * clock.SECOND, 7)
+    values = [value for (value,) in execute("SELECT value FROM tag WHERE tag_type = 'rfid'")]
+    chance = random.Random(2)  # noqa: S311
+    following = time.monotonic()
+    while True:
+        now = clock.now()
+        payloads = (b'{"reads": [{"tag": "%s"}]}' % chance.choice(values).encode() for _ in range(INGEST_RATE // 20))
+        pipeline.handle([Message(TOPIC, payload, now) for payload in payloads])
+        following += 0.05
+        time.sleep(max(0.0, following - time.monotonic()))
 
 
 def bare_app() -> Flask:
@@ -228,6 +244,24 @@ def load(address: str, target: Target, headers: dict[str, str], seconds: int) ->
     found = re.search(r"Requests/sec:\s+([\d.]+)", done)
     assert found, done
     return float(found[1])
+
+
+def time_reads_while_ingesting(data_dir: Path, token: str, asset_id: int, seconds: int) -> None:
+    """Not as fast as it goes, but as many clients would ask: a hundred requests a second in all."""
+    headers = {"Authorization": f"Bearer {token}", "User-Agent": AGENT}
+    paths = (f"/api/v1/assets/{asset_id}", "/api/v1/assets", "/api/v1/reports/asset-locations")
+    with running("ingesting", data_dir) as address:
+        took = []
+        for turn in range(100 * seconds):
+            asked = urllib.request.Request(address + paths[turn % len(paths)], headers=headers)  # noqa: S310
+            began = time.perf_counter()
+            with urllib.request.urlopen(asked) as response:  # noqa: S310
+                response.read()
+            took.append(time.perf_counter() - began)
+            time.sleep(max(0.0, 0.01 - took[-1]))
+    p99 = sorted(took)[len(took) * 99 // 100] * 1000
+    verdict = "ok" if p99 < 25 else "TOO SLOW"
+    print(f"reads beside {INGEST_RATE} messages/s: p99 {p99:.1f} ms (to reach 25) {verdict}", flush=True)
 
 
 def time_search(organization_id: int) -> None:
