@@ -32,7 +32,6 @@ ALLOWED = {
 LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads"}
 HOMES = {
     "flask": {"app", "api", "pages", "server"},
-    "flask_cors": {"app", "api"},
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {"ingest.subscriber", "ingest.errands", "demo"},  # the simulated readers of the demo publish like real ones

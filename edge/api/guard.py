@@ -28,6 +28,7 @@ USE_BEARER = "Use Authorization: Bearer <token>"
 OTHER_TOKEN_HEADERS = ("X-API-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Token", "Token")
 BLOCKED = "Send a User-Agent that names your application, for example: User-Agent: acme-wms/1.4\n"
 
+# Constants: flask-cors would send most of these with preflights only; the specification wants all with every answer.
 CORS = (
     ("Access-Control-Allow-Origin", "*"),
     ("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE, OPTIONS"),
