@@ -36,6 +36,7 @@ ARGS = [
     "--host-resolver-rules=MAP box.lan 127.0.0.1",  # a name that is not localhost: no secure context on plain http
 ]
 PASSWORD = "correct horse battery"
+expect.set_options(timeout=15_000)  # the machine may be busy
 PHONE = {"width": 360, "height": 740}
 
 
@@ -126,7 +127,7 @@ def open_context(chromium: Chromium, server: Server) -> Iterator[Callable[..., B
     def make(**options: Any) -> BrowserContext:
         expected = tuple(options.pop("expected", ()))
         context = chromium.new_context(**{"base_url": server.url, **options})
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(20_000)
 
         def hear(text: str) -> None:
             if not any(part in text for part in expected):

@@ -280,6 +280,7 @@ def test_two_handhelds_at_once(scan_page: ScanPage, site: Site) -> None:
         scan(one, f"BC-{number:04}", delay=0)
         scan(other, f"BC-{number:04}", delay=0)
     for page in (one, other):
+        outcome(page, "recorded", "Pallet 20")
         expect(page.locator("#link")).to_have_text("All saved", timeout=20_000)
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (40,)
     assert {place_of(site, number) for number in range(1, 21)} == {"Rack A"}

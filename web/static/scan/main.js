@@ -19,11 +19,10 @@ let shownId = ""; // of the scan in the large result
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
 let line = load(); // codes are worked on one after the other, in the order they were scanned
 
-async function onCode(code) {
+async function onCode(code, at) {
   if (sheet.name === "test") return showTested(code);
   if (sheet.name === "find") return find(code);
   closeSheet();
-  const at = Date.now();
   if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
   lastCode = { code, at };
   const label = placeOf(code);
@@ -180,7 +179,10 @@ function rememberNames() {
 }
 
 function wire() {
-  listen((code) => { line = line.then(() => onCode(code)).catch(report); }, (event) => sheet.name === "test" && showRaw(event));
+  listen((code) => {
+    const at = Date.now(); // now, not when its turn comes
+    line = line.then(() => onCode(code, at)).catch(report);
+  }, (event) => sheet.name === "test" && showRaw(event));
   $("undo").addEventListener("click", () => { line = line.then(undoLast).catch(report); });
   $("find").addEventListener("click", openFind);
   $("place").addEventListener("click", () => openPlaces(places, choosePlace));

@@ -1,7 +1,7 @@
 // Hardware scanners type. Their keys are caught anywhere on the page while no field has the focus.
 // A code ends with Enter, Tab, CR, LF, or with a pause; an AIM prefix (]C1) is taken off.
 
-const PAUSE = 150; // ms without a key: a scanner that sends no Enter has ended; slow Bluetooth ones need up to 60
+const PAUSE = 300; // ms without a key: a scanner that sends no Enter has ended; a slow handheld may hang that long
 const LONG_PAUSE = 1500; // once it is known that the scanner does send one: a busy page must not cut a code in two
 const REST = 200; // ms after a code: some scanners end it with two keys
 const SHORTEST = 4; // of a code that only a pause ended: less is a person who hit a key
