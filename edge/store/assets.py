@@ -23,7 +23,7 @@ from edge.store.records import (
     order_by,
     update,
 )
-from edge.store.tags import NewTag, TagRow, from_json
+from edge.store.tags import NewTag, TagRow, add_all, from_json
 from edge.store.together import write_together
 
 SORTABLE = {
@@ -80,38 +80,24 @@ def create(
     tags: Sequence[NewTag] = (),
 ) -> AssetRow:
     """Mints the key when none is given. Raises Conflict for a key or tag that is taken, Invalid for a bad window."""
-    return write_together(
-        lambda: _create(
-            *(organization_id, name, external_key, description, is_active, metadata, valid_from, valid_to, tags)
+
+    def insert() -> AssetRow:
+        now = moment()
+        begins = now if valid_from is None else valid_from
+        check_window(begins, valid_to)
+        key = choose_key(ASSET_KEYS, organization_id, external_key)
+        row = AssetRow(
+            new_id(), key, name, description, is_active, metadata, begins, valid_to, now, now, deleted_at=None
         )
-    )
+        execute(
+            "INSERT INTO asset (id, external_key, name, description, is_active, metadata, valid_from, valid_to, "
+            "created_at, updated_at, deleted_at, organization_id, key_number) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
+        )
+        return _remember(organization_id, row._replace(tags=add_all(organization_id, "asset", row.id, tags, now)))
 
-
-def _create(
-    organization_id: int,
-    name: str,
-    external_key: str | None,
-    description: str | None,
-    is_active: bool,
-    metadata: str,
-    valid_from: int | None,
-    valid_to: int | None,
-    tags: Sequence[NewTag],
-) -> AssetRow:
-    now = moment()
-    valid_from = now if valid_from is None else valid_from
-    check_window(valid_from, valid_to)
-    key = choose_key(ASSET_KEYS, organization_id, external_key)
-    row = AssetRow(
-        new_id(), key, name, description, is_active, metadata, valid_from, valid_to, now, now, deleted_at=None
-    )
-    execute(
-        "INSERT INTO asset (id, external_key, name, description, is_active, metadata, valid_from, valid_to, "
-        "created_at, updated_at, deleted_at, organization_id, key_number) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
-    )
-    return _remember(organization_id, row._replace(tags=_add_tags(organization_id, row.id, tags, now)))
+    return write_together(insert)
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
@@ -198,7 +184,3 @@ def detach_tag(organization_id: int, asset_id: int, tag_id: int) -> None:
 def _remember(organization_id: int, row: AssetRow) -> AssetRow:
     search.remember("asset", organization_id, row, row.tags)
     return row
-
-
-def _add_tags(organization_id: int, asset_id: int, new: Sequence[NewTag], now: int) -> list[TagRow]:
-    return tags.add_all(organization_id, "asset", asset_id, new, now)

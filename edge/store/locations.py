@@ -24,7 +24,7 @@ from edge.store.records import (
     order_by,
     update,
 )
-from edge.store.tags import NewTag, TagRow, from_json
+from edge.store.tags import NewTag, TagRow, add_all, from_json
 from edge.store.together import write_together
 
 SORTABLE = {
@@ -95,40 +95,26 @@ def create(
     tags: Sequence[NewTag] = (),
 ) -> LocationRow:
     """Mints the key when none is given. Raises Conflict for a taken key or tag, Invalid for parent or window."""
-    return write_together(
-        lambda: _create(
-            *(organization_id, name, external_key, description, is_active, parent, valid_from, valid_to, tags)
+
+    def insert() -> LocationRow:
+        now = moment()
+        begins = now if valid_from is None else valid_from
+        check_window(begins, valid_to)
+        parent_id = _resolve(organization_id, parent)
+        key = choose_key(LOCATION_KEYS, organization_id, external_key)
+        location_id = new_id()
+        execute(
+            "INSERT INTO location (id, organization_id, parent_id, external_key, key_number, name, description, "
+            "is_active, valid_from, valid_to, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(location_id, organization_id, parent_id, key, key_number(LOCATION_KEYS, key), name, description),
+                *(is_active, begins, valid_to, now, now),
+            ),
         )
-    )
+        add_all(organization_id, "location", location_id, tags, now)
+        return _remember(organization_id, get(organization_id, location_id))
 
-
-def _create(
-    organization_id: int,
-    name: str,
-    external_key: str | None,
-    description: str | None,
-    is_active: bool,
-    parent: Parent,
-    valid_from: int | None,
-    valid_to: int | None,
-    tags: Sequence[NewTag],
-) -> LocationRow:
-    now = moment()
-    valid_from = now if valid_from is None else valid_from
-    check_window(valid_from, valid_to)
-    parent_id = _resolve(organization_id, parent)
-    key = choose_key(LOCATION_KEYS, organization_id, external_key)
-    location_id = new_id()
-    execute(
-        "INSERT INTO location (id, organization_id, parent_id, external_key, key_number, name, description, "
-        "is_active, valid_from, valid_to, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(location_id, organization_id, parent_id, key, key_number(LOCATION_KEYS, key), name, description),
-            *(is_active, valid_from, valid_to, now, now),
-        ),
-    )
-    _add_tags(organization_id, location_id, tags, now)
-    return _remember(organization_id, get(organization_id, location_id))
+    return write_together(insert)
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:
@@ -313,7 +299,3 @@ def _row(found: Sequence[Any]) -> LocationRow:
 def _remember(organization_id: int, row: LocationRow) -> LocationRow:
     search.remember("location", organization_id, row, row.tags)
     return row
-
-
-def _add_tags(organization_id: int, location_id: int, new: Sequence[NewTag], now: int) -> list[TagRow]:
-    return tags.add_all(organization_id, "location", location_id, new, now)
