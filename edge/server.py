@@ -54,22 +54,33 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
 
         def execute(self) -> None:
             request: Any = self.request
-            path = getattr(request, "path", "")
+            path = _path(request)
             if not guard.is_api_path(path):
                 super().execute()
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
             request_id = str(ULID())
-            content = envelope.body(kind, request.error.reason, path, request_id)
+            content = envelope.body(kind, request.error.body, path, request_id)
             status, _ = envelope.KINDS[kind]
             self.status = f"{status} {request.error.reason}"
             fixed = guard.headers_of(guard.gate_of(app), request_id)
             self.response_headers = [*self.response_headers, *fixed, ("Content-Type", "application/json")]
             self.set_close_on_finish()
             self.content_length = len(content)
-            self.write(content)
+            if getattr(request, "command", "") != "HEAD":
+                self.write(content)
 
     class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         error_task_class = RefusalTask
 
     return Channel
+
+
+def _path(request: Any) -> str:
+    """What was asked for, as far as its first line tells: the parser may have given up before, or made up a path."""
+    known: str = getattr(request, "path", "")
+    if known and request.error.code != 431:
+        return known
+    begun: bytes = request.header_plus or getattr(request, "first_line", b"")
+    words = begun.lstrip().partition(b"\r\n")[0].split(b" ")
+    return words[1].partition(b"?")[0].decode("latin-1") if len(words) > 1 else ""

@@ -149,8 +149,30 @@ def test_a_strange_verb_on_an_unknown_path_is_404(wire: Wire, method: str) -> No
     assert wire.ask(f"{method} /api/v1/nope").kind == "not_found"
 
 
-def test_an_endless_number_of_headers_is_refused(wire: Wire) -> None:
-    assert wire.ask("GET /api/v1/assets", "X-Filler: " + "x" * server.MAX_HEADERS + "\r\n").status == 431
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        ("get /api/v1/assets", ""),
+        ("GET /api/v1/assets?q=\xe9", ""),
+        ("GET /api/v1/assets", "Bad Header: 1\r\n"),
+        ("GET /api/v1/assets", "X-Request-ID: a\x7fb\r\n"),
+        ("GET /api/v1/assets", "X-Filler: " + "x" * server.MAX_HEADERS + "\r\n"),
+        ("GET /api/v1/assets?q=" + "x" * server.MAX_HEADERS, ""),
+    ],
+    ids=["verb", "address", "header", "request id", "endless headers", "endless address"],
+)
+def test_what_the_server_itself_refuses_is_answered_in_the_envelope_with_cors(
+    wire: Wire, line: str, header: str
+) -> None:
+    answer = wire.ask(line, header)
+    assert (answer.status, answer.kind) == (400, "bad_request")
+    assert json.loads(answer.body)["error"]["instance"] == "/api/v1/assets"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_what_the_server_itself_refuses_of_a_head_has_no_body(wire: Wire) -> None:
+    answer = wire.ask("HEAD /api/v1/assets", "Content-Length: x\r\n")
+    assert (answer.status, answer.body) == (400, b"")
 
 
 JSON = "Content-Type: application/json\r\n"
