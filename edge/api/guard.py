@@ -103,10 +103,10 @@ def enter() -> Response | None:
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
     if not is_preflight and path.startswith("/api/") and _is_blocked(environ.get("HTTP_USER_AGENT", "")):
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
-    if asked.routing_exception is not None:
-        raise asked.routing_exception
     if _has_odd_slashes(environ.get("REQUEST_URI", path)):
         raise NotFound
+    if asked.routing_exception is not None:
+        raise asked.routing_exception
     if method == "OPTIONS":
         response = Response(status=204)
         del response.headers["Content-Type"]
