@@ -47,7 +47,7 @@ def record_id(field: str, text: str) -> int:
     """An id in a path or a filter: any int64 from 1 is valid, though beyond 2^53 none resolves."""
     number = _number(field, text)
     if not -values.MAX_INT64 - 1 <= number <= values.MAX_INT64:
-        raise Invalid.one(field, "invalid_value", f"{field} must be an int64", max=values.MAX_INT64)
+        raise Invalid.one(field, "invalid_value", f"{field} must be an int64", min=1, max=values.MAX_INT64)
     return integer(field, text, 1, values.MAX_INT64)
 
 
@@ -158,7 +158,12 @@ HISTORY = _list(
 
 _LISTS = (ASSETS, LOCATIONS, ASSET_LOCATIONS, HISTORY)
 _PAGING = ("limit", "offset", "sort")
-_FILTER_HOMES = {name: query.home for query in reversed(_LISTS) for name in query.parameters if name not in _PAGING}
+_FILTER_HOMES = {
+    name: " and ".join(f"GET /api/v1{query.home}" for query in _LISTS if name in query.parameters)
+    for query in _LISTS
+    for name in query.parameters
+    if name not in _PAGING
+}
 PAIRS = tuple((f"{name}_id", f"{name}_external_key") for name in ("parent", "location", "asset"))
 
 
@@ -189,7 +194,7 @@ def _undeclared(declared: Query, name: str) -> FieldError:
     if declared is TREE and name == "sort":
         return FieldError(name, "invalid_value", "sort parameter not supported on this endpoint")
     if not declared.home and name in _FILTER_HOMES:
-        return FieldError(name, "invalid_context", f"{name} is a filter of GET /api/v1{_FILTER_HOMES[name]}")
+        return FieldError(name, "invalid_context", f"{name} is a filter of {_FILTER_HOMES[name]}")
     return FieldError(shown, "unknown_field", f"{shown} is not a parameter of this endpoint")
 
 

@@ -99,6 +99,8 @@ def test_an_unsupported_verb_is_405_with_the_real_methods(acme: Api, path: str, 
         ("GET", "/assets//1"),
         ("GET", "/assets/%2e%2e/assets"),
         ("GET", "/assets/1%2Fhistory"),
+        ("PUT", "/assets/1%2Fhistory"),
+        ("PUT", "//assets"),
         ("GET", "/Assets"),
         ("GET", "/assets/1/tags/2/3"),
         ("GET", "/../v1/assets"),
@@ -190,6 +192,11 @@ def test_a_path_id_that_is_no_positive_int64_is_400(acme: Api, text: str, code: 
             response = acme.call(operation.method, re.sub(r"\{\w+\}", "1", path), {"name": "x"})
             if operation.body is None or operation.method == "PATCH":
                 assert (operation.path_names[-1], code) in codes(response)
+
+
+def test_an_id_beyond_int64_on_either_side_is_told_both_bounds(acme: Api) -> None:
+    for text in (2**63, -(2**63) - 1):
+        assert error(acme.get(f"/assets/{text}"))["fields"][0]["params"] == {"min": 1, "max": 2**63 - 1}
 
 
 @pytest.mark.parametrize("number", [1, 2**53, 2**63 - 1])
