@@ -7,14 +7,13 @@ from typing import Any
 from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.auth import badges, passwords
+from edge.auth import badges, passwords, sessions
 from edge.errors import EdgeError, Invalid
 from edge.pages.forms import Errors, errors_of, text
-from edge.pages.guard import actor, least, me, pages
+from edge.pages.guard import SESSION_COOKIE, actor, least, me, pages
 from edge.pages.notices import done
 from edge.pages.words import ROLES
 from edge.store import audit, people
-from edge.store import sessions as session_store
 from edge.store.database import writing
 from edge.store.people import PersonRow, Role
 
@@ -64,8 +63,9 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
                 values[f"{name}_hash"] = None
         with writing():
             people.update_person(me().organization_id, person_id, **values)
-            if values.keys() & {"password_hash", "pin_hash", "badge_hash"} and person_id != me().person_id:
-                session_store.end_sessions_of(person_id)
+            if values.keys() & {"password_hash", "pin_hash", "badge_hash"}:
+                here = request.cookies[SESSION_COOKIE] if person_id == me().person_id else ""
+                sessions.sign_out_others(person_id, here)
             audit.note(me().organization_id, actor(), "person changed", person=person_id, fields=sorted(values))
     except EdgeError as error:
         return _form(person, request.form, errors_of(error)), 400

@@ -8,9 +8,10 @@ import pytest
 from flask import Flask
 
 from edge import clock
+from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
 from edge.pages.formats import Formats
-from edge.store import accounts, assets, audit, devices, heard, people, readers
+from edge.store import accounts, assets, audit, devices, heard, people, readers, sessions
 from edge.store.accounts import Bucket, DeadLetter, Tally, UnknownTag
 from edge.store.people import Role
 from tests.conftest import Cast
@@ -163,6 +164,15 @@ def test_a_new_password_ends_the_sessions_of_the_person(admin: Browser, sign_in_
     entered = {"name": "Ed", "role": "editor", "password": "a whole new password"}
     assert admin.post(f"/people/{person}/edit", entered).status_code == 303
     assert browser.get("/").status_code == 303
+
+
+def test_a_new_password_of_ones_own_ends_the_other_sessions(app: Flask, admin: Browser, cast: Cast) -> None:
+    person = admin.get("/scan/state").json["person"]  # type: ignore[index]
+    sessions.add_session(hash_secret("elsewhere"), person, None, clock.now() + clock.HOUR)
+    entered = {"name": "Ada", "role": "administrator", "password": "a whole new password"}
+    assert admin.post(f"/people/{person}/edit", entered).status_code == 303
+    assert Browser(app, "elsewhere").get("/").status_code == 303
+    assert admin.get("/").status_code == 200
 
 
 def test_a_changed_role_counts_at_once(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
