@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -81,6 +82,7 @@ for command in (
 
 
 def main() -> None:
+    os.umask(0o077)  # what is kept, and every copy of it, is for the user of the service alone
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:

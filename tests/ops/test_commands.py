@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -35,6 +37,17 @@ def test_a_second_disk_that_is_missing_fails_the_command_but_not_the_backup(site
     result = edge(site, "--set", f"backup.second_dir={site}/nowhere", "backup")
     assert isinstance(result.exception, SetupError)
     assert len(list_backups(site / "backups")) == 1
+
+
+def test_copies_are_for_the_user_of_the_service_alone(site: Path, tmp_path: Path) -> None:
+    """They hold the key that tokens are signed with."""
+    second = tmp_path / "stick"
+    second.mkdir()
+    command = [sys.executable, "-m", "edge", f"--set=data_dir={site}", f"--set=backup.second_dir={second}", "backup"]
+    subprocess.run(command, check=True, capture_output=True, umask=0o022, cwd=Path(__file__).parents[2])
+    files = [path for path in (*site.rglob("*"), *second.iterdir()) if path.is_file()]
+    assert len(files) >= 3
+    assert {path.stat().st_mode & 0o077 for path in files} == {0}
 
 
 def test_the_doctor_speaks_to_people_and_to_machines(site: Path, tmp_path: Path) -> None:
