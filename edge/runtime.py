@@ -100,9 +100,19 @@ def running(config: Config) -> Iterator[str]:
         yield server.address
 
 
+class OneLine(logging.Formatter):
+    """What others sent, such as a path or a topic, may hold line ends, and what follows them would look like ours."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        message = super().formatMessage(record)
+        return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
+
+
 def set_up_log(level: str) -> None:
     """Plain lines on standard error, for the journal, which adds the time."""
-    logging.basicConfig(stream=sys.stderr, level=level.upper(), format="%(levelname)s %(message)s", force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each
 
 
