@@ -13,6 +13,7 @@ from edge import clock
 from edge.store.database import execute, execute_many
 
 NO_READER = 0
+SAMPLE_BYTES = 65_536  # there may be a thousand
 PACKET_IDS = 65_535  # how many MQTT has
 
 
@@ -99,12 +100,13 @@ def note_unknown_tags(sightings: Iterable[UnknownTag]) -> None:
 
 
 def note_unclaimed(messages: Iterable[tuple[str, int, bytes]]) -> None:
-    """(topic, received_at, payload) of messages that no reader claims; the newest payload is kept as a sample."""
+    """(topic, received_at, payload) of messages that no reader claims; the newest payload is kept as a sample, and
+    of a huge one its beginning."""
     execute_many(
         "INSERT INTO unclaimed_topic (topic, first_heard_at, last_heard_at, messages, sample) "
         "VALUES (?1, ?2, ?2, 1, ?3) ON CONFLICT DO UPDATE "
         "SET last_heard_at = excluded.last_heard_at, messages = messages + 1, sample = excluded.sample",
-        list(messages),
+        [(topic, received_at, payload[:SAMPLE_BYTES]) for topic, received_at, payload in messages],
     )
 
 

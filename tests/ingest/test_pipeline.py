@@ -218,6 +218,8 @@ def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> No
     line = pipeline()
     line.handle([message(b"one", "who/knows"), message(b"two", "who/knows")])
     assert execute("SELECT topic, messages, sample FROM unclaimed_topic").fetchall() == [("who/knows", 2, b"two")]
+    line.handle([message(b"x" * 1_000_000, "who/knows")])
+    assert execute("SELECT length(sample) FROM unclaimed_topic").fetchone() == (65_536,)
 
 
 def test_an_unknown_tag_is_counted_by_reader_with_its_place(site: Site) -> None:
