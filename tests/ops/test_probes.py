@@ -64,6 +64,11 @@ def test_metrics_are_for_the_box_itself(app: Flask) -> None:
     assert away.status_code == 403
 
 
+@pytest.mark.parametrize("address", ["unknown", "", "::1%x%y", "127.0.0.1, 192.168.1.20"])
+def test_metrics_are_not_for_an_address_that_is_none(app: Flask, address: str) -> None:
+    assert app.test_client().get("/metrics", environ_base={"REMOTE_ADDR": address}).status_code == 403
+
+
 def test_an_address_that_does_not_exist_makes_no_series_of_its_own(app: Flask) -> None:
     client = app.test_client()
     client.get("/made/up/by/a/scanner")
