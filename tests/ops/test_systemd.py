@@ -112,6 +112,15 @@ def test_nobody_can_guess_as_whom_the_service_signs_in_to_the_broker() -> None:
     assert all(re.fullmatch(r"[0-9a-f]{16}\n?", name) for name in made)
 
 
+@pytest.mark.parametrize(("script", "folder"), [("edge-accounts", "$from/"), ("edge-broker-check", "$warnings")])
+def test_root_reads_and_writes_in_a_folder_of_the_service_only_as_the_service(script: str, folder: str) -> None:
+    """A link there would otherwise make root read or give away another file."""
+    text = (Path(__file__).parents[2] / "systemd" / script).read_text().replace("\\\n", "")
+    uses = [line.strip() for line in text.splitlines() if folder in line]
+    assert uses
+    assert [line for line in uses if "runuser -u edge -- " not in line and not line.startswith(("[ ", "if [ "))] == []
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck on PATH")
 def test_the_scripts_are_clean() -> None:
     systemd = Path(__file__).parents[2] / "systemd"
