@@ -102,10 +102,6 @@ def _ids(name: str) -> Parameter:
     return Parameter(name, record_id, schema, "Rows with any of these ids", repeatable=True)
 
 
-def _flag(name: str, about: str) -> Parameter:
-    return Parameter(name, _boolean, {"type": "boolean"}, about)
-
-
 def _moment(name: str, about: str) -> Parameter:
     return Parameter(name, values.timestamp, TIME_SCHEMA, about)
 
@@ -116,8 +112,10 @@ def _sort(*allowed: str, default: str) -> Parameter:
     return Parameter("sort", _sort_by(allowed), schema, "Comma-separated fields; a leading - descends")
 
 
-IS_ACTIVE = _flag("is_active", "Only rows that are active, or that are not")
-INCLUDE_DELETED = _flag("include_deleted", "Soft-deleted rows as well")
+IS_ACTIVE = Parameter("is_active", _boolean, {"type": "boolean"}, "Only rows that are active, or that are not")
+INCLUDE_DELETED = Parameter(
+    "include_deleted", _boolean, {"type": "boolean", "default": False}, "Soft-deleted rows as well"
+)
 Q = Parameter("q", _words, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, text or tag")
 LIMIT = Parameter(
     "limit",

@@ -89,6 +89,14 @@ def test_every_operation_names_its_scope() -> None:
         assert operation.scope is None or operation.scope in SCOPES
 
 
+def test_soft_deleted_rows_are_left_out_unless_asked_for_as_the_document_says() -> None:
+    lists = [operation for operation in OPERATIONS if "include_deleted" in operation.query.parameters]
+    for operation in lists:
+        parameters = DOCUMENT["paths"][f"/api/v1{operation.path}"]["get"]["parameters"]
+        assert [p["schema"]["default"] for p in parameters if p["name"] == "include_deleted"] == [False]
+    assert len(lists) == 3
+
+
 def test_open_enumerations_are_marked() -> None:
     marked = [
         (name, field)
