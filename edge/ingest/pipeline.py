@@ -36,8 +36,8 @@ MAX_NOTE = 500
 class Message(NamedTuple):
     """One MQTT message as it was delivered; `received_at` by the box's clock.
 
-    `connection` counts the connections to the broker: a packet id means something only on its own. `is_retry`: it was
-    set aside before and is handed in once more, so it is no repeat of itself.
+    `connection` counts the connections to the broker: a packet id means something only on its own. `letter_no`: it was
+    set aside under this number and is handed in once more, so it is no repeat of itself.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class Message(NamedTuple):
     is_retained: bool = False
     is_redelivered: bool = False
     connection: int = 0
-    is_retry: bool = False
+    letter_no: int = 0
 
 
 class _Opened(NamedTuple):
@@ -103,6 +103,7 @@ class Pipeline:
             for item in opened:
                 batch.add(item)
             batch.write(self._gap)
+            accounts.take_up([item.message.letter_no for item in opened if item.message.letter_no])
             receipts = [(item.message.mid, item.digest) for item in opened if item.message.qos]
             self._receipts.keep(receipts)
         self._receipts.add(receipts)
@@ -120,7 +121,7 @@ class Pipeline:
     def _open(self, message: Message, poison: str, fresh: Mapping[int, bytes]) -> _Opened:
         """`fresh`: the digests of the messages before it in the batch, by packet id."""
         digest = digest_of(message.topic, message.payload)
-        received_at = message.received_at if message.is_retry else self.timekeeper.receive(message.received_at)
+        received_at = message.received_at if message.letter_no else self.timekeeper.receive(message.received_at)
         line = self._router.find(message.topic)
         if message.is_redelivered and (self._receipts.has(message.mid, digest) or fresh.get(message.mid) == digest):
             return _Opened(message, digest, received_at, line, bucket=Bucket.REPEAT)
@@ -133,7 +134,7 @@ class Pipeline:
         except Malformed as error:
             return _Opened(message, digest, received_at, line, bucket=Bucket.MALFORMED, reason=str(error))
         times = [read.observed_at for read in parsed.reads]
-        if times and None not in times and self._receipts.has_digest(digest) and not message.is_retry:
+        if times and None not in times and self._receipts.has_digest(digest) and not message.letter_no:
             return _Opened(message, digest, received_at, line, parsed, bucket=Bucket.REPEAT)
         stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
         return _Opened(message, digest, received_at, line, parsed, stamps)

@@ -131,9 +131,12 @@ class Subscriber:
                 log.error("The %s thread did not stop within %s seconds", thread.name, seconds)
         self._wake_write.close()
 
-    def hand_in(self, topic: str, payload: bytes, received_at: int) -> None:
-        """Take a message that was set aside once more, as if it came now but with its time of receipt; any thread."""
-        self._queue.append(Message(topic, payload, received_at, is_retry=True))
+    def hand_in(self, letter_no: int, topic: str, payload: bytes, received_at: int) -> None:
+        """Take a message that was set aside once more, with the time it was received then; from any thread.
+
+        What was set aside goes in the transaction of whatever becomes of it now, so that a crash loses nothing.
+        """
+        self._queue.append(Message(topic, payload, received_at, letter_no=letter_no))
         self._has_work.set()
 
     def state(self) -> State:

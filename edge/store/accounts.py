@@ -89,6 +89,11 @@ def set_aside(letters: Iterable[DeadLetter]) -> None:
     )
 
 
+def take_up(letter_nos: Iterable[int]) -> None:
+    """They were handed in again, and whatever became of them now is in the books."""
+    execute_many("DELETE FROM dead_letter WHERE no = ?", [(no,) for no in letter_nos])
+
+
 def note_unknown_tags(sightings: Iterable[UnknownTag]) -> None:
     execute_many(
         "INSERT INTO unknown_tag (organization_id, tag_type, match_key, reader_id, value, reason, first_seen_at, "

@@ -113,6 +113,29 @@ def test_a_scan_list_of_which_nothing_can_be_read_is_set_aside_with_the_reason(s
     assert "EPC is 5" in execute("SELECT reason FROM dead_letter").fetchone()[0]
 
 
+def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_was_fixed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> str:
+        raise ZeroDivisionError("a bug")
+
+    line, at, works = pipeline(), clock.now() - 60 * SECOND, pipeline_module.match_key
+    monkeypatch.setattr(pipeline_module, "match_key", fails)
+    sent = csl(seen("30BAD0", at=at // 1000))
+    line.handle([message(sent, mid=7, received_at=at)])
+    no, payload, received_at = execute("SELECT no, payload, received_at FROM dead_letter").fetchone()
+    again = message(payload, received_at=received_at)._replace(letter_no=no)
+    line.handle([again])
+    anew = execute("SELECT no FROM dead_letter").fetchall()  # the cause is still there: set aside anew
+    assert (len(anew), anew[0][0] != no) == (1, True)
+    monkeypatch.setattr(pipeline_module, "match_key", works)
+    assets.attach_tag(site.organization_id, site.assets[0], NewTag("rfid", "30BAD0"))
+    line.handle([again._replace(letter_no=anew[0][0])])
+    assert location_of(site.assets[0]) == site.dock
+    assert execute("SELECT count(*) FROM dead_letter").fetchone() == (0,)
+    assert buckets() == {"malformed": (2, 0), "recorded": (1, 1)}
+
+
 def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

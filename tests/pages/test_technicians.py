@@ -21,9 +21,9 @@ SignIn = Callable[..., Browser]
 
 
 @pytest.fixture
-def handed_in(app: Flask) -> list[tuple[str, bytes, int]]:
+def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
     """Ingest, as far as the pages know it; the value is what was handed in again."""
-    found: list[tuple[str, bytes, int]] = []
+    found: list[tuple[int, str, bytes, int]] = []
 
     def check(name: str, _mapping: str | None) -> None:
         if name != "plain":
@@ -122,7 +122,7 @@ def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(
 
 
 def test_a_dead_letter_is_handed_in_once_more(
-    admin: Browser, cast: Cast, handed_in: list[tuple[str, bytes, int]]
+    admin: Browser, cast: Cast, handed_in: list[tuple[int, str, bytes, int]]
 ) -> None:
     reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
     accounts.set_aside([DeadLetter(cast.acme, reader.id, "t", b"\xffbroken", "not UTF-8", 1_700_000_000_000_000)])
@@ -131,7 +131,8 @@ def test_a_dead_letter_is_handed_in_once_more(
     assert "ff 62 72" in page
     no = heard.dead_letters(cast.acme)[0].no
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 303
-    assert handed_in == [("t", b"\xffbroken", 1_700_000_000_000_000)]
+    assert handed_in == [(no, "t", b"\xffbroken", 1_700_000_000_000_000)]
+    assert admin.post(f"/readers/dead-letters/{no}", {"drop": 1}).status_code == 303
     assert heard.dead_letters(cast.acme) == []
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 404
 
