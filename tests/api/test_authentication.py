@@ -14,6 +14,7 @@ from flask import Flask
 from edge import clock
 from edge.api.operations import OPERATIONS
 from edge.auth import tokens
+from edge.auth.secrets import hash_secret
 from edge.store import chains, keys, people
 from edge.store.instance import signing_key
 from edge.store.people import Role
@@ -185,8 +186,6 @@ def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
 
 
 def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edge.auth.secrets import hash_secret
-
     now = clock.now()
     key = keys.add_key(cast.acme, "brief", keys.SCOPES, hash_secret("s"), expires_at=now + clock.SECOND * 60)
     api = Api(app.test_client(), cast.acme, key, "s")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edge import clock
 from edge.api.operations import OPERATIONS
 from edge.validation import query
 from tests.api.conftest import Api, codes, data, error
@@ -161,8 +162,6 @@ def test_a_record_outside_its_window_can_be_read_by_id(acme: Api, path: str) -> 
 
 @BOTH
 def test_a_list_follows_the_clock(acme: Api, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edge import clock
-
     acme.make(path, external_key="soon", valid_from=at(1), valid_to=at(2))
     now = clock.now()
     for hours, total in ((0, 0), (1.5, 1), (2.5, 0)):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from edge.store import assets
 from tests.api.conftest import Api, codes, data, error
 
 BOTH = pytest.mark.parametrize("path", ["/assets", "/locations"])
@@ -40,8 +41,6 @@ def test_an_empty_body_or_a_verbatim_echo_only_advances_updated_at(
 
 
 def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Api) -> None:
-    from edge.store import assets
-
     made = acme.make("/assets", valid_from="2026-01-02T03:04:05.123456Z", valid_to="2036-01-02T03:04:05.123456Z")
     acme.patch(f"/assets/{made['id']}", made)
     row = assets.get(acme.organization_id, made["id"])
