@@ -1,6 +1,6 @@
 """How big and how quick is the store when it is full? 10,000 assets and 10 million rows of history.
 
-    python -m tests.bench.history [--rows 10000000] [--keep FILE]
+    python -m tests.bench.history [--rows 10000000] [--keep FOLDER]
 
 The rows are written in the order they would be observed, all assets interleaved, and each stay is closed when the
 next begins, as ingest does: so pages are split and filled as on a real box. Times are those of whole requests to the
@@ -106,7 +106,7 @@ def moves(rows: int, chance: random.Random) -> Iterator[list[tuple[int, int]]]:
         yield list(zip(chosen, times, strict=True))
 
 
-def make_history(rows: int, organization_id: int, asset_ids: list[int], location_ids: list[int]) -> Tracked:
+def make_history(rows: int, organization_id: int, asset_ids: list[int], location_ids: list[int]) -> None:
     chance = random.Random(1)  # noqa: S311
     last: list[tuple[int, int, int] | None] = [None] * ASSETS  # its newest row: time, source, when it began to stay
     counts = [0] * ASSETS
@@ -144,22 +144,26 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
             ],
         )
         execute("DELETE FROM position WHERE history_rows = 0")
-    return Tracked(asset_ids, counts)
 
 
-def generate(rows: int) -> Tracked:
+def generate(rows: int) -> None:
     execute("PRAGMA synchronous = off")  # what is measured comes later, on connections of its own
     execute("PRAGMA cache_size = -400000")
     organization_id = organizations.add_organization("Bench").id
     with writing():
         asset_ids, location_ids = make_master_data(organization_id)
         make_sources(organization_id, location_ids)
-    tracked = make_history(rows, organization_id, asset_ids, location_ids)
+    make_history(rows, organization_id, asset_ids, location_ids)
     execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return tracked
 
 
 # What is measured ----------------------------------------------------------------------------------------------
+
+
+def tracked_assets() -> Tracked:
+    """The forklift first."""
+    found = execute("SELECT asset_id, history_rows FROM position ORDER BY no").fetchall()
+    return Tracked([asset for asset, _ in found], [count for _, count in found])
 
 
 def bytes_for_a_row(rows: int) -> float:
@@ -215,11 +219,11 @@ def report(what: str, figure: Figure, target: float | None = None) -> None:
     print(text)
 
 
-def measure(path: Path, tracked: Tracked, rows: int) -> None:
+def measure(path: Path, tracked: Tracked) -> None:
+    rows = sum(tracked.rows)
     each = bytes_for_a_row(rows)
-    print(
-        f"{each:.1f} bytes for a row of history; target {TARGET_BYTES}: {'met' if each <= TARGET_BYTES else 'MISSED'}"
-    )
+    verdict = "met" if each <= TARGET_BYTES else "MISSED"
+    print(f"{rows:,} rows of history, {each:.1f} bytes each; target {TARGET_BYTES}: {verdict}")
     organization_id = execute("SELECT id FROM organization").fetchone()[0]
     client, headers = api_client(organization_id)
     chance = random.Random(2)  # noqa: S311
@@ -231,7 +235,7 @@ def measure(path: Path, tracked: Tracked, rows: int) -> None:
 
     def of_any_asset(offset: Callable[[int], int]) -> Callable[[], Any]:
         def request() -> Any:
-            number = chance.randrange(1, ASSETS)
+            number = chance.randrange(1, len(tracked.rows))
             at = offset(tracked.rows[number])
             return get(f"/assets/{tracked.asset_ids[number]}/history?limit=50&offset={at}")
 
@@ -262,15 +266,20 @@ def measure(path: Path, tracked: Tracked, rows: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--keep", type=Path, help="make the database there, or measure the one that is there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        migrate.migrate(Path(folder))
+        data_dir = options.keep or Path(folder)
+        data_dir.mkdir(exist_ok=True)
+        is_new = not (data_dir / FILE_NAME).exists()
+        migrate.migrate(data_dir)
         began = time.monotonic()
-        tracked = generate(options.rows)
+        if is_new:
+            generate(options.rows)
         close_database()
-        size = (Path(folder) / FILE_NAME).stat().st_size / 2**20
-        print(f"{options.rows:,} rows, {size:,.0f} MB in {time.monotonic() - began:.0f} s")
-        measure(Path(folder) / FILE_NAME, tracked, options.rows)
+        size = (data_dir / FILE_NAME).stat().st_size / 2**20
+        print(f"{size:,.0f} MB in {time.monotonic() - began:.0f} s")
+        measure(data_dir / FILE_NAME, tracked_assets())
         close_database()
 
 
