@@ -245,6 +245,13 @@ def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> No
     assert execute("SELECT length(sample) FROM unclaimed_topic").fetchone() == (65_536,)
 
 
+def test_what_a_reader_says_of_itself_is_only_text(site: Site, cast: Cast) -> None:
+    """It is shown on a technician's terminal, which would obey it."""
+    readers.add_reader(cast.acme, name="talker", topic="talker", format="smartreader")
+    pipeline().handle([message(b'{"smartreader-status": "\\u001b[2J\\u009bok"}', "talker")])
+    assert execute("SELECT note FROM reader_state").fetchall() == [("[2Jok",)]
+
+
 def test_an_unknown_tag_is_counted_by_reader_with_its_place(site: Site) -> None:
     line = pipeline()
     line.handle([message(csl(seen("00ff01"), seen("30EE")))])
