@@ -38,6 +38,9 @@ TURN_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 LARGEST_PAYLOAD = 1_048_576
+# Of payloads, whatever their number: read, a message takes some fifty times the memory of its bytes.
+QUEUE_BYTES = 16 * 1_048_576
+BATCH_BYTES = 1_048_576
 REFUSED = 0x80
 
 
@@ -95,6 +98,7 @@ class Subscriber:
         self._queue_size = queue_size
         self._batch_size = batch_size
         self._queue: deque[Message] = deque()
+        self._bytes_taken = self._bytes_done = 0  # one for each thread, so that neither needs a lock
         self._in_hand = 0
         self._done: deque[tuple[int, int]] = deque()  # (packet id, connection) committed, to be acknowledged
         self._has_work = threading.Event()
@@ -207,7 +211,7 @@ class Subscriber:
         self._ping_sent = time.monotonic()
         while not self._stopping.is_set() and self._client.socket():
             wire = self._client.wire
-            has_room = len(self._queue) < self._queue_size
+            has_room = self._has_room()
             readable, _, _ = select.select(
                 [self._wake_read.fileno(), *([wire.fileno()] if has_room else [])],
                 [wire.fileno()] if wire.wants_write() else [],
@@ -222,6 +226,9 @@ class Subscriber:
             self._acknowledge()
             self._ping()
             self._client.loop_misc()
+
+    def _has_room(self) -> bool:
+        return len(self._queue) < self._queue_size and self._bytes_taken - self._bytes_done < QUEUE_BYTES
 
     def _take(self, wire: Wire) -> None:
         deliveries = wire.take()
@@ -299,10 +306,12 @@ class Subscriber:
             if delivery.qos:  # some brokers raise it to that of the subscription, and wait
                 self._done.append((delivery.mid, self._connection))
             return
+        payload = delivery.payload[: LARGEST_PAYLOAD + 1]
+        self._bytes_taken += len(payload)
         self._queue.append(
             Message(
                 topic,
-                delivery.payload[: LARGEST_PAYLOAD + 1],
+                payload,
                 self._moment(),
                 delivery.mid,
                 delivery.qos,
@@ -330,7 +339,16 @@ class Subscriber:
                 continue
             self._has_work.clear()
             while self._queue:
-                self._commit([self._queue.popleft() for _ in range(min(len(self._queue), self._batch_size))])
+                self._commit(self._next_batch())
+
+    def _next_batch(self) -> list[Message]:
+        batch: list[Message] = []
+        size = 0
+        while self._queue and len(batch) < self._batch_size and size < BATCH_BYTES:
+            batch.append(self._queue.popleft())
+            size += len(batch[-1].payload)
+            self._bytes_done += 0 if batch[-1].letter_no else len(batch[-1].payload)
+        return batch
 
     def _commit(self, batch: list[Message]) -> None:
         self._in_hand = len(batch)

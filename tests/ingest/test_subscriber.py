@@ -107,6 +107,23 @@ def test_messages_arrive_whole_and_in_order(url: str) -> None:
 
 
 @pytest.mark.mosquitto
+def test_large_messages_wait_at_the_broker_and_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reader that sends the largest there are must not have the service killed for its memory."""
+    monkeypatch.setattr(subscriber_module, "QUEUE_BYTES", 2_000_000)
+    handler = Handler()
+    handler.is_open.clear()
+    with mosquitto(tmp_path) as broker, subscribed(broker.url, handler) as subscriber:
+        until_connected(subscriber)
+        publish(broker.url, *numbers(30, 500_000))
+        wait_for(lambda: not subscriber._has_room(), SOON)
+        held = subscriber.state()
+        handler.is_open.set()
+        wait_for(lambda: len(handler.messages) == 30, SOON)
+    assert held.queued + held.in_hand <= 8
+    assert handler.payloads() == numbers(30, 500_000)
+
+
+@pytest.mark.mosquitto
 def test_what_the_broker_kept_while_we_were_away_is_taken(tmp_path: Path) -> None:
     handler = Handler()
     with mosquitto(tmp_path) as broker:
