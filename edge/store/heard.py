@@ -12,7 +12,7 @@ from edge.store.readers import get_reader
 
 
 class ReaderState(NamedTuple):
-    """`messages` and `reads` are those of this hour and the one before, which together last `minutes`."""
+    """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up."""
 
     id: int
     name: str
@@ -92,11 +92,12 @@ class DeadLetter(NamedTuple):
 
 _STATES = """
 SELECT r.id, r.name, r.topic, r.format, r.is_on, l.id, l.name, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos,
-       s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0), ifnull(sum(b.reads), 0)
+       s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0), ifnull(sum(b.reads), 0),
+       max(1, (:now - max(:since, r.created_at)) / 60000000)
 FROM reader r
 LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL
 LEFT JOIN reader_state s ON s.reader_id = r.id
-LEFT JOIN ledger b ON b.reader_id = r.id AND b.hour >= :hour
+LEFT JOIN ledger b ON b.reader_id = r.id AND b.hour >= :since / 3600000000
 WHERE r.organization_id = :organization_id AND r.deleted_at IS NULL
 GROUP BY r.id ORDER BY r.name
 """
@@ -104,10 +105,9 @@ GROUP BY r.id ORDER BY r.name
 
 def reader_states(organization_id: int) -> list[ReaderState]:
     now = clock.now()
-    hour = hour_of(now)
-    minutes = 60 + max(1, (now - hour * clock.HOUR) // (60 * clock.SECOND))
-    found = execute(_STATES, {"organization_id": organization_id, "hour": hour - 1}).fetchall()
-    return [ReaderState._make((*row, minutes)) for row in found]
+    since = (hour_of(now) - 1) * clock.HOUR
+    found = execute(_STATES, {"organization_id": organization_id, "now": now, "since": since})
+    return [ReaderState._make(row) for row in found.fetchall()]
 
 
 def ledger(organization_id: int, reader_id: int, hours: int = 24) -> list[Hour]:
