@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from edge.errors import NotFound
 from edge.store import search, tags
-from edge.store.database import execute, reading, writing
+from edge.store.database import execute, writing
 from edge.store.ids import new_id
-from edge.store.listing import Source, Wanted, read_page
+from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
     ASSET_KEYS,
     Page,
@@ -120,7 +120,7 @@ def list_page(
     listed = Wanted(organization_id, "a.organization_id", include_deleted=wanted.include_deleted)
     listed.active("a", wanted.is_active)
     listed.any_of("a.external_key", wanted.external_keys)
-    with reading():
+    with view(listed, wanted.q):
         match = search.match("asset", organization_id, wanted.q) if wanted.q else None
         found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "a.id"), limit, offset)
     return Page([AssetRow._make(row) for row in found], total)

@@ -81,14 +81,6 @@ def standing(chain_no: int, api_key_id: str) -> Standing | None:
     return Standing(*found) if found else None
 
 
-def forget_expired(now: int) -> int:
-    """Remove refresh tokens nobody can use any more, and chains left without one; how many chains went."""
-    with writing():
-        execute("DELETE FROM refresh_token WHERE expires_at <= ?", (now,))
-        gone = execute("DELETE FROM token_chain WHERE no NOT IN (SELECT chain_no FROM refresh_token)")
-    return gone.rowcount
-
-
 def _add_refresh_token(token_hash: bytes, chain_no: int, now: int) -> None:
     execute(
         "INSERT INTO refresh_token (token_hash, chain_no, expires_at) VALUES (?, ?, ?)",

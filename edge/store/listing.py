@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import orjson
 
 from edge import clock
 from edge.store.counts import VERSION, count_list
-from edge.store.database import execute
+from edge.store.database import execute, reading
 from edge.store.records import any_of, visible
 from edge.store.search import Match
 from edge.store.tags import Owner, TagRow, tags_as_json
@@ -48,6 +49,11 @@ class Wanted:
             self.is_active = is_active
             self.conditions.append(f"{alias}.is_active = :is_active")
             self.values["is_active"] = is_active
+
+
+def view(wanted: Wanted, q: str) -> AbstractContextManager[None]:
+    """Where several statements must agree, one view for all; a plain page is one statement."""
+    return reading() if q or wanted.is_narrow else nullcontext()
 
 
 def read_page(

@@ -10,7 +10,7 @@ from edge.errors import Conflict, FieldError, Invalid, NotFound
 from edge.store import search, tags, tree
 from edge.store.database import execute, reading, writing
 from edge.store.ids import new_id
-from edge.store.listing import Source, Wanted, read_page
+from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
     LOCATION_KEYS,
     Page,
@@ -140,7 +140,7 @@ def list_page(
     listed.any_of("l.external_key", wanted.external_keys)
     listed.any_of("p.id", wanted.parent_ids)
     listed.any_of("p.external_key", wanted.parent_external_keys)
-    with reading():
+    with view(listed, wanted.q):
         match = search.match("location", organization_id, wanted.q) if wanted.q else None
         found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "l.id"), limit, offset)
     return Page([LocationRow._make(row) for row in found], total)

@@ -9,7 +9,7 @@ from edge import clock
 from edge.errors import NotFound
 from edge.store import search
 from edge.store.database import execute, reading
-from edge.store.listing import Source, Wanted, read_page
+from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import Page, SortTerm, order_by, visible
 
 MAX_DURATION_SECONDS = 2**31 - 1
@@ -74,7 +74,7 @@ def list_places(
     listed.any_of("l.external_key", wanted.location_external_keys)
     listed.any_of("p.asset_id", wanted.asset_ids)
     listed.any_of("a.external_key", wanted.asset_external_keys)
-    with reading():
+    with view(listed, wanted.q):
         match = search.match("asset", organization_id, wanted.q, descriptions=False) if wanted.q else None
         found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "p.asset_id"), limit, offset)
     return Page([PlaceRow._make(row) for row in found], total)

@@ -15,7 +15,7 @@ from edge import clock
 from edge.api.operations import OPERATIONS
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret
-from edge.store import chains, keys, people
+from edge.store import keys, people
 from edge.store.instance import signing_key
 from edge.store.people import Role
 from tests.api.conftest import Api, codes, data, error, make_app, sign_up
@@ -237,12 +237,6 @@ def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.Monkey
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY)
     assert refresh(acme, first["refresh_token"]).status_code == 401
-
-
-def test_what_expired_is_forgotten_and_what_works_is_kept(acme: Api) -> None:
-    assert chains.forget_expired(clock.now()) == 0
-    assert works(acme)
-    assert chains.forget_expired(clock.now() + 31 * clock.DAY) == 1
 
 
 def test_secrets_are_stored_as_hashes_only(acme: Api, store: Any) -> None:
