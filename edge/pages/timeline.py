@@ -41,7 +41,8 @@ def strip(moves: Sequence[Move], now: int) -> Strip | None:
     for move, end in reversed(list(zip(moves, ends, strict=False))):
         colour = colours.setdefault(move.location_id, len(colours) % COLOURS)
         if stays and stays[-1].name == move.location_name:
-            stays[-1] = stays[-1]._replace(width=_scale(end - stays[-1].since, until - since), until=end)
+            width = max(_scale(end - stays[-1].since, until - since), LEAST_WIDTH)
+            stays[-1] = stays[-1]._replace(width=width, until=end)
             continue
         x, width = _scale(move.observed_at - since, until - since), _scale(end - move.observed_at, until - since)
         stays.append(Stay(x, max(width, LEAST_WIDTH), colour, move.location_name, move.observed_at, end))
