@@ -38,7 +38,7 @@ TURN_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 LARGEST_PAYLOAD = 1_048_576
-# Of payloads, whatever their number: read, a message takes some fifty times the memory of its bytes.
+# Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
 QUEUE_BYTES = 16 * 1_048_576
 BATCH_BYTES = 1_048_576
 REFUSED = 0x80

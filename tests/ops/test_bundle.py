@@ -11,6 +11,8 @@ SECRETS = [
     "$7$101$cP/8mEMNDyN98wcn$76HPvLuGqFR9ihMr3hiYf7RwSc7h2h36cZjQ3ZYTrGBYTrXtL7JK1uq3CUCWuNLysG==",
     "scrypt:32768:8:1$abc$def",
     "edge-0123456789abcdef",
+    "Zx9-cookie_of_a_session",
+    "Zx9-cookie_of_a_device",
     "qJ2-k_T8cVZzYw1v3m5n7p9r0s2t4u6x8y0A2C4E6G8",
 ]
 TEXT = f"""
@@ -20,7 +22,8 @@ password = {SECRETS[2]}  mqtt://edge:{SECRETS[2]}@broker:1883
 dock:{SECRETS[4]}
 {SECRETS[5]}
 New client connected from 127.0.0.1:41981 as {SECRETS[6]} (p2, c0, k60, u'edge').
-a page failed: POST '/enrol/{SECRETS[7]}'
+a page failed: POST '/enrol/{SECRETS[9]}'
+Cookie: edge_session={SECRETS[7]}; edge_device={SECRETS[8]}
 antenna 4 of dock1 reads nothing
 """
 
