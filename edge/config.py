@@ -20,8 +20,8 @@ from edge.errors import SetupError
 
 DEFAULT_USER_AGENTS = (
     "Python-urllib/", "python-requests/", "python-httpx/", "Python/", "aiohttp", "python-urllib3", "urllib3",
-    "curl/", "Wget/", "Go-http-client/", "Java/", "Apache-HttpClient", "okhttp/", "axios/", "node", "node-fetch",
-    "undici", "libwww-perl", "Ruby",
+    "curl/", "Wget/", "Go-http-client/", "Java/", "Java-http-client/", "Apache-HttpClient", "okhttp/", "axios/",
+    "node", "node-fetch", "undici", "libwww-perl", "Ruby",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ method, token, scope, rate, media type, query and path, body. And what every res
 from __future__ import annotations
 
 import random
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,6 +43,7 @@ CORS = (
     ("Access-Control-Max-Age", "3600"),
 )
 _random = random.Random()  # noqa: S311
+_COMMENT = re.compile(r"\([^()]*\)")
 NOBODY = Principal("", 0, (), None)
 
 
@@ -61,7 +63,6 @@ class Gate(NamedTuple):
 
     environment: str
     blocked_words: frozenset[str]
-    blocked_prefixes: tuple[str, ...]
     buckets: Buckets
     headers: Headers
 
@@ -70,8 +71,7 @@ def gate(environment: str, blocked_user_agents: tuple[str, ...], per_second: int
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
     fixed = Headers([*CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst))])
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    prefixes = tuple(f"{word}/" for word in words)
-    return Gate(environment, words, prefixes, Buckets(per_second, burst), fixed)
+    return Gate(environment, words, Buckets(per_second, burst), fixed)
 
 
 def is_api_path(path: str) -> bool:
@@ -196,10 +196,13 @@ def _read_body() -> bytes:
 
 
 def _is_blocked(user_agent: str) -> bool:
-    """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8)."""
-    agent = user_agent.strip().lower()
-    installed = settings()
-    return not agent or agent.startswith(installed.blocked_prefixes) or agent in installed.blocked_words
+    """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8).
+
+    That is a product of a library and nothing else but comments, such as `Python/3.11 aiohttp/3.9`; whoever added a
+    name of their own is welcome.
+    """
+    products = _COMMENT.sub("", user_agent).lower().split()
+    return all(product.partition("/")[0] in settings().blocked_words for product in products)
 
 
 def _has_odd_slashes(uri: str) -> bool:

@@ -25,7 +25,7 @@ LIBRARIES = [
     *("Python-urllib/3.11", "python-requests/2.32.3", "python-httpx/0.27.0", "Python/3.11 aiohttp/3.9.5"),
     *("python-urllib3/2.2.1", "urllib3/1.26", "curl/8.5.0", "Wget/1.21.4", "Go-http-client/1.1", "Java/17.0.1"),
     *("Apache-HttpClient/4.5.14 (Java/17)", "okhttp/4.12.0", "axios/1.7.2", "node", "node-fetch", "undici"),
-    *("libwww-perl/6.77", "Ruby", "CURL/8.5.0"),
+    *("libwww-perl/6.77", "Ruby", "CURL/8.5.0", "Java-http-client/17.0.1", "Wget/1.21.4 (linux-gnu)"),
 ]
 
 
@@ -134,7 +134,9 @@ def _plain(acme: Api, agent: str) -> TestResponse:
     return acme.client.get("/api/v1/nope", headers={"User-Agent": agent})
 
 
-@pytest.mark.parametrize("agent", ["acme-wms/1.0", "Mozilla/5.0 (X11)", "nodered-flow/2", "rubytron", "my curl/8.5.0"])
+@pytest.mark.parametrize(
+    "agent", ["acme-wms/1.0", "Mozilla/5.0 (X11)", "nodered-flow/2", "rubytron", "curl/8.5.0 acme-wms/1.0"]
+)
 def test_a_user_agent_that_names_an_application_is_welcome(acme: Api, agent: str) -> None:
     assert acme.call("GET", "/assets", headers={"User-Agent": agent}).status_code == 200
 
