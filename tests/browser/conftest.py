@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shutil
 import threading
@@ -55,7 +56,8 @@ class Server:
         self._thread.start()
 
     def _serve(self) -> None:
-        self._server.run()
+        with contextlib.suppress(OSError):  # its sockets are closed under it, as by a restart
+            self._server.run()
 
     def stop(self) -> None:
         self._server.close()
