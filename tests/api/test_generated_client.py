@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,10 @@ def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Pat
     organization_id = organizations.add_organization("Acme").id
     key = keys.add_key(organization_id, "generated", keys.SCOPES, hash_secret("secret"))
     models = generated("models")
-    with bench.running("edge", tmp_path) as address:
-        client = sign_in(generated, address, key.id)
+    with (
+        bench.running("edge", tmp_path) as address,
+        sign_in(generated, address, key.id) as client,
+    ):
 
         def call(module: str, *ids: int, **arguments: Any) -> Any:
             answer = generated(f"api.{module}").sync_detailed(*ids, client=client, **arguments)
@@ -97,11 +100,12 @@ def sign_in(generated: Any, address: str, client_id: str) -> Any:
     body = models.TokenRequestClientCredentials(
         models.TokenRequestClientCredentialsGrantType.CLIENT_CREDENTIALS, uuid.UUID(client_id), "secret"
     )
-    pair = generated("api.access.create_token").sync(client=anonymous, body=body)
-    body = models.TokenRequestRefreshToken(
-        models.TokenRequestRefreshTokenGrantType.REFRESH_TOKEN, refresh_token=pair.refresh_token
-    )
-    pair = generated("api.access.create_token").sync(client=anonymous, body=body)
+    with closing(anonymous.get_httpx_client()):
+        pair = generated("api.access.create_token").sync(client=anonymous, body=body)
+        body = models.TokenRequestRefreshToken(
+            models.TokenRequestRefreshTokenGrantType.REFRESH_TOKEN, refresh_token=pair.refresh_token
+        )
+        pair = generated("api.access.create_token").sync(client=anonymous, body=body)
     return generated("client").AuthenticatedClient(
         address, pair.access_token, headers={"User-Agent": AGENT}, raise_on_unexpected_status=True
     )
