@@ -29,22 +29,27 @@ class Shown(NamedTuple):
     size: int
 
 
-def readable(payload: bytes) -> Shown:
+def readable(payload: bytes, size: int) -> Shown:
+    """`size` is that of the whole, of which `payload` may be the beginning only."""
     start = payload[:SHOWN_BYTES]
     try:
-        text = start.decode("utf-8", "strict" if len(payload) <= SHOWN_BYTES else "ignore")
+        text = start.decode("utf-8", "strict" if size <= SHOWN_BYTES else "ignore")
     except UnicodeDecodeError:
-        return Shown(start.hex(" "), is_text=False, size=len(payload))
+        return Shown(start.hex(" "), is_text=False, size=size)
     if all(letter.isprintable() or letter in "\r\n\t" for letter in text):
-        return Shown(text, is_text=True, size=len(payload))
-    return Shown(start.hex(" "), is_text=False, size=len(payload))
+        return Shown(text, is_text=True, size=size)
+    return Shown(start.hex(" "), is_text=False, size=size)
 
 
 @pages.get("/readers/heard")
 @least(Role.ADMINISTRATOR)
 def show_topics() -> str:
     found = [
-        (topic, formats().titles.get(formats().recognise(topic.topic, topic.sample) or ""), readable(topic.sample))
+        (
+            topic,
+            formats().titles.get(formats().recognise(topic.topic, topic.sample) or ""),
+            readable(topic.sample, len(topic.sample)),
+        )
         for topic in heard.topics()
     ]
     return render_template("heard.html", topics=found)
@@ -86,7 +91,8 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
 @pages.get("/readers/dead-letters")
 @least(Role.ADMINISTRATOR)
 def show_dead_letters() -> str:
-    found = [(letter, readable(letter.payload)) for letter in heard.dead_letters(me().organization_id)]
+    letters = heard.dead_letters(me().organization_id, SHOWN_BYTES)
+    found = [(letter, readable(letter.payload, letter.size)) for letter in letters]
     return render_template("dead-letters.html", letters=found, can_retry=formats().hand_in is not None)
 
 

@@ -85,7 +85,8 @@ class DeadLetter(NamedTuple):
     reader_id: int | None
     reader_name: str | None
     topic: str
-    payload: bytes
+    payload: bytes  # in a list only its beginning
+    size: int
     reason: str
     received_at: int
 
@@ -187,20 +188,23 @@ def drop_unknown_tag(organization_id: int, tag_type: str, match_key: str, reader
 
 
 _LETTERS = """
-SELECT d.no, d.reader_id, r.name, d.topic, d.payload, d.reason, d.received_at
+SELECT d.no, d.reader_id, r.name, d.topic, substr(d.payload, 1, :bytes), length(d.payload), d.reason, d.received_at
 FROM dead_letter d LEFT JOIN reader r ON r.id = d.reader_id
-WHERE d.organization_id = ? {more} ORDER BY d.no DESC LIMIT ?
+WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no) ORDER BY d.no DESC LIMIT :limit
 """
+_ALL_BYTES = 2**31
 
 
-def dead_letters(organization_id: int, limit: int = 100) -> list[DeadLetter]:
-    """Messages of the organization's readers that could not be read, the newest first."""
-    return [DeadLetter(*row) for row in execute(_LETTERS.format(more=""), (organization_id, limit))]
+def dead_letters(organization_id: int, shown_bytes: int, limit: int = 100) -> list[DeadLetter]:
+    """Messages of the organization's readers that could not be read, the newest first, with their first bytes."""
+    wanted = {"organization_id": organization_id, "no": None, "bytes": shown_bytes, "limit": limit}
+    return [DeadLetter(*row) for row in execute(_LETTERS, wanted)]
 
 
 def find_dead_letter(organization_id: int, no: int) -> DeadLetter:
     """Raises NotFound."""
-    row = execute(_LETTERS.format(more="AND d.no = ?"), (organization_id, no, 1)).fetchone()
+    wanted = {"organization_id": organization_id, "no": no, "bytes": _ALL_BYTES, "limit": 1}
+    row = execute(_LETTERS, wanted).fetchone()
     if row is None:
         raise NotFound("no such dead letter")
     return DeadLetter(*row)

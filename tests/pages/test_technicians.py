@@ -129,11 +129,11 @@ def test_a_dead_letter_is_handed_in_once_more(
     page = admin.get("/readers/dead-letters").text
     assert "not UTF-8" in page
     assert "ff 62 72" in page
-    no = heard.dead_letters(cast.acme)[0].no
+    no = heard.dead_letters(cast.acme, 9)[0].no
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 303
     assert handed_in == [(no, "t", b"\xffbroken", 1_700_000_000_000_000)]
     assert admin.post(f"/readers/dead-letters/{no}", {"drop": 1}).status_code == 303
-    assert heard.dead_letters(cast.acme) == []
+    assert heard.dead_letters(cast.acme, 9) == []
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 404
 
 
@@ -141,7 +141,7 @@ def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast)
     theirs = readers.add_reader(cast.rival, name="P", topic="t", format="plain")
     accounts.set_aside([DeadLetter(cast.rival, theirs.id, "t", b"secret", "why", 1)])
     accounts.note_unknown_tags([UnknownTag(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
-    no = heard.dead_letters(cast.rival)[0].no
+    no = heard.dead_letters(cast.rival, 9)[0].no
     for path in (f"/readers/{theirs.id}", f"/readers/{theirs.id}/edit"):
         assert admin.get(path).status_code == 404
     assert "secret" not in admin.get("/readers/dead-letters").text
