@@ -192,7 +192,7 @@ SELECT d.no, d.reader_id, r.name, d.topic, substr(d.payload, 1, :bytes), length(
 FROM dead_letter d LEFT JOIN reader r ON r.id = d.reader_id
 WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no) ORDER BY d.no DESC LIMIT :limit
 """
-_ALL_BYTES = 2**31
+_ALL_BYTES = 2**30
 
 
 def dead_letters(organization_id: int, shown_bytes: int, limit: int = 100) -> list[DeadLetter]:
