@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -109,3 +111,19 @@ def test_acknowledgements_and_packets_of_paho_leave_in_order_however_slowly(mids
     wire.flush()
     assert pipe.sent == b"".join(b"\x40\x02" + mid.to_bytes(2, "big") for mid in mids) + b"\xc0\x00"
     assert not wire.wants_write()
+
+
+def test_the_broker_can_read_to_the_end_although_it_still_sends() -> None:
+    """Closed with bytes unread, a connection is reset, and a broker that sees that reads no more of it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        wire = Wire(socket.create_connection(listener.getsockname()))
+        broker, _ = listener.accept()
+    with broker:
+        broker.sendall(publish(Delivery(b"a", b"unread", 1, 1, False, False)))
+        wire.acknowledge([7])
+        closing = threading.Thread(target=wire.close)
+        closing.start()
+        assert broker.recv(100) == b"\x40\x02\x00\x07"
+        assert broker.recv(100) == b""
+    closing.join(5)
+    assert wire.fileno() == -1
