@@ -189,30 +189,34 @@ def ingest() -> None:
 def bare_app() -> Flask:
     app = Flask("bare")
 
-    content = b""
+    content, headers = b"", []
 
     @app.route("/<path:_>", methods=["GET", "POST"])
     def answer(_: str) -> Response:
         if request.method == "POST":
             request.get_json()
-        return Response(content, content_type="application/json")
+        return Response(content, headers=headers)
 
     @app.put("/")
     def learn() -> Response:
-        nonlocal content
-        content = request.get_data()
+        nonlocal content, headers
+        content, headers = request.get_data(), json.loads(request.headers["X-Headers"])
         return Response(status=204)
 
     return app
 
 
-def teach(bare: str, content: bytes) -> None:
-    """Tell the bare application what to answer."""
-    urllib.request.urlopen(urllib.request.Request(bare, content, method="PUT")).close()  # noqa: S310
+def teach(bare: str, answer: bytes) -> None:
+    """Tell the bare application what to answer: the same headers and the same body."""
+    head, _, content = answer.partition(b"\r\n\r\n")
+    lines = [line.split(": ", 1) for line in head.decode().split("\r\n")[1:]]
+    own = json.dumps([line for line in lines if line[0] not in ("Date", "Content-Length")])
+    learn = urllib.request.Request(bare, content, {"X-Headers": own}, method="PUT")  # noqa: S310
+    urllib.request.urlopen(learn).close()  # noqa: S310
 
 
 def fetch(address: str, target: Target, headers: dict[str, str]) -> bytes:
-    command = ["curl", "-sS", "-X", target.method, address + target.path]
+    command = ["curl", "-isS", "-X", target.method, address + target.path]
     for name, value in headers.items():
         command += ["-H", f"{name}: {value}"]
     if target.method == "POST":
