@@ -30,7 +30,6 @@ class AppSettings:
     blocked_user_agents: tuple[str, ...]
     rate_per_second: int
     rate_burst: int
-    trusted_proxy: str = ""
     session_hours: int = 12
     pin_required: bool = False
     metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")

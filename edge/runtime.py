@@ -213,7 +213,6 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             blocked_user_agents=config.http_blocked_user_agents,
             rate_per_second=config.rate_per_second,
             rate_burst=config.rate_burst,
-            trusted_proxy=config.http_trusted_proxy,
             session_hours=config.session_hours,
             pin_required=config.pin_required,
             sighting_gap_seconds=config.sighting_gap_seconds,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.mapping import mapping_from, parser_for
-from edge.ingest.reads import Parser
+from edge.ingest.reads import Malformed, Parsed, Parser
 from edge.store.readers import Route, readers_version, routes
 from edge.validation.topics import has_wildcard, matches
 
@@ -54,7 +54,7 @@ class Router:
     def refresh(self) -> None:
         version = readers_version()
         if version != self._version:
-            self._lines = [Line(route, parser_of(route.format, route.mapping)) for route in routes()]
+            self._lines = [_line(route) for route in routes()]
             self._known = {line.route.topic: line for line in self._lines if not has_wildcard(line.route.topic)}
             self._version = version
 
@@ -66,3 +66,16 @@ class Router:
                 self.refresh()
             self._known[topic] = next((line for line in self._lines if matches(line.route.topic, topic)), None)
         return self._known[topic]
+
+
+def _line(route: Route) -> Line:
+    """Of a reader whose format this version does not know, every message is set aside; the others go on."""
+    try:
+        return Line(route, parser_of(route.format, route.mapping))
+    except (KeyError, ValueError) as error:
+        reason = f"the format {route.format} of this reader cannot be used ({error}); choose another one"
+
+    def refuse(_topic: str, _payload: bytes) -> Parsed:
+        raise Malformed(reason)
+
+    return Line(route, refuse)

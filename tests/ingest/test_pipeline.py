@@ -136,6 +136,14 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     assert buckets() == {"malformed": (2, 0), "recorded": (1, 1)}
 
 
+@pytest.mark.parametrize("change", ["format = 'of tomorrow'", "format = 'mapping', mapping = '{'"])
+def test_a_reader_whose_format_cannot_be_used_stops_no_other_reader(site: Site, change: str) -> None:
+    execute(f"UPDATE reader SET {change} WHERE topic = ?", (AISLE,))
+    pipeline().handle([message(b'{"reads":[]}', AISLE), message(csl(seen(site.epcs[0])))])
+    assert buckets() == {"malformed": (1, 0), "recorded": (1, 1)}
+    assert "cannot be used" in execute("SELECT reason FROM dead_letter").fetchone()[0]
+
+
 def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
