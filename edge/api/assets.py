@@ -6,7 +6,7 @@ from flask import Response
 
 from edge.api import answers, shapes
 from edge.api.operations import Call, operation
-from edge.api.records import listing, new_tags, split
+from edge.api.records import changes_of, listing, new_tags
 from edge.store import assets
 from edge.store.assets import AssetFilter
 from edge.store.tags import NewTag
@@ -45,8 +45,9 @@ def get_asset(call: Call) -> Response:
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.ASSET_PATCH, answer="Asset")
 def update_asset(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
-    changes, check = split(call.body, bodies.ASSET_PATCH)
-    return answers.one(shapes.asset(assets.patch(call.organization_id, call.path["asset_id"], changes, check)))
+    asset = call.organization_id, call.path["asset_id"]
+    changes, check = changes_of(bodies.ASSET_PATCH, call.body, lambda: assets.get(*asset))
+    return answers.one(shapes.asset(assets.patch(*asset, changes, check)))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204)

@@ -8,7 +8,7 @@ from flask import Response
 
 from edge.api import answers, shapes
 from edge.api.operations import Call, operation
-from edge.api.records import listing, new_tags, split
+from edge.api.records import changes_of, listing, new_tags
 from edge.store import locations
 from edge.store.locations import UNSET, LocationFilter, LocationRow, Parent
 from edge.store.records import Page
@@ -54,10 +54,10 @@ def get_location(call: Call) -> Response:
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.LOCATION_PATCH, answer="Location", errors=(409,))
 def update_location(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
-    values, check = split(call.body, bodies.LOCATION_PATCH)
+    location = call.organization_id, call.path["location_id"]
+    values, check = changes_of(bodies.LOCATION_PATCH, call.body, lambda: locations.get(*location))
     changes, parent = _take_parent(values)
-    row = locations.patch(call.organization_id, call.path["location_id"], changes, check, parent)
-    return answers.one(shapes.location(row))
+    return answers.one(shapes.location(locations.patch(*location, changes, check, parent)))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))

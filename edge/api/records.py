@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from edge.errors import Invalid
+from edge.errors import Invalid, NotFound
 from edge.store.records import SortTerm
 from edge.store.tags import NewTag
-from edge.validation.body import Body
-from edge.validation.echo import differences
+from edge.validation.body import Body, judge
 from edge.validation.query import DEFAULT_LIMIT
 
 
@@ -25,14 +25,23 @@ def new_tags(body: Mapping[str, Any]) -> list[NewTag]:
     return [NewTag(**tag) for tag in body.get("tags") or ()]
 
 
-def split(body: Mapping[str, Any], declared: Body) -> tuple[dict[str, Any], Callable[[Any], None]]:
-    """What a PATCH changes, and the check of what it sent back (spec: PATCH rule 3)."""
-    echo = {name: value for name, value in body.items() if declared.fields[name].echo}
-    changes = {name: value for name, value in body.items() if name not in echo}
+def changes_of(
+    declared: Body, sent: Mapping[str, Any], get: Callable[[], Any]
+) -> tuple[dict[str, Any], Callable[[Any], None]]:
+    """What a PATCH changes, and the check of what it sent back, for the transaction (spec: PATCH rule 3).
+
+    A faulty body is judged once more beside the record, if there is one: what differs there may have to be told first.
+    """
+    try:
+        values = judge(declared, sent)
+    except Invalid:
+        with suppress(NotFound):
+            judge(declared, sent, get())
+        raise
+    echo = {name: sent[name] for name in sent if name in declared.echoes}
+    changes = {name: value for name, value in values.items() if name not in echo}
 
     def refuse_differences(current: Any) -> None:
-        faults = list(differences(echo, current))
-        if faults:
-            raise Invalid(faults)
+        judge(declared, echo, current)
 
     return changes, refuse_differences

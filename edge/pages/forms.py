@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from edge.errors import Conflict, EdgeError, Invalid
-from edge.validation.body import Body, decode
+from edge.validation.body import Body, judge
 
 Errors = dict[str, str]
 
@@ -16,7 +15,7 @@ MOST_DIGITS = 18  # what is shorter fits in 64 bits
 
 def values_of(declared: Body, entered: Mapping[str, Any]) -> dict[str, Any]:
     """Raises Invalid."""
-    return decode(declared, json.dumps(entered).encode())
+    return judge(declared, entered)
 
 
 def text(form: Mapping[str, str], name: str) -> str:

@@ -1,7 +1,8 @@
 """Request bodies against their declaration (contract: Fields and bounds, precedence on a body).
 
 Faults are looked for in rounds, and the first round that finds any ends it: keys nobody declared or nobody may set,
-then wrong JSON types, then missing keys and wrong values.
+then wrong JSON types, then missing keys and wrong values. What a PATCH sends back of a record belongs to these rounds,
+so its body is judged beside the record.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ MAX_FAULTS = 1000  # that are reported; a body of a mebibyte can have half a mil
 class Field(NamedTuple):
     """One key of a body. `check` turns a value of the right type into a plain one; `items` declares array entries.
 
-    `type` None takes any JSON type. An `echo` is not written: it must equal what is stored (spec: PATCH).
-    `schema` is what the OpenAPI document says beyond type and nullability.
+    `type` None takes any JSON type. `schema` is what the OpenAPI document says beyond type and nullability.
+    An `echo` is not written: its function finds what differs from the record, among the wrong values, or if it takes
+    any type, among the keys that may not come (spec: PATCH rule 3).
     """
 
     name: str
@@ -30,7 +32,7 @@ class Field(NamedTuple):
     required: bool = False
     nullable: bool = False
     items: Body | None = None
-    echo: bool = False
+    echo: Callable[[str, Any, Any], Iterator[FieldError]] | None = None
 
 
 class Body(NamedTuple):
@@ -45,28 +47,42 @@ class Body(NamedTuple):
     selector: str = ""
     variants: Mapping[str, Sequence[str]] = {}
 
+    @property
+    def echoes(self) -> frozenset[str]:
+        """The fields that may be sent back as they were read."""
+        return frozenset(name for name, field in self.fields.items() if field.echo)
+
 
 def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
     return Body(name, {field.name: field for field in fields}, frozenset(refused))
 
 
 def decode(declared: Body, raw: bytes) -> dict[str, Any]:
-    """Plain values by key, in the order of the body. Raises Unreadable or Invalid."""
-    value = json_text.parse(raw)
-    if not isinstance(value, dict):
-        raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(value)}")
-    for look in (_undeclared, _mistyped):
-        faults = list(islice(look(declared, value, ""), MAX_FAULTS))
+    """Plain values by key, in the order of the body. Raises Unreadable or Invalid.
+
+    A body with echoes comes back as it was sent, to be judged beside the record.
+    """
+    sent = json_text.parse(raw)
+    if not isinstance(sent, dict):
+        raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(sent)}")
+    return sent if declared.echoes else judge(declared, sent)
+
+
+def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[str, Any]:
+    """Plain values by key, in the order of the body. Raises Invalid. Without a record, echoes are not compared."""
+    for found in (_misplaced(declared, sent, current), _mistyped(declared, sent, "")):
+        faults = list(islice(found, MAX_FAULTS))
         if faults:
             raise Invalid(faults)
     faults = []
-    values = _values(declared, value, "", faults)
+    values = _values(declared, sent, "", faults, current)
     if faults:
         raise Invalid(faults[:MAX_FAULTS])
     return values
 
 
-def _undeclared(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator[FieldError]:
+def _misplaced(declared: Body, value: Mapping[str, Any], current: Any, prefix: str = "") -> Iterator[FieldError]:
+    """Keys that nobody declared, and those of the server that may not come, or not with this value."""
     for key, inner in value.items():
         name = prefix + key.encode("utf-8", "backslashreplace").decode()
         field = declared.fields.get(key)
@@ -74,10 +90,12 @@ def _undeclared(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterat
             yield FieldError(name, "read_only", f"{name} is set by the server")
         elif field is None:
             yield FieldError(name, "unknown_field", f"{name} is not a field of this request")
+        elif field.echo and field.type is None and current is not None:
+            yield from field.echo(name, inner, current)
         elif field.items and isinstance(inner, list):
             for number, item in enumerate(inner):
                 if isinstance(item, dict):
-                    yield from _undeclared(field.items, item, f"{name}[{number}].")
+                    yield from _misplaced(field.items, item, None, f"{name}[{number}].")
 
 
 def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator[FieldError]:
@@ -105,7 +123,9 @@ def _wrong_type(name: str, expected: str, received: str) -> FieldError:
     return FieldError(name, "invalid_value", f"{name} must be of type {expected}, not {received}", params)
 
 
-def _values(declared: Body, value: Mapping[str, Any], prefix: str, faults: list[FieldError]) -> dict[str, Any]:
+def _values(
+    declared: Body, value: Mapping[str, Any], prefix: str, faults: list[FieldError], current: Any = None
+) -> dict[str, Any]:
     """Adds to `faults` what is wrong; what is right comes back."""
     for field in declared.fields.values():
         if field.required and field.name not in value:
@@ -122,6 +142,8 @@ def _values(declared: Body, value: Mapping[str, Any], prefix: str, faults: list[
                     _values(field.items, item, f"{prefix}{key}[{number}].", faults) for number, item in enumerate(inner)
                 ]
             values[key] = inner if inner is None else field.check(prefix + key, inner)
+            if field.echo and current is not None:
+                faults += field.echo(key, inner, current)
         except Invalid as error:
             faults += error.fields
     return values

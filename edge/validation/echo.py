@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from edge.errors import FieldError
@@ -11,20 +11,21 @@ from edge.validation import times
 _INSTANTS = ("created_at", "updated_at", "deleted_at")
 
 
-def differences(echo: Mapping[str, Any], current: Any) -> Iterator[FieldError]:
-    """`current` is the row of an asset or a location."""
-    for field, value in echo.items():
-        if field == "tags":
-            if not _same_tags(value, current.tags):
-                message = "tags cannot be changed here; use the tag sub-resource"
-                yield FieldError(field, "invalid_context", message)
-        elif field == "external_key":
-            if value != current.external_key:
-                message = "external_key cannot be changed here; use the rename operation"
-                yield FieldError(field, "invalid_context", message)
-        elif not _same(field, value, getattr(current, field)):
-            advice = "; read the record again" if field == "updated_at" else ""
-            yield FieldError(field, "read_only", f"{field} is set by the server and differs from the record{advice}")
+def server_managed(field: str, sent: Any, current: Any) -> Iterator[FieldError]:
+    """`current` is the row of an asset or a location, here and below."""
+    if not _same(field, sent, getattr(current, field)):
+        advice = "; read the record again" if field == "updated_at" else ""
+        yield FieldError(field, "read_only", f"{field} is set by the server and differs from the record{advice}")
+
+
+def external_key(field: str, sent: str, current: Any) -> Iterator[FieldError]:
+    if sent != current.external_key:
+        yield FieldError(field, "invalid_context", f"{field} cannot be changed here; use the rename operation")
+
+
+def tags(field: str, sent: list[Any], current: Any) -> Iterator[FieldError]:
+    if not _same_tags(sent, current.tags):
+        yield FieldError(field, "invalid_context", f"{field} cannot be changed here; use the tag sub-resource")
 
 
 def _same(field: str, sent: Any, stored: int | None) -> bool:

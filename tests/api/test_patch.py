@@ -90,6 +90,42 @@ def test_a_differing_server_field_is_read_only_whatever_its_type(
 
 
 @BOTH
+def test_read_only_and_unknown_keys_are_told_together_and_before_types_and_values(
+    acme: Api, path: str, record: dict[str, Any]
+) -> None:
+    """contract: Precedence on a body"""
+    stale = {"name": 5, "updated_at": "2026-01-01T00:00:00Z", "description": "", "zz": 1, "id": True}
+    expected = [("updated_at", "read_only"), ("zz", "unknown_field"), ("id", "read_only")]
+    assert codes(acme.patch(one(path, record), stale)) == expected
+    assert codes(acme.patch(one(path, record), {"name": 5, "updated_at": "x"})) == [("updated_at", "read_only")]
+    assert codes(acme.patch(one(path, record), {"name": "", "created_at": []})) == [("created_at", "read_only")]
+    assert codes(acme.patch(one(path, record), {"external_key": "X", "id": 1})) == [("id", "read_only")]
+    echo = {name: record[name] for name in ("id", "created_at", "updated_at", "deleted_at")}
+    assert codes(acme.patch(one(path, record), {**echo, "name": 5})) == [("name", "invalid_value")]
+
+
+@BOTH
+def test_an_echoed_key_and_echoed_tags_are_compared_as_values_after_types(
+    acme: Api, path: str, record: dict[str, Any]
+) -> None:
+    """contract: Precedence on a body"""
+    other = {"external_key": "OTHER", "tags": []}
+    assert codes(acme.patch(one(path, record), {**other, "is_active": 1})) == [("is_active", "invalid_value")]
+    expected = [("external_key", "invalid_context"), ("tags", "invalid_context"), ("name", "too_short")]
+    assert codes(acme.patch(one(path, record), {**other, "name": ""})) == expected
+    assert codes(acme.patch(one(path, record), {**other, "valid_to": record["valid_from"]})) == expected[:2]
+
+
+@BOTH
+def test_without_a_record_the_fault_of_the_body_comes_before_the_404(acme: Api, path: str) -> None:
+    """contract: Order of answers"""
+    stale = {"updated_at": "2026-01-01T00:00:00Z", "id": 7}
+    assert codes(acme.patch(f"{path}/1", {**stale, "name": 5})) == [("name", "invalid_value")]
+    assert codes(acme.patch(f"{path}/1", {**stale, "zz": 5})) == [("zz", "unknown_field")]
+    assert acme.patch(f"{path}/1", stale).status_code == 404
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("value", "code"),
     [
