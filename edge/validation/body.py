@@ -108,14 +108,14 @@ def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator
         expected = "number" if field.type == "integer" else field.type
         if received != expected or is_fraction:
             yield _wrong_type(name, expected, received)
-        elif json_text.has_lone_surrogate(inner):
-            yield FieldError(name, "invalid_value", f"{name} has half of a surrogate pair")
         elif field.items:
             for number, item in enumerate(inner):
                 if isinstance(item, dict):
                     yield from _mistyped(field.items, item, f"{name}[{number}].")
                 else:
                     yield _wrong_type(f"{name}[{number}]", "object", json_text.type_name(item))
+        elif json_text.has_lone_surrogate(inner):
+            yield FieldError(name, "invalid_value", f"{name} has half of a surrogate pair")
 
 
 def _wrong_type(name: str, expected: str, received: str) -> FieldError:

@@ -102,8 +102,10 @@ def _ids(name: str) -> Parameter:
     return Parameter(name, record_id, schema, "Rows with any of these ids", repeatable=True)
 
 
-def _moment(name: str, about: str) -> Parameter:
-    return Parameter(name, values.timestamp, TIME_SCHEMA, about)
+def _until(field: str, text: str) -> int:
+    """The last microsecond that the wire shows as this instant, so that a time which was read is within the range."""
+    micros = values.timestamp(field, text)
+    return micros - micros % 1000 + 999
 
 
 def _sort(*allowed: str, default: str) -> Parameter:
@@ -150,7 +152,8 @@ ASSET_LOCATIONS = _list(
 )
 HISTORY = _list(
     "/assets/{asset_id}/history",
-    *(_moment("from", "Not before this instant"), _moment("to", "Not after this instant")),
+    Parameter("from", values.timestamp, TIME_SCHEMA, "Not before this instant"),
+    Parameter("to", _until, TIME_SCHEMA, "Not after this instant, in milliseconds"),
     _sort("event_observed_at", default="-event_observed_at"),
 )
 

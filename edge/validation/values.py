@@ -72,7 +72,9 @@ def timestamp(field: str, value: str) -> int:
 
 def reference(field: str, value: int | json_text.Number) -> int:
     """An id of another record in a body."""
-    if isinstance(value, json_text.Number) or not -MAX_INT64 - 1 <= value <= MAX_INT64:
+    if isinstance(value, json_text.Number):  # the only integers that are kept as text
+        value = 0 if value.text == "-0" else MAX_INT64 + 1
+    if not -MAX_INT64 - 1 <= value <= MAX_INT64:
         raise Invalid.one(field, "invalid_value", f"{field} is not an id", max=MAX_INT64)
     if value < 1:
         raise Invalid.one(field, "too_small", f"{field} must be at least 1", min=1)

@@ -275,6 +275,7 @@ def test_a_field_of_the_other_resource_is_unknown_but_for_an_assets_place(acme: 
         ([{"tag_type": "rfid", "value": "a"}, {"tag_type": "x", "value": 1}], [("tags[1].value", "invalid_value")]),
         ([{"tag_type": "rfid", "value": "x" * 256}], [("tags[0].value", "too_long")]),
         ([{"tag_type": "rfid", "value": "a\x00"}], [("tags[0].value", "invalid_value")]),
+        ([{"tag_type": "rfid", "value": "\ud800"}], [("tags[0].value", "invalid_value")]),
         ([{"tag_type": "rfid", "value": "a", "id": 1}], [("tags[0].id", "read_only")]),
         ([{"tag_type": "rfid", "value": "a", "x": 1}], [("tags[0].x", "unknown_field")]),
         (["x"], [("tags[0]", "invalid_value")]),

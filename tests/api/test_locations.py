@@ -95,6 +95,14 @@ def test_a_parent_that_cannot_be_is_refused(acme: Api, tree: dict[str, Any], for
         assert codes(response) == [(next(iter(form)), code)]
 
 
+def test_minus_zero_is_an_integer_below_one(acme: Api, tree: dict[str, Any]) -> None:
+    """contract: Ids and numbers"""
+    for call in (("POST", "/locations"), ("PATCH", one(tree["c"]))):
+        response = acme.call(*call, raw=b'{"name":"x","parent_id":-0}')
+        assert codes(response) == [("parent_id", "too_small")]
+        assert error(response)["fields"][0]["params"] == {"min": 1}
+
+
 def test_a_deleted_parent_or_that_of_another_organization_is_not_found(
     acme: Api, rival: Api, tree: dict[str, Any]
 ) -> None:

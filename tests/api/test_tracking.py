@@ -171,6 +171,21 @@ def test_from_and_to_take_any_rfc_3339_time_and_nothing_else(acme: Api, dock: An
             assert codes(acme.get(path, **{name: text})) == [(name, "invalid_value")]
 
 
+def test_from_and_to_are_inclusive_as_the_wire_shows_times(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
+    """contract: Tracking, `from` and `to`"""
+    see(acme, pallet, dock, 0.000_123)
+    see(acme, pallet, aisle, 10.000_999)
+    late, early = (row["event_observed_at"] for row in history(acme, pallet))
+    for range_, shown in (
+        ({"from": early, "to": late}, [late, early]),
+        ({"from": early, "to": early}, [early]),
+        ({"from": late}, [late]),
+        ({"to": early}, [early]),
+        ({"to": early.replace("Z", "000Z")}, [early]),
+    ):
+        assert [row["event_observed_at"] for row in history(acme, pallet, **range_)] == shown
+
+
 def test_history_answers_outside_the_window_and_not_for_a_deleted_asset(acme: Api, dock: Any, pallet: Any) -> None:
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})
