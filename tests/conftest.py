@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -18,14 +18,19 @@ from edge.store.database import close_database
 settings.register_profile("edge", deadline=None)
 settings.load_profile("edge")
 
-PROGRAMS = {"mosquitto": "mosquitto", "browser": "chromium"}
+PROGRAMS = {"mosquitto": ("mosquitto",), "browser": ("chromium",), "node": ("node", "npm")}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A test whose program is missing is skipped on a laptop and fails in CI, where nothing may be skipped."""
-    for marker, program in PROGRAMS.items():
-        if item.get_closest_marker(marker) and not shutil.which(program):
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {program} on PATH")
+    for marker, programs in PROGRAMS.items():
+        missing = [program for program in programs if not shutil.which(program)]
+        if item.get_closest_marker(marker) and missing:
+            lacks(f"{' and '.join(missing)} on PATH")
+
+
+def lacks(what: str) -> NoReturn:
+    """What a test needs is not there: it is skipped on a laptop and fails in CI, where nothing may be skipped."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {what}")
 
 
 class Cast(NamedTuple):

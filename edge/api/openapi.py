@@ -163,7 +163,11 @@ def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
     for value, needed in body.variants.items():
         schema = bodies[names[value]] = _body(body, [body.selector, *needed], bodies)
         schema["properties"][body.selector] = {"type": "string", "enum": [value]}
-    bodies[body.name] = {"oneOf": [ref(name) for name in names.values()]}
+    mapping = {value: ref(name)["$ref"] for value, name in names.items()}
+    bodies[body.name] = {
+        "oneOf": [ref(name) for name in names.values()],
+        "discriminator": {"propertyName": body.selector, "mapping": mapping},
+    }
 
 
 def _body(body: Body, required: list[str], bodies: dict[str, Schema]) -> Schema:
@@ -180,5 +184,5 @@ def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:
     if field.nullable:
         schema["nullable"] = True
     if field.echo:
-        schema |= {"readOnly": True, "description": "May be sent back as it was read; a different value is refused"}
+        schema["description"] = "May be sent back as it was read; a different value is refused"
     return schema

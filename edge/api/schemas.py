@@ -107,6 +107,18 @@ _TIMES = {
 _METADATA = {"metadata": {"type": "object", "additionalProperties": True}}
 _PARENT = {"parent_id": nullable(ID), "parent_external_key": nullable(KEY)}
 _COUNT = number(0, 2**31 - 1, "int32")
+_JSON_TYPE = text(enum=["boolean", "number", "string", "array", "object", "null"])
+_PARAMS: Schema = {
+    "type": "object",
+    "description": "The constraint that was not kept",
+    "properties": {
+        **{name: number(0, values.MAX_INT64) for name in ("min_length", "max_length", "min", "max", "max_depth")},
+        "allowed_values": {"type": "array", "items": text()},
+        "expected_type": _JSON_TYPE,
+        "received_type": _JSON_TYPE,
+        "pattern": text(),
+    },
+}
 
 SCHEMAS: dict[str, Schema] = {
     "Tag": record(
@@ -144,7 +156,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "FieldError": record(
         "One fault of one field",
-        {"params": {"type": "object", "additionalProperties": True}},
+        {"params": _PARAMS},
         field=text(),
         code=open_enumeration(*FIELD_CODES),
         message=text(),

@@ -55,7 +55,7 @@ KEY = Field("external_key", "string", values.external_key, KEY_SCHEMA)
 NAME = Field("name", "string", values.name, NAME_SCHEMA)
 DESCRIPTION = Field("description", "string", values.description, DESCRIPTION_SCHEMA, nullable=True)
 IS_ACTIVE = Field("is_active", "boolean", _as_is)
-METADATA = Field("metadata", "object", values.metadata)
+METADATA = Field("metadata", "object", values.metadata, {"additionalProperties": True})
 VALID_TO = Field("valid_to", "string", _window_edge("send null for no expiry"), TIME_SCHEMA, nullable=True)
 PARENT = (
     Field("parent_id", "integer", values.reference, ID_SCHEMA, nullable=True),

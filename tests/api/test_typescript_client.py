@@ -1,0 +1,84 @@
+"""A TypeScript program whose types a public generator makes from the served document does a full round trip.
+
+`typescript/specified.ts` holds the generated types against the specification, `typescript/round_trip.ts` uses them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge import clock
+from edge.auth.secrets import hash_secret
+from edge.store import assets, keys, locations, organizations
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
+from tests.api.conftest import AGENT
+from tests.bench import api as bench
+from tests.conftest import lacks
+
+PROGRAM = Path(__file__).with_name("typescript")
+INSTALL = [
+    *("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"),
+    "--fetch-retry-mintimeout=1000",  # where there is no registry it gives up within seconds
+]
+
+
+@pytest.mark.node
+def test_a_typescript_client_does_a_full_round_trip(packages: Path, store: Path) -> None:
+    program = store / "program"
+    shutil.copytree(PROGRAM, program, ignore=shutil.ignore_patterns("node_modules", "built"))
+    (program / "node_modules").symlink_to(packages)
+    site = make_site()
+    with bench.running("edge", store) as address:
+        served = urllib.request.Request(f"{address}/api/openapi.json", headers={"User-Agent": AGENT})  # noqa: S310
+        with urllib.request.urlopen(served) as response:  # noqa: S310
+            (program / "openapi.json").write_bytes(response.read())
+        run(program, "node_modules/.bin/openapi-typescript", "openapi.json", "--read-write-markers", "-o", "schema.ts")
+        run(program, "node_modules/.bin/tsc")
+        run(program, "node", "built/round_trip.js", json.dumps({"address": address, **site}))
+
+
+@pytest.fixture
+def packages(pytestconfig: pytest.Config) -> Path:
+    """What the lock file names, installed once: it stays in pytest's cache until the lock file changes."""
+    lock = (PROGRAM / "package-lock.json").read_bytes()
+    kept = pytestconfig.cache.mkdir("typescript") / hashlib.sha256(lock).hexdigest()[:16]
+    if not kept.exists():
+        fresh = kept.with_suffix(f".{os.getpid()}")
+        shutil.copytree(PROGRAM, fresh, ignore=shutil.ignore_patterns("node_modules"))
+        done = subprocess.run(INSTALL, cwd=fresh, capture_output=True, text=True, check=False)
+        if done.returncode:
+            shutil.rmtree(fresh)
+            lacks(f"the packages that npm downloads: {done.stderr}")
+        try:
+            fresh.rename(kept)
+        except OSError:  # another run was first
+            shutil.rmtree(fresh)
+    return kept / "node_modules"
+
+
+def make_site() -> dict[str, Any]:
+    """A key, and an asset that was scanned at two places, a minute apart."""
+    organization_id = organizations.add_organization("Acme").id
+    key = keys.add_key(organization_id, "typescript", keys.SCOPES, hash_secret("secret"))
+    asset = assets.create(organization_id, name="Forklift")
+    places = [locations.create(organization_id, name=name).id for name in ("Aisle", "Yard")]
+    began = clock.now()
+    for place, at in zip(places, (began, began + 60 * clock.SECOND), strict=True):
+        record([Scan(organization_id, asset.id, place, None, None, at, at, Quality.HANDHELD)], 0)
+    seen = {"external_key": asset.external_key, "location_ids": places[::-1]}
+    return {"client_id": key.id, "client_secret": "secret", "seen": seen}
+
+
+def run(folder: Path, *command: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
