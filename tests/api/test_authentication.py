@@ -37,12 +37,14 @@ def works(api: Api, token: str | None = None) -> bool:
 
 
 def test_the_pair_has_exactly_its_four_fields(acme: Api) -> None:
+    """spec: Authentication 3; spec: Limit access token"""
     pair = acme.exchange().json or {}
     assert list(pair) == ["access_token", "refresh_token", "token_type", "expires_in"]
     assert (pair["token_type"], pair["expires_in"]) == ("Bearer", 900)
 
 
 def test_the_access_token_has_the_claims_of_the_contract(acme: Api) -> None:
+    """spec: Authentication 3; contract: Authentication"""
     claims = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
     assert {"iss", "aud", "sub", "org", "scope", "iat", "exp", "jti"} <= claims.keys()
     assert (claims["sub"], claims["org"], claims["exp"] - claims["iat"]) == (acme.key.id, acme.organization_id, 900)
@@ -51,6 +53,7 @@ def test_the_access_token_has_the_claims_of_the_contract(acme: Api) -> None:
 
 
 def test_orgs_me_echoes_the_scopes_and_the_key(with_scopes: Callable[..., Api]) -> None:
+    """spec: Tracking rows Organization; spec: Authentication 7"""
     api = with_scopes("tracking:read", "assets:read")
     me = data(api.get("/orgs/me"))
     assert me == {
@@ -72,6 +75,7 @@ def test_orgs_me_echoes_the_scopes_and_the_key(with_scopes: Callable[..., Api]) 
     ],
 )
 def test_a_wrong_pair_is_401(acme: Api, changes: dict[str, str]) -> None:
+    """spec: Authentication 8; spec: Type unauthorized; contract: Authentication"""
     response = acme.exchange(**changes)
     assert (response.status_code, error(response)["detail"]) == (401, "Invalid client credentials")
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="api"'
@@ -91,10 +95,19 @@ def test_a_wrong_pair_is_401(acme: Api, changes: dict[str, str]) -> None:
     ],
 )
 def test_a_token_body_is_validated(acme: Api, body: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    """spec: Authentication 2; contract: Authentication"""
     assert codes(acme.post("/oauth/token", body)) == expected
 
 
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
+def test_the_token_endpoint_takes_json_only(acme: Api, content_type: str) -> None:
+    """spec: Authentication 2"""
+    response = acme.call("POST", "/oauth/token", {}, headers={"Content-Type": content_type})
+    assert error(response)["type"] == "unsupported_media_type"
+
+
 def test_an_unknown_grant_type_names_the_known_ones(acme: Api) -> None:
+    """contract: Authentication"""
     fault = error(acme.post("/oauth/token", {"grant_type": "x"}))["fields"][0]
     assert fault["params"]["allowed_values"] == ["client_credentials", "refresh_token"]
 
@@ -116,6 +129,7 @@ def test_an_unknown_grant_type_names_the_known_ones(acme: Api) -> None:
     ],
 )
 def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str, str], detail: str) -> None:
+    """spec: Authentication 5, 8; spec: Type unauthorized; contract: Authentication"""
     for operation in OPERATIONS:
         if not operation.is_open:
             path = "/api/v1" + re.sub(r"\{\w+\}", "1", operation.path)
@@ -125,11 +139,13 @@ def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str,
 
 
 def test_the_scheme_name_is_case_insensitive(acme: Api) -> None:
+    """contract: Authentication"""
     for scheme in ("bearer", "BEARER"):
         assert acme.call("GET", "/assets", headers={"Authorization": f"{scheme} {acme.token}"}).status_code == 200
 
 
 def test_a_client_secret_is_no_bearer_token(acme: Api) -> None:
+    """spec: Authentication 6"""
     assert not works(acme, acme.secret)
 
 
@@ -152,6 +168,7 @@ def test_a_client_secret_is_no_bearer_token(acme: Api) -> None:
     ],
 )
 def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> None:
+    """spec: Authentication 8; contract: Authentication"""
     real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
     forged = {name: value for name, value in (real | claims).items() if value is not None}
     assert works(acme, jwt.encode(real, signing_key(), "HS256"))
@@ -159,6 +176,7 @@ def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> 
 
 
 def test_another_algorithm_or_key_is_401(acme: Api) -> None:
+    """contract: Authentication"""
     real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
     assert not works(acme, jwt.encode(real, None, "none"))
     assert not works(acme, jwt.encode(real, signing_key() * 2, "HS512"))
@@ -166,12 +184,14 @@ def test_another_algorithm_or_key_is_401(acme: Api) -> None:
 
 
 def test_a_token_of_another_environment_is_401_even_with_the_same_signing_key(acme: Api) -> None:
+    """spec: What the service does 6; contract: Authentication"""
     preview = make_app(environment="preview").test_client()
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     assert preview.get("/api/v1/assets", headers=headers).status_code == 401
 
 
 def test_an_access_token_works_for_15_minutes(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """spec: Authentication 3; spec: Limit access token"""
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now + 898 * clock.SECOND)
     assert works(acme)
@@ -190,6 +210,7 @@ def test_a_key_that_another_process_revokes_ends_its_tokens_within_a_second(
 
 
 def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
+    """spec: Authentication 8; contract: Authentication"""
     pair = acme.exchange().json or {}
     keys.revoke_key(acme.organization_id, acme.key.id)
     assert not works(acme)
@@ -208,6 +229,7 @@ def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: 
 
 
 def test_a_refresh_rotates_the_pair(acme: Api) -> None:
+    """spec: Authentication 4; spec: States 4"""
     first = acme.exchange().json or {}
     second = refresh(acme, first["refresh_token"]).json
     assert second["refresh_token"] != first["refresh_token"]
@@ -216,6 +238,7 @@ def test_a_refresh_rotates_the_pair(acme: Api) -> None:
 
 
 def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme: Api) -> None:
+    """spec: Authentication 4; spec: States 4; spec: Type unauthorized; contract: Authentication"""
     first = acme.exchange().json or {}
     second = refresh(acme, first["refresh_token"]).json
     replay = refresh(acme, first["refresh_token"])
@@ -227,6 +250,7 @@ def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme:
 
 
 def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> None:
+    """contract: Authentication"""
     token = (acme.exchange().json or {})["refresh_token"]
     start, answers = threading.Barrier(8), []
 
@@ -245,13 +269,17 @@ def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> N
 
 
 def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = acme.exchange().json or {}
+    """spec: Authentication 3; spec: Limit refresh token"""
+    first, second = acme.exchange().json or {}, acme.exchange().json or {}
     now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY - 2 * clock.SECOND)
+    assert refresh(acme, first["refresh_token"]).status_code == 200
     monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY)
-    assert refresh(acme, first["refresh_token"]).status_code == 401
+    assert refresh(acme, second["refresh_token"]).status_code == 401
 
 
 def test_secrets_are_stored_as_hashes_only(acme: Api, store: Any) -> None:
+    """spec: Authentication 1; contract: Authentication"""
     refresh_token = (acme.exchange().json or {})["refresh_token"]
     content = b"".join(file.read_bytes() for file in store.iterdir())
     for secret in (acme.secret, refresh_token, acme.token):
@@ -267,6 +295,7 @@ def test_a_token_answer_is_not_to_be_stored(acme: Api) -> None:
 def test_a_session_token_carries_the_scopes_of_the_role_and_is_refused_at_orgs_me(
     app: Flask, cast: Cast, role: Role
 ) -> None:
+    """spec: Authentication 6; contract: Authentication"""
     person = people.add_person(cast.acme, role.value, role)
     api = sign_up(app.test_client(), cast.acme)
     api.token = tokens.session_token("production", person.id, cast.acme, role)
@@ -287,6 +316,7 @@ def test_a_session_token_ends_with_the_person(app: Flask, cast: Cast, monkeypatc
 
 
 def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast: Cast) -> None:
+    """spec: Type rate_limited; contract: Requests, limits, headers"""
     client = make_app(rate_per_second=1, rate_burst=3).test_client()
     acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
     left = [acme.get("/assets").headers["X-RateLimit-Remaining"] for _ in range(3)]
@@ -299,7 +329,19 @@ def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast:
     assert acme.call("GET", "/nope").status_code == 404, "an unknown path costs nothing"
 
 
+def test_the_rate_is_checked_after_the_scope_and_before_the_media_type(store: object, cast: Cast) -> None:
+    """contract: Order of answers"""
+    client = make_app(rate_per_second=1, rate_burst=1).test_client()
+    api = sign_up(client, cast.acme, ["assets:read"])
+    assert api.get("/assets").status_code == 200
+    plain = {"Content-Type": "text/plain"}
+    assert api.call("POST", "/assets", raw=b"[", headers=plain).status_code == 403
+    assert api.call("POST", "/assets", raw=b"[", headers={"Authorization": "Bearer x"}).status_code == 401
+    assert api.get("/assets", nope=1).status_code == 429
+
+
 def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> None:
+    """contract: Requests, limits, headers"""
     client = make_app(rate_per_second=1, rate_burst=2).test_client()
     api = sign_up(client, cast.acme)
     assert api.exchange(client_secret="wrong").status_code == 401

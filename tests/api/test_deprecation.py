@@ -35,6 +35,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
 def test_a_deprecated_route_says_so_until_its_sunset_and_is_gone_afterwards(
     acme: Api, sunset: datetime, status: int
 ) -> None:
+    """spec: Versioning 5; spec: Type gone; contract: Requests, limits, headers"""
     app, table = with_old_route(sunset)
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     response = app.test_client().get("/api/v1/old", headers=headers)
@@ -51,6 +52,7 @@ def test_a_deprecated_route_says_so_until_its_sunset_and_is_gone_afterwards(
 def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
     acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """spec: Versioning 5"""
     fields = schemas.SCHEMAS["Organization"]["properties"]
     monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
     app = Flask("old")
@@ -66,5 +68,6 @@ def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
 
 
 def test_nothing_is_deprecated_today() -> None:
+    """spec: Versioning 5"""
     assert not [one.name for one in OPERATIONS if one.sunset]
     assert not [name for name, answer in schemas.ANSWERS.items() if schemas.earliest_sunset(answer)]

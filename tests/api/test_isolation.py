@@ -45,6 +45,7 @@ def without_id(text: str, number: int) -> str:
 def test_their_record_answers_like_an_absent_one(
     acme: Api, rival: Api, theirs: dict[str, Any], operation: Operation
 ) -> None:
+    """spec: What the service does 5"""
     before = everything(rival)
     own = {"asset": acme.make("/assets")["id"], "location": acme.make("/locations")["id"]}
     for name in operation.path_names:
@@ -77,6 +78,7 @@ def _without_ids(text: str, ids: tuple[int, int]) -> str:
     "operation", [one for one in OPERATIONS if one.query.home and not one.path_names], ids=lambda one: one.name
 )
 def test_no_filter_of_a_list_finds_anything_of_theirs(acme: Api, theirs: dict[str, Any], operation: Operation) -> None:
+    """spec: What the service does 5"""
     for name in operation.query.parameters:
         kind, _, form = name.partition("_")
         values: list[Any] = ["THEIRS"] if form == "external_key" or name == "external_key" else []
@@ -89,6 +91,7 @@ def test_no_filter_of_a_list_finds_anything_of_theirs(acme: Api, theirs: dict[st
 
 
 def test_their_keys_tags_and_parents_neither_collide_nor_resolve(acme: Api, theirs: dict[str, Any]) -> None:
+    """spec: What the service does 5; spec: Identifiers external_key, tag natural key"""
     tag = {"tag_type": "rfid", "value": "THEIR-TAG"}
     assert acme.make("/assets", external_key="THEIRS", tags=[tag])["external_key"] == "THEIRS"
     assert acme.make("/locations", external_key="THEIRS")["external_key"] == "THEIRS"

@@ -38,6 +38,7 @@ def place(acme: Api, asset: dict[str, Any], location: dict[str, Any]) -> None:
 
 
 def test_a_parent_is_named_by_id_or_key_or_both_alike(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Write operations 2; spec: Location parent_id, parent_external_key"""
     a = tree["a"]
     for form in (
         {"parent_id": a["id"]},
@@ -51,6 +52,7 @@ def test_a_parent_is_named_by_id_or_key_or_both_alike(acme: Api, tree: dict[str,
 
 
 def test_null_on_either_form_detaches_to_root(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Write operations 2; spec: Location parent_id, parent_external_key"""
     for form in ({"parent_id": None}, {"parent_external_key": None}, {"parent_id": None, "parent_external_key": None}):
         made = acme.make("/locations", parent_id=tree["a"]["id"])
         detached = data(acme.patch(one(made), form))
@@ -59,6 +61,7 @@ def test_null_on_either_form_detaches_to_root(acme: Api, tree: dict[str, Any]) -
 
 
 def test_parent_forms_that_differ_are_ambiguous_and_each_is_resolved_first(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Write operations 2; spec: Errors 2; spec: Code ambiguous_fields; contract: Bodies"""
     a, b = tree["a"], tree["b"]
     pair = [("parent_id", "ambiguous_fields"), ("parent_external_key", "ambiguous_fields")]
     for form, expected in (
@@ -91,6 +94,7 @@ def test_parent_forms_that_differ_are_ambiguous_and_each_is_resolved_first(acme:
     ],
 )
 def test_a_parent_that_cannot_be_is_refused(acme: Api, tree: dict[str, Any], form: dict[str, Any], code: str) -> None:
+    """spec: Conventions 2; spec: Code fk_not_found; contract: Ids and numbers"""
     for response in (acme.post("/locations", {"name": "x"} | form), acme.patch(one(tree["c"]), form)):
         assert codes(response) == [(next(iter(form)), code)]
 
@@ -106,6 +110,7 @@ def test_minus_zero_is_an_integer_below_one(acme: Api, tree: dict[str, Any]) -> 
 def test_a_deleted_parent_or_that_of_another_organization_is_not_found(
     acme: Api, rival: Api, tree: dict[str, Any]
 ) -> None:
+    """spec: Write operations 2; spec: Code fk_not_found"""
     acme.delete(one(tree["d"]))
     for location in (tree["d"], rival.make("/locations", external_key="THEIRS")):
         for field in ("id", "external_key"):
@@ -114,6 +119,7 @@ def test_a_deleted_parent_or_that_of_another_organization_is_not_found(
 
 
 def test_a_cycle_is_a_conflict_that_names_it(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Write operations 2; spec: Type conflict"""
     for parent in ("site", "b", "c"):
         response = acme.patch(one(tree["site"]), {"parent_external_key": tree[parent]["external_key"]})
         assert response.status_code == 409
@@ -121,6 +127,7 @@ def test_a_cycle_is_a_conflict_that_names_it(acme: Api, tree: dict[str, Any]) ->
 
 
 def test_the_tree_lists_have_their_order_and_their_pages(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Endpoints Locations; contract: Lists"""
     assert names(acme.get(f"{one(tree['c'])}/ancestors")) == ["site", "b"]
     assert names(acme.get(f"{one(tree['site'])}/children")) == ["a", "b"]
     assert names(acme.get(f"{one(tree['site'])}/descendants")) == ["a", "d", "b", "c"]
@@ -129,8 +136,30 @@ def test_the_tree_lists_have_their_order_and_their_pages(acme: Api, tree: dict[s
     assert names(acme.get(f"{one(tree['site'])}/ancestors")) == []
 
 
+def test_children_and_siblings_of_one_name_are_ordered_by_id(acme: Api, tree: dict[str, Any]) -> None:
+    """contract: Lists"""
+    same = sorted(acme.make("/locations", name="z", parent_id=tree["site"]["id"])["id"] for _ in range(4))
+    for walk in ("children", "descendants"):
+        assert [row["id"] for row in data(acme.get(f"{one(tree['site'])}/{walk}"))][-4:] == same
+
+
+def test_the_tree_below_follows_windows_and_deletion_and_the_path_above_is_never_broken(
+    acme: Api, tree: dict[str, Any]
+) -> None:
+    """spec: States 2; contract: Lists"""
+    past = {"valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-01-02T00:00:00Z"}
+    acme.patch(one(tree["b"]), past)
+    acme.patch(one(tree["a"]), {"is_active": False})
+    acme.delete(one(tree["d"]))
+    assert names(acme.get(f"{one(tree['site'])}/children")) == ["a"]
+    assert names(acme.get(f"{one(tree['site'])}/descendants")) == ["a", "c"]
+    assert names(acme.get(f"{one(tree['c'])}/ancestors")) == ["site", "b"]
+    assert names(acme.get(f"{one(tree['b'])}/children")) == ["c"], "the location itself may be outside its window"
+
+
 @pytest.mark.parametrize("walk", ["ancestors", "children", "descendants"])
 def test_the_tree_lists_take_paging_only(acme: Api, tree: dict[str, Any], walk: str) -> None:
+    """contract: Lists"""
     path = f"{one(tree['site'])}/{walk}"
     sort = acme.get(path, sort="name")
     assert codes(sort) == [("sort", "invalid_value")]
@@ -141,6 +170,7 @@ def test_the_tree_lists_take_paging_only(acme: Api, tree: dict[str, Any], walk: 
 
 
 def test_a_rename_counts_the_live_descendants_and_moves_nothing(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Write operations 1"""
     acme.delete(one(tree["d"]))
     response = acme.post(f"{one(tree['site'])}/rename", {"external_key": "MAIN"})
     assert response.json["descendant_count_affected"] == 3  # type: ignore[index]
@@ -148,6 +178,7 @@ def test_a_rename_counts_the_live_descendants_and_moves_nothing(acme: Api, tree:
 
 
 def test_a_location_is_not_deleted_under_live_locations_or_placed_assets(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Transitions delete refused; spec: Write operations 4; spec: States 1; contract: Tracking"""
     asset = acme.make("/assets")
     place(acme, asset, tree["d"])
     place(acme, asset, tree["a"])
@@ -162,6 +193,7 @@ def test_a_location_is_not_deleted_under_live_locations_or_placed_assets(acme: A
 
 
 def test_a_deleted_parent_shows_as_none_on_lists(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Location parent_id, parent_external_key"""
     acme.delete(one(tree["c"]))
     shown = {row["name"]: row for row in data(acme.get("/locations", include_deleted="true"))}
     assert shown["c"]["parent_external_key"] == tree["b"]["external_key"]
@@ -171,6 +203,7 @@ def test_a_deleted_parent_shows_as_none_on_lists(acme: Api, tree: dict[str, Any]
 
 
 def test_locations_can_be_listed_by_parent(acme: Api, tree: dict[str, Any]) -> None:
+    """spec: Endpoints Locations; spec: Code ambiguous_fields; contract: Lists"""
     a, b = tree["a"], tree["b"]
     assert names(acme.get("/locations", parent_id=a["id"])) == ["d"]
     assert names(acme.get("/locations", parent_external_key=[a["external_key"], b["external_key"]])) == ["c", "d"]
@@ -182,6 +215,7 @@ def test_locations_can_be_listed_by_parent(acme: Api, tree: dict[str, Any]) -> N
 def test_a_cycle_put_there_by_hand_is_an_internal_error_of_the_tree_and_nothing_worse(
     acme: Api, tree: dict[str, Any]
 ) -> None:
+    """spec: Type internal_error"""
     site = one(tree["site"])
     execute("UPDATE location SET parent_id = ? WHERE id = ?", (tree["d"]["id"], tree["site"]["id"]))
     for walk in ("ancestors", "children", "descendants"):

@@ -28,6 +28,7 @@ def test_the_document_is_valid() -> None:
 
 
 def test_json_and_yaml_say_the_same_and_the_short_addresses_point_there(app: Flask) -> None:
+    """spec: What the service does 7"""
     client = app.test_client()
     as_json = client.get("/api/openapi.json", headers=AGENT_HEADER)
     as_yaml = client.get("/api/openapi.yaml", headers=AGENT_HEADER)
@@ -40,6 +41,7 @@ def test_json_and_yaml_say_the_same_and_the_short_addresses_point_there(app: Fla
 
 
 def test_every_route_is_described_and_every_description_is_a_route(app: Flask) -> None:
+    """contract: Requests, limits, headers"""
     served = {
         (re.sub(r"<(\w+)>", r"{\1}", rule.rule), method)
         for rule in app.url_map.iter_rules()
@@ -51,6 +53,7 @@ def test_every_route_is_described_and_every_description_is_a_route(app: Flask) -
 
 
 def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
+    """contract: Requests, limits, headers"""
     rows = {
         "Asset": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
         "Location": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
@@ -64,6 +67,7 @@ def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
 
 
 def test_every_field_that_is_taken_is_described_and_the_reverse() -> None:
+    """contract: Requests, limits, headers"""
     for operation in OPERATIONS:
         described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
         if operation.body:
@@ -83,6 +87,7 @@ def test_every_record_field_can_be_sent_back_in_a_patch() -> None:
 
 
 def test_every_operation_names_its_scope() -> None:
+    """spec: Authentication 7; contract: Requests, limits, headers"""
     for operation in OPERATIONS:
         described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
         assert described["x-required-scopes"] == ([operation.scope] if operation.scope else [])
@@ -98,6 +103,7 @@ def test_soft_deleted_rows_are_left_out_unless_asked_for_as_the_document_says() 
 
 
 def test_open_enumerations_are_marked() -> None:
+    """spec: Versioning 4; contract: Requests, limits, headers"""
     marked = [
         (name, field)
         for name, schema in SCHEMAS.items()

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from edge import clock
 from edge.store import assets
+from edge.store.database import execute
 from tests.api.conftest import Api, codes, data, error
 
 BOTH = pytest.mark.parametrize("path", ["/assets", "/locations"])
@@ -24,6 +26,7 @@ def one(path: str, record: dict[str, Any]) -> str:
 
 @BOTH
 def test_an_absent_field_is_unchanged_and_null_clears(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Conventions 5"""
     changed = data(acme.patch(one(path, record), {"name": "after"}))
     assert changed == record | {"name": "after", "updated_at": changed["updated_at"]}
     assert data(acme.patch(one(path, record), {"description": None}))["description"] is None
@@ -34,6 +37,7 @@ def test_an_absent_field_is_unchanged_and_null_clears(acme: Api, path: str, reco
 def test_an_empty_body_or_a_verbatim_echo_only_advances_updated_at(
     acme: Api, path: str, record: dict[str, Any], echo: bool
 ) -> None:
+    """spec: Conventions 5; spec: Transitions PATCH; spec: Write operations 3"""
     changed = data(acme.patch(one(path, record), record if echo else {}))
     assert changed["updated_at"] > record["updated_at"]
     assert changed == record | {"updated_at": changed["updated_at"]}
@@ -41,6 +45,7 @@ def test_an_empty_body_or_a_verbatim_echo_only_advances_updated_at(
 
 
 def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Api) -> None:
+    """spec: Timestamps 2; contract: Fields and bounds"""
     made = acme.make("/assets", valid_from="2026-01-02T03:04:05.123456Z", valid_to="2036-01-02T03:04:05.123456Z")
     acme.patch(f"/assets/{made['id']}", made)
     row = assets.get(acme.organization_id, made["id"])
@@ -51,6 +56,7 @@ def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Ap
 def test_updated_at_advances_with_every_accepted_patch_and_not_with_a_refused_one(
     acme: Api, path: str, record: dict[str, Any]
 ) -> None:
+    """spec: Transitions PATCH; spec: Asset updated_at; contract: Fields and bounds"""
     seen = [data(acme.patch(one(path, record), {}))["updated_at"] for _ in range(20)]
     assert seen == sorted(set(seen))
     acme.patch(one(path, record), {"name": ""})
@@ -62,6 +68,7 @@ def test_updated_at_advances_with_every_accepted_patch_and_not_with_a_refused_on
 def test_a_stale_updated_at_is_refused_so_that_nothing_is_overwritten(
     acme: Api, path: str, record: dict[str, Any]
 ) -> None:
+    """spec: Errors 5; spec: Asset updated_at; spec: Differing read-only fields"""
     acme.patch(one(path, record), {"name": "theirs"})
     stale = acme.patch(one(path, record), {"name": "mine", "updated_at": record["updated_at"]})
     assert codes(stale) == [("updated_at", "read_only")]
@@ -70,6 +77,7 @@ def test_a_stale_updated_at_is_refused_so_that_nothing_is_overwritten(
 
 @BOTH
 def test_instants_are_compared_not_their_spelling(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Timestamps 6"""
     spelled = record["created_at"].replace("Z", "000+00:00").lower()
     assert acme.patch(one(path, record), {"created_at": spelled}).status_code == 200
     other = record["created_at"].replace("Z", "001Z")
@@ -82,6 +90,7 @@ def test_instants_are_compared_not_their_spelling(acme: Api, path: str, record: 
 def test_a_differing_server_field_is_read_only_whatever_its_type(
     acme: Api, path: str, record: dict[str, Any], field: str, value: Any
 ) -> None:
+    """spec: Differing read-only fields; spec: Code read_only; contract: Bodies"""
     response = acme.patch(one(path, record), {field: value})
     if value is None and field == "deleted_at":
         assert response.status_code == 200
@@ -139,11 +148,13 @@ def test_without_a_record_the_fault_of_the_body_comes_before_the_404(acme: Api, 
     ],
 )
 def test_a_key_cannot_be_patched(acme: Api, path: str, record: dict[str, Any], value: Any, code: str) -> None:
+    """spec: Differing external_key; spec: Auto-mint 4; spec: Code invalid_context; contract: Bodies"""
     assert codes(acme.patch(one(path, record), {"external_key": value})) == [("external_key", code)]
 
 
 @BOTH
 def test_tags_are_compared_as_a_set_by_id_and_content(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Differing tags; spec: Asset tags; contract: Bodies"""
     first, second = record["tags"]
     for same in ([second, first], [first, second, first]):
         assert acme.patch(one(path, record), {"tags": same}).status_code == 200
@@ -165,10 +176,12 @@ def test_tags_are_compared_as_a_set_by_id_and_content(acme: Api, path: str, reco
 
 @BOTH
 def test_a_patch_with_an_unknown_field_is_refused(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Conventions 4"""
     assert codes(acme.patch(one(path, record), {"nope": None, "name": ""})) == [("nope", "unknown_field")]
 
 
 def test_metadata_is_replaced_never_merged(acme: Api) -> None:
+    """spec: Asset metadata"""
     made = acme.make("/assets", metadata={"a": 1, "b": {"c": 2}})
     path = f"/assets/{made['id']}"
     assert data(acme.patch(path, {"metadata": {"b": {"d": None}}}))["metadata"] == {"b": {"d": None}}
@@ -177,6 +190,7 @@ def test_metadata_is_replaced_never_merged(acme: Api) -> None:
 
 @BOTH
 def test_a_rename_changes_the_key_and_advances_updated_at(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Transitions rename; spec: Versioning 7"""
     response = acme.post(f"{one(path, record)}/rename", {"external_key": "NEW-1"})
     renamed = data(response)
     assert list(response.json or {}) == ["data", "descendant_count_affected"]
@@ -186,6 +200,7 @@ def test_a_rename_changes_the_key_and_advances_updated_at(acme: Api, path: str, 
 
 @BOTH
 def test_a_rename_to_the_same_key_changes_nothing(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Transitions rename; spec: Write operations 1"""
     response = acme.post(f"{one(path, record)}/rename", {"external_key": record["external_key"]})
     assert (data(response), response.json["descendant_count_affected"]) == (record, 0)  # type: ignore[index]
 
@@ -206,6 +221,7 @@ def test_a_rename_to_the_same_key_changes_nothing(acme: Api, path: str, record: 
 def test_a_rename_body_is_validated(
     acme: Api, path: str, record: dict[str, Any], body: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
+    """spec: Auto-mint 4; spec: Identifiers external_key"""
     assert codes(acme.post(f"{one(path, record)}/rename", body)) == expected
 
 
@@ -213,6 +229,7 @@ def test_a_rename_body_is_validated(
 def test_a_live_key_is_a_conflict_on_create_and_rename_and_free_after_deletion(
     acme: Api, path: str, record: dict[str, Any]
 ) -> None:
+    """spec: Auto-mint 5; spec: Write operations 1, 5; spec: Identifiers external_key; spec: Type conflict"""
     acme.make(path, external_key="TAKEN")
     for response in (
         acme.post(path, {"name": "x", "external_key": "TAKEN"}),
@@ -225,29 +242,14 @@ def test_a_live_key_is_a_conflict_on_create_and_rename_and_free_after_deletion(
 
 
 def test_assets_and_locations_have_namespaces_of_their_own(acme: Api) -> None:
+    """spec: Auto-mint 2, 5"""
     acme.make("/assets", external_key="SAME")
     acme.make("/locations", external_key="SAME")
 
 
 @BOTH
-def test_minted_keys_follow_the_highest_live_number(acme: Api, path: str) -> None:
-    prefix, width = ("ASSET-", 4) if path == "/assets" else ("LOC-", 3)
-
-    def minted() -> str:
-        key: str = acme.make(path)["external_key"]
-        return key
-
-    assert [minted(), minted(), minted()] == [f"{prefix}{number:0{width}d}" for number in (1, 2, 3)]
-    acme.delete(one(path, data(acme.get(path, external_key=f"{prefix}{2:0{width}d}"))[0]))
-    assert minted() == f"{prefix}{4:0{width}d}", "a gap in the middle stays"
-    acme.delete(one(path, data(acme.get(path, external_key=f"{prefix}{4:0{width}d}"))[0]))
-    assert minted() == f"{prefix}{4:0{width}d}", "the highest number is given out again"
-    acme.make(path, external_key=f"{prefix}9999")
-    assert minted() == f"{prefix}10000"
-
-
-@BOTH
 def test_a_deleted_record_is_gone_with_its_tags(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Transitions delete asset, delete location; contract: Endpoints"""
     response = acme.delete(one(path, record))
     assert (response.status_code, response.data) == (204, b"")
     for again in (
@@ -263,3 +265,36 @@ def test_a_deleted_record_is_gone_with_its_tags(acme: Api, path: str, record: di
     (gone,) = [row for row in data(acme.get(path, include_deleted="true")) if row["deleted_at"]]
     assert (gone["id"], gone["tags"]) == (record["id"], [])
     assert gone["deleted_at"] > record["created_at"]
+
+
+@BOTH
+def test_the_tags_of_a_deleted_record_are_deleted_at_the_same_moment(
+    acme: Api, path: str, record: dict[str, Any]
+) -> None:
+    """spec: Transitions delete asset, delete location"""
+    acme.delete(one(path, record))
+    (gone,) = data(acme.get(path, include_deleted="true"))
+    rows = execute("SELECT deleted_at FROM tag").fetchall()
+    assert [clock.rfc3339(row[0]) for row in rows] == [gone["deleted_at"]] * 2
+
+
+@BOTH
+def test_a_deleted_record_cannot_be_revived(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: States 3; contract: Endpoints"""
+    acme.delete(one(path, record))
+    assert acme.patch(one(path, record), {"deleted_at": None}).status_code == 404
+    again = acme.make(path, external_key=record["external_key"])
+    assert again["id"] != record["id"]
+    assert acme.get(one(path, record)).status_code == 404
+
+
+def test_an_id_is_one_of_all_types_and_never_given_out_again(acme: Api, rival: Api) -> None:
+    """spec: Identifiers id; spec: Limit id; spec: Tag id"""
+    seen: list[int] = []
+    for api in (acme, rival):
+        for path in ("/assets", "/locations", "/assets", "/locations"):
+            made = api.make(path, tags=[{"tag_type": "rfid", "value": f"E{len(seen)}"}])
+            seen += [made["id"], made["tags"][0]["id"]]
+            acme.delete(one(path, made))
+    assert len(set(seen)) == len(seen)
+    assert all(1 <= number <= 2**53 - 1 for number in seen)

@@ -18,6 +18,7 @@ def tags(acme: Api, path: str) -> str:
 
 @BOTH
 def test_attaching_answers_201_with_the_tag_and_its_address(acme: Api, tags: str) -> None:
+    """spec: What the service does 2; spec: Tag id, tag_type, value; contract: Endpoints"""
     response = acme.post(tags, {"tag_type": "ble", "value": "a\tb\r\n \U0001f4e6"})
     tag = data(response)
     assert list(tag) == ["id", "tag_type", "value"]
@@ -27,6 +28,7 @@ def test_attaching_answers_201_with_the_tag_and_its_address(acme: Api, tags: str
 
 @BOTH
 def test_a_live_tag_is_held_once_in_the_organization(acme: Api, tags: str) -> None:
+    """spec: Identifiers tag natural key; spec: Type conflict"""
     tag = {"tag_type": "rfid", "value": "E2"}
     acme.make("/locations", tags=[tag])
     for response in (acme.post(tags, tag), acme.post("/assets", {"name": "x", "tags": [tag]})):
@@ -37,6 +39,7 @@ def test_a_live_tag_is_held_once_in_the_organization(acme: Api, tags: str) -> No
 
 @BOTH
 def test_two_equal_tags_in_one_create_are_a_conflict(acme: Api, path: str) -> None:
+    """contract: Fields and bounds"""
     tag = {"tag_type": "rfid", "value": "E2"}
     assert acme.post(path, {"name": "x", "tags": [tag, tag]}).status_code == 409
     assert data(acme.get(path)) == []
@@ -44,6 +47,7 @@ def test_two_equal_tags_in_one_create_are_a_conflict(acme: Api, path: str) -> No
 
 @BOTH
 def test_detaching_answers_204_once_and_frees_the_tag(acme: Api, tags: str) -> None:
+    """spec: Identifiers tag natural key; contract: Endpoints"""
     tag = data(acme.post(tags, {"tag_type": "rfid", "value": "E2"}))
     assert acme.delete(f"{tags}/{tag['id']}").status_code == 204
     assert acme.delete(f"{tags}/{tag['id']}").status_code == 404
@@ -53,6 +57,7 @@ def test_detaching_answers_204_once_and_frees_the_tag(acme: Api, tags: str) -> N
 
 @BOTH
 def test_a_tag_of_another_record_is_not_found(acme: Api, path: str, tags: str) -> None:
+    """contract: Endpoints"""
     other = acme.make(path, tags=[{"tag_type": "rfid", "value": "E2"}])["tags"][0]
     assert acme.delete(f"{tags}/{other['id']}").status_code == 404
     assert acme.delete(f"{tags}/1").status_code == 404
@@ -77,11 +82,13 @@ def test_a_tag_of_another_record_is_not_found(acme: Api, path: str, tags: str) -
     ],
 )
 def test_a_tag_body_is_validated(acme: Api, tags: str, body: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    """spec: Identifiers tag value; spec: Tag tag_type, value; spec: Limit tag value; contract: Fields and bounds"""
     assert codes(acme.post(tags, body)) == expected
 
 
 @BOTH
 def test_tags_have_no_listing(acme: Api, tags: str) -> None:
+    """contract: Endpoints"""
     for path, allow in ((tags, "POST"), (f"{tags}/1", "DELETE")):
         response = acme.get(path)
         assert (response.status_code, response.headers["Allow"]) == (405, allow)

@@ -46,6 +46,7 @@ def history(acme: Api, asset: dict[str, Any], **filters: Any) -> list[dict[str, 
 
 
 def test_the_report_has_one_row_for_each_scanned_asset(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
+    """spec: What the service does 3; spec: Tracking rows AssetLocationItem; contract: Tracking"""
     acme.make("/assets", name="never scanned")
     see(acme, pallet, dock, 0)
     see(acme, pallet, aisle, 60)
@@ -65,6 +66,7 @@ def test_the_report_has_one_row_for_each_scanned_asset(acme: Api, dock: Any, ais
 
 
 def test_a_late_scan_does_not_move_the_asset(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
+    """contract: Tracking"""
     see(acme, pallet, dock, 60)
     see(acme, pallet, aisle, 0)
     assert report(acme)[0]["location_id"] == dock["id"]
@@ -73,6 +75,7 @@ def test_a_late_scan_does_not_move_the_asset(acme: Api, dock: Any, aisle: Any, p
 def test_a_location_that_is_deleted_or_outside_its_window_shows_as_none(
     acme: Api, dock: Any, aisle: Any, pallet: Any
 ) -> None:
+    """contract: Tracking"""
     other = acme.make("/assets")
     see(acme, pallet, dock, 0)
     see(acme, other, aisle, 0)
@@ -84,6 +87,7 @@ def test_a_location_that_is_deleted_or_outside_its_window_shows_as_none(
 
 
 def test_assets_outside_their_window_are_left_out_and_deleted_ones_on_demand(acme: Api, dock: Any, pallet: Any) -> None:
+    """spec: States 2; contract: Tracking"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})
     assert report(acme) == []
@@ -92,7 +96,25 @@ def test_assets_outside_their_window_are_left_out_and_deleted_ones_on_demand(acm
     assert report(acme, include_deleted="true")[0]["asset_deleted_at"] is not None
 
 
+def test_an_inactive_asset_stays_in_the_report(acme: Api, dock: Any, pallet: Any) -> None:
+    """contract: Lists"""
+    see(acme, pallet, dock, 0)
+    acme.patch(f"/assets/{pallet['id']}", {"is_active": False})
+    assert [row["asset_id"] for row in report(acme)] == [pallet["id"]]
+
+
+def test_a_deleted_location_shows_as_none(acme: Api, dock: Any, pallet: Any) -> None:
+    """spec: Tracking rows AssetLocationItem"""
+    see(acme, pallet, dock, 0)
+    acme.delete(f"/assets/{pallet['id']}")
+    assert acme.delete(f"/locations/{dock['id']}").status_code == 204
+    (row,) = report(acme, include_deleted="true")
+    assert (row["location_id"], row["location_external_key"]) == (None, None)
+    assert row["asset_deleted_at"] is not None
+
+
 def test_the_report_can_be_narrowed_by_asset_and_location_together(acme: Api, dock: Any, aisle: Any) -> None:
+    """spec: Endpoints Tracking report; spec: Code ambiguous_fields; contract: Lists"""
     here, there = acme.make("/assets", name="here"), acme.make("/assets", name="there")
     see(acme, here, dock, 0)
     see(acme, there, aisle, 1)
@@ -115,6 +137,7 @@ def test_the_report_can_be_narrowed_by_asset_and_location_together(acme: Api, do
 
 
 def test_q_on_the_report_does_not_look_at_descriptions(acme: Api, dock: Any) -> None:
+    """contract: Lists"""
     tag = {"tag_type": "rfid", "value": "E2001"}
     see(acme, acme.make("/assets", name="n", description="secret", tags=[tag]), dock, 0)
     assert [len(report(acme, q=q)) for q in ("secret", "e200", "asset-0", "se")] == [0, 1, 1, 1]
@@ -123,6 +146,7 @@ def test_q_on_the_report_does_not_look_at_descriptions(acme: Api, dock: Any) -> 
 def test_history_is_newest_first_with_the_time_since_the_row_before(
     acme: Api, dock: Any, aisle: Any, pallet: Any
 ) -> None:
+    """spec: Tracking rows AssetHistoryItem; contract: Tracking"""
     for location, second in ((dock, 0), (aisle, 90.9), (dock, 100)):
         see(acme, pallet, location, second)
     shown = history(acme, pallet)
@@ -139,6 +163,7 @@ def test_history_is_newest_first_with_the_time_since_the_row_before(
 def test_durations_do_not_depend_on_the_page_or_the_range(
     acme: Api, dock: Any, aisle: Any, pallet: Any, sort: str
 ) -> None:
+    """contract: Tracking"""
     for second in range(0, 90, 10):
         see(acme, pallet, (dock, aisle)[second // 10 % 2], second)
     whole = history(acme, pallet, sort=sort)
@@ -154,6 +179,7 @@ def test_durations_do_not_depend_on_the_page_or_the_range(
 
 
 def test_a_late_read_takes_its_place_and_its_neighbours_follow(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
+    """contract: Tracking"""
     see(acme, pallet, dock, 0)
     see(acme, pallet, dock, 100)
     see(acme, pallet, aisle, 40)
@@ -161,6 +187,7 @@ def test_a_late_read_takes_its_place_and_its_neighbours_follow(acme: Api, dock: 
 
 
 def test_from_and_to_take_any_rfc_3339_time_and_nothing_else(acme: Api, dock: Any, pallet: Any) -> None:
+    """spec: Timestamps 5"""
     see(acme, pallet, dock, 0)
     path = f"/assets/{pallet['id']}/history"
     for text in ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789+05:00", "1970-01-01T00:00:00Z"):
@@ -172,7 +199,7 @@ def test_from_and_to_take_any_rfc_3339_time_and_nothing_else(acme: Api, dock: An
 
 
 def test_from_and_to_are_inclusive_as_the_wire_shows_times(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """contract: Tracking, `from` and `to`"""
+    """contract: Tracking"""
     see(acme, pallet, dock, 0.000_123)
     see(acme, pallet, aisle, 10.000_999)
     late, early = (row["event_observed_at"] for row in history(acme, pallet))
@@ -187,6 +214,7 @@ def test_from_and_to_are_inclusive_as_the_wire_shows_times(acme: Api, dock: Any,
 
 
 def test_history_answers_outside_the_window_and_not_for_a_deleted_asset(acme: Api, dock: Any, pallet: Any) -> None:
+    """contract: Tracking"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})
     assert len(history(acme, pallet)) == 1
@@ -197,6 +225,7 @@ def test_history_answers_outside_the_window_and_not_for_a_deleted_asset(acme: Ap
 def test_history_keeps_the_location_also_when_it_is_deleted_since(
     acme: Api, dock: Any, aisle: Any, pallet: Any
 ) -> None:
+    """contract: Tracking"""
     see(acme, pallet, dock, 0)
     see(acme, pallet, aisle, 1)
     assert acme.delete(f"/locations/{dock['id']}").status_code == 204
@@ -208,6 +237,7 @@ def test_history_of_an_asset_never_scanned_is_empty(acme: Api, pallet: Any) -> N
 
 
 def test_a_very_long_stay_is_clamped(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
+    """spec: Limit duration_seconds; contract: Tracking"""
     see(acme, pallet, dock, -1_780_000_000)
     see(acme, pallet, aisle, 2_000_000_000)
     assert history(acme, pallet)[0]["duration_seconds"] == 2_147_483_647

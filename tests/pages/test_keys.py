@@ -17,6 +17,7 @@ SignIn = Callable[..., Browser]
 
 
 def test_the_secret_is_shown_once_and_only_its_hash_is_kept(sign_in_as: SignIn, cast: Cast) -> None:
+    """spec: Authentication 1"""
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.post("/keys/new", {"name": "WMS", "assets": "read", "tracking": "read", "expires": "30"})
     secret = re.search(r"edge_[0-9a-f]{64}", page.text)

@@ -19,6 +19,7 @@ numbers = st.integers(1, MAX_ID)
 
 @given(numbers)
 def test_an_id_is_in_the_range_every_json_client_can_hold(number: int) -> None:
+    """spec: Identifiers id; spec: Limit id"""
     assert 1 <= permute(number, KEY) <= MAX_ID
 
 
@@ -28,6 +29,7 @@ def test_different_numbers_never_share_an_id(one: int, other: int) -> None:
 
 
 def test_the_first_ten_thousand_ids_are_distinct_and_tell_no_order() -> None:
+    """spec: Identifiers id"""
     ids = [permute(number, KEY) for number in range(1, 10_001)]
     assert len(set(ids)) == 10_000
     rising = sum(one < other for one, other in pairwise(ids))

@@ -1,0 +1,92 @@
+"""Every rule of the specification is cited by a test that proves it, so that a reader finds each with one search.
+
+A citation stands in the docstring of a test: `spec: Conventions 1, 4`, `spec: Asset name`, `contract: Lists`. Several
+are separated by semicolons. Numbers count the specification's own lists; the other names are the rows of its tables.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edge.api.envelope import KINDS
+from edge.api.schemas import FIELD_CODES, SCHEMAS
+
+TESTS = Path(__file__).parents[1]
+
+NUMBERED = {
+    "What the service does": 9,
+    "Auto-mint": 5,
+    "Timestamps": 6,
+    "States": 4,
+    "Conventions": 6,
+    "Write operations": 5,
+    "Authentication": 9,
+    "Errors": 5,
+    "Versioning": 7,
+}
+TABLES = {
+    "Identifiers": ("id", "external_key", "tag natural key", "tag value"),
+    "Asset": tuple(SCHEMAS["Asset"]["properties"]),
+    "Location": ("parent_id", "parent_external_key"),
+    "Tag": tuple(SCHEMAS["Tag"]["properties"]),
+    "Tracking rows": ("AssetLocationItem", "AssetHistoryItem", "Organization"),
+    "Transitions": ("create", "PATCH", "rename", "delete asset", "delete location", "delete refused"),
+    "Endpoints": ("Authentication", "Assets", "Locations", "Tracking report"),
+    "Differing": ("read-only fields", "external_key", "tags", "asset location"),
+    "Envelope": tuple(SCHEMAS["ErrorEnvelope"]["properties"]),
+    "Type": tuple(KINDS),
+    "Code": FIELD_CODES,
+    "Limit": ("access token", "refresh token", "page size", "external_key", "tag value", "id", "duration_seconds"),
+}
+RULES = {name: tuple(map(str, range(1, count + 1))) for name, count in NUMBERED.items()} | TABLES
+SECTIONS_OF_THE_CONTRACT = (
+    *("Fields and bounds", "Precedence on a body", "Lists", "Endpoints", "Tracking", "Authentication"),
+    *("Requests, limits, headers", "Ids and numbers", "Keys and filters", "Bodies", "Times", "Order of answers"),
+)
+PROMISES = {
+    "Versioning 3": "what may be added one day",
+    "Versioning 6": "how a second version would come",
+}
+
+
+def _docstrings() -> Iterator[str]:
+    for file in TESTS.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield " ".join((ast.get_docstring(node) or "").split())
+
+
+def _cited() -> set[str]:
+    """Rules as `section label`, and sections of the contract."""
+    found: set[str] = set()
+    for text in _docstrings():
+        for source, cited in re.findall(r"\b(spec|contract): ([^;]*[^;.\s])", text):
+            if source == "contract":
+                found.add(f"contract: {cited}")
+                continue
+            section = max((name for name in RULES if cited.startswith(f"{name} ")), key=len, default=cited)
+            found |= {f"{section} {label}" for label in cited.removeprefix(section).strip().split(", ")}
+    return found
+
+
+CITED = _cited()
+KNOWN = [f"{section} {label}" for section, labels in RULES.items() for label in labels]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in KNOWN if rule not in PROMISES])
+def test_a_rule_of_the_specification_is_proven_by_a_test_that_cites_it(rule: str) -> None:
+    assert rule in CITED
+
+
+@pytest.mark.parametrize("section", SECTIONS_OF_THE_CONTRACT)
+def test_a_section_of_the_contract_is_cited(section: str) -> None:
+    assert f"contract: {section}" in CITED
+
+
+def test_no_test_cites_a_rule_that_does_not_exist() -> None:
+    assert CITED - set(KNOWN) == {f"contract: {section}" for section in SECTIONS_OF_THE_CONTRACT}
