@@ -12,6 +12,7 @@ from flask import Flask, Response, g, request
 
 from edge import metrics
 from edge.api import envelope, guard, service
+from edge.api.frame import is_api_path
 from edge.clock import SECOND
 from edge.ops.health import Health
 from edge.pages import formats, site
@@ -67,7 +68,7 @@ def _site(settings: AppSettings) -> site.Site:
 
 def _on_error(error: Exception) -> Response:
     """Here, because a blueprint does not see unknown paths and methods."""
-    return envelope.answer(error) if guard.is_api_path(request.path) else site.error_page(error)
+    return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
 
 
 def _measure(app: Flask) -> None:

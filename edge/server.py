@@ -10,7 +10,7 @@ from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask
 
-from edge.api import envelope, guard
+from edge.api import envelope, frame, guard
 
 # The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
 MAX_BODY = 8 * 1024 * 1024
@@ -55,7 +55,7 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
         def execute(self) -> None:
             request: Any = self.request
             path = _path(request)
-            if not guard.is_api_path(path):
+            if path and not frame.is_api_path(path):
                 super().execute()
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
@@ -63,8 +63,9 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
             content = envelope.body(kind, request.error.body, path, request_id)
             status, _ = envelope.KINDS[kind]
             self.status = f"{status} {request.error.reason}"
-            fixed = guard.headers_of(guard.gate_of(app), request_id)
-            self.response_headers = [*self.response_headers, *fixed, ("Content-Type", "application/json")]
+            gate = guard.gate_of(app)
+            framing = frame.headers_of(gate.headers, frame.Marks(request_id, gate.buckets.untouched))
+            self.response_headers = [*self.response_headers, *framing, ("Content-Type", "application/json")]
             self.set_close_on_finish()
             self.content_length = len(content)
             if getattr(request, "command", "") != "HEAD":
@@ -72,6 +73,15 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
 
     class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         error_task_class = RefusalTask
+
+        def writable(self) -> bool:
+            """Not while a worker is sending: the serving thread would wake up again and again, find nothing to do, and
+            keep the worker from the interpreter. A worker that waits for space to write does need it.
+            """
+            if not self.outbuf_lock.acquire(blocking=False):
+                return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
+            self.outbuf_lock.release()
+            return bool(super().writable())
 
     return Channel
 

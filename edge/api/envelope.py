@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from flask import Response, g, request
+from flask import Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
+from edge.api.frame import marks
 from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, Unavailable, Unreadable
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ def answer(error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _of_routing(error)
     reason = "corrupt data" if isinstance(error, Corrupt) else "failure"
-    log.error("%s in %s %s (%s)", reason, request.method, request.path, g.api.request_id, exc_info=error)
+    log.error("%s in %s %s (%s)", reason, request.method, request.path, marks().request_id, exc_info=error)
     return _response("internal_error", "The server failed; quote the request id when you report it")
 
 
@@ -89,7 +90,7 @@ def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequenc
 def _response(
     kind: str, detail: str, headers: Mapping[str, str] | None = None, fields: Sequence[FieldError] = ()
 ) -> Response:
-    content = body(kind, detail, request.path, g.api.request_id, fields)
+    content = body(kind, detail, request.path, marks().request_id, fields)
     return Response(content, KINDS[kind].status, headers, content_type="application/json")
 
 

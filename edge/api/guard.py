@@ -1,22 +1,22 @@
 """What every request to the API passes, in this order (contract: Authentication, order of answers): User-Agent, path,
-method, token, scope, rate, media type, query and path, body. And what every response carries."""
+method, token, scope, rate, media type, query and path, body."""
 
 from __future__ import annotations
 
-import random
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask import Flask, Request, Response, current_app, g, request
-from ulid import ULID
-from werkzeug.datastructures import Headers
+from flask import Flask, Request, Response, current_app, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
+from edge.api import frame
 from edge.api.envelope import Refusal, unauthorized
+from edge.api.frame import is_api_path
 from edge.api.operations import Call, Operation
-from edge.api.rate import Buckets, Budget
+from edge.api.rate import Buckets
 from edge.auth import tokens
 from edge.auth.principals import Principal
 from edge.validation import body, query
@@ -30,32 +30,8 @@ USE_BEARER = "Use Authorization: Bearer <token>"
 OTHER_TOKEN_HEADERS = ("X-API-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Token", "Token")
 BLOCKED = "Send a User-Agent that names your application, for example: User-Agent: acme-wms/1.4\n"
 
-# Constants: flask-cors would send most of these with preflights only; the specification wants all with every answer.
-CORS = (
-    ("Access-Control-Allow-Origin", "*"),
-    ("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE, OPTIONS"),
-    ("Access-Control-Allow-Headers", "Content-Type, Authorization, X-Request-ID"),
-    (
-        "Access-Control-Expose-Headers",
-        "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, "
-        "Location, Retry-After",
-    ),
-    ("Access-Control-Max-Age", "3600"),
-)
-_random = random.Random()  # noqa: S311
 _COMMENT = re.compile(r"\([^()]*\)")
 NOBODY = Principal("", 0, (), None)
-
-
-class Marks:
-    """What the guard notes of a request on its way."""
-
-    __slots__ = ("budget", "deprecation", "request_id")
-
-    def __init__(self, request_id: str) -> None:
-        self.request_id = request_id
-        self.budget: Budget | None = None
-        self.deprecation: dict[str, str] | None = None
 
 
 class Gate(NamedTuple):
@@ -64,18 +40,14 @@ class Gate(NamedTuple):
     environment: str
     blocked_words: frozenset[str]
     buckets: Buckets
-    headers: Headers
+    headers: frame.Headers
 
 
 def gate(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> Gate:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
-    fixed = Headers([*CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst))])
+    fixed = (*frame.CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
     return Gate(environment, words, Buckets(per_second, burst), fixed)
-
-
-def is_api_path(path: str) -> bool:
-    return path.startswith("/api/") or path in ("/api", "/openapi.json", "/openapi.yaml")
 
 
 def gate_of(app: Flask) -> Gate:
@@ -90,20 +62,20 @@ def settings() -> Gate:
 def install(app: Flask, installed: Gate) -> None:
     app.extensions["api"] = installed
     app.url_map.merge_slashes = False  # `//` is a path of its own, and unknown
-    app.before_request(enter)
-    app.after_request(dress)
+    app.before_request(partial(enter, installed))
+    app.wsgi_app = frame.framed(  # type: ignore[assignment, method-assign]
+        app.wsgi_app, installed.headers, installed.buckets.untouched
+    )
 
 
-def enter() -> Response | None:
+def enter(installed: Gate) -> Response | None:
     """Before any handler; also for paths and methods that do not exist."""
     asked: Request = request._get_current_object()  # type: ignore[attr-defined]  # once, not on every access
-    path = asked.path
+    environ, path, method = asked.environ, asked.path, asked.method
     if not is_api_path(path):
         return None
-    environ, method = asked.environ, asked.method
-    g.api = Marks(_request_id(environ.get("HTTP_X_REQUEST_ID")))
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
-    if not is_preflight and path.startswith("/api/") and _is_blocked(environ.get("HTTP_USER_AGENT", "")):
+    if not is_preflight and path.startswith("/api/") and _is_blocked(installed, environ.get("HTTP_USER_AGENT", "")):
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
     if _has_odd_slashes(environ.get("REQUEST_URI", path)):
         raise NotFound
@@ -116,31 +88,9 @@ def enter() -> Response | None:
     return None
 
 
-def dress(response: Response) -> Response:
-    """CORS, request id and rate limit on every answer of the API, also on those of unknown paths."""
-    marks: Marks | None = g.get("api")
-    if marks is not None:
-        headers = headers_of(settings(), marks.request_id, marks.budget)
-        if marks.deprecation:
-            headers.update(marks.deprecation)
-        headers.extend(response.headers)
-        response.headers = headers
-    return response
-
-
-def headers_of(installed: Gate, request_id: str, budget: Budget | None = None) -> Headers:
-    budget = budget or installed.buckets.untouched
-    headers = Headers(installed.headers)  # taken over as they are, which adding them would not be
-    headers.add("X-Request-ID", request_id)
-    headers.add("X-RateLimit-Remaining", str(budget.remaining))
-    headers.add("X-RateLimit-Reset", str(budget.full_after))
-    return headers
-
-
-def admit(operation: Operation, path: dict[str, str]) -> Call:
+def admit(installed: Gate, operation: Operation, path: dict[str, str]) -> Call:
     """A request that may be handled, with its values checked. Raises Refusal, Invalid or Unreadable."""
     asked: Request = request._get_current_object()  # type: ignore[attr-defined]
-    installed = settings()
     if operation.is_open:
         principal = NOBODY
         _spend(installed, f"address:{asked.remote_addr}")
@@ -173,7 +123,7 @@ def _principal(installed: Gate, environ: WSGIEnvironment) -> Principal:
 
 
 def _spend(installed: Gate, key: str) -> None:
-    g.api.budget = budget = installed.buckets.take(key, time.monotonic())
+    frame.marks().budget = budget = installed.buckets.take(key, time.monotonic())
     if not budget.allowed:
         raise Refusal("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 
@@ -195,14 +145,14 @@ def _read_body() -> bytes:
     return request.get_data(cache=False)
 
 
-def _is_blocked(user_agent: str) -> bool:
+def _is_blocked(installed: Gate, user_agent: str) -> bool:
     """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8).
 
     That is a product of a library and nothing else but comments, such as `Python/3.11 aiohttp/3.9`; whoever added a
     name of their own is welcome.
     """
     products = _COMMENT.sub("", user_agent).lower().split()
-    return all(product.partition("/")[0] in settings().blocked_words for product in products)
+    return all(product.partition("/")[0] in installed.blocked_words for product in products)
 
 
 def _has_odd_slashes(uri: str) -> bool:
@@ -211,10 +161,3 @@ def _has_odd_slashes(uri: str) -> bool:
     if not path.startswith("/"):  # absolute form
         path = "/" + path.partition("://")[2].partition("/")[2]
     return "//" in path or "%2f" in path.lower()
-
-
-def _request_id(given: str | None) -> str:
-    if given and len(given) <= 128 and given.isascii() and given.isprintable():
-        return given
-    # A request id need not be a secret, so it is not worth asking the system for randomness.
-    return str(ULID(int(time.time() * 1000).to_bytes(6) + _random.getrandbits(80).to_bytes(10)))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Flask, Response, g
+from flask import Flask, Response
 from werkzeug.http import http_date
 
 from edge import clock
-from edge.api import access, assets, description, guard, locations, openapi, tracking
+from edge.api import access, assets, description, frame, guard, locations, openapi, tracking
 from edge.api.answers import PREFIX
 from edge.api.envelope import Refusal
 from edge.api.operations import OPERATIONS, Operation
@@ -24,14 +24,14 @@ def register(app: Flask, gate: guard.Gate, version: str, operations: Sequence[Op
     description.register(app, lambda: openapi.document(operations, version))
     for operation in operations:
         rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
-        app.add_url_rule(rule, f"api.{operation.name}", _view(operation), methods=[operation.method])
+        app.add_url_rule(rule, f"api.{operation.name}", _view(gate, operation), methods=[operation.method])
 
 
-def _view(operation: Operation) -> Callable[..., Response]:
+def _view(gate: guard.Gate, operation: Operation) -> Callable[..., Response]:
     handler = operation.handler
 
     def view(**path: Any) -> Response:
-        return handler(guard.admit(operation, path))
+        return handler(guard.admit(gate, operation, path))
 
     field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
     if operation.sunset or field_sunset:
@@ -44,10 +44,10 @@ def _deprecated(
 ) -> Callable[..., Response]:
     """Says so, and from its own sunset on is gone; that of a field ends only the field (spec: Versioning 5)."""
     first = min(moment for moment in (sunset, field_sunset) if moment)
-    headers = {"Deprecation": "true", "Sunset": http_date(first)}
+    headers = (("Deprecation", "true"), ("Sunset", http_date(first)))
 
     def deprecated(**path: Any) -> Response:
-        g.api.deprecation = headers
+        frame.marks().deprecation = headers
         if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
             raise Refusal("gone", f"This ended on {http_date(sunset)}")
         return view(**path)

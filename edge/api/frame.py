@@ -1,0 +1,90 @@
+"""The frame around the API: which paths are its own, and what every answer to them carries.
+
+The headers are put around the application, not added by it: it takes a fifth of the time of a small answer.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flask import request
+from ulid import ULID
+
+from edge.api.rate import Budget
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+# Constants: flask-cors would send most of these with preflights only; the specification wants all with every answer.
+CORS = (
+    ("Access-Control-Allow-Origin", "*"),
+    ("Access-Control-Allow-Methods", "GET, HEAD, POST, PATCH, DELETE, OPTIONS"),
+    ("Access-Control-Allow-Headers", "Content-Type, Authorization, X-Request-ID"),
+    (
+        "Access-Control-Expose-Headers",
+        "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, "
+        "Location, Retry-After",
+    ),
+    ("Access-Control-Max-Age", "3600"),
+)
+_KEY = "edge.marks"  # in the environment of a request
+_random = random.Random()  # noqa: S311
+
+Headers = Sequence[tuple[str, str]]
+
+
+class Marks:
+    """What is noted of a request on its way, for the headers of its answer."""
+
+    __slots__ = ("budget", "deprecation", "request_id")
+
+    def __init__(self, request_id: str, budget: Budget) -> None:
+        self.request_id = request_id
+        self.budget = budget
+        self.deprecation: Headers = ()
+
+
+def is_api_path(path: str) -> bool:
+    return path.startswith("/api/") or path in ("/api", "/openapi.json", "/openapi.yaml")
+
+
+def framed(application: WSGIApplication, fixed: Headers, untouched: Budget) -> WSGIApplication:
+    """Every answer of the API gets the `fixed` headers and its own, also that to an unknown path."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if not is_api_path("/" + environ["PATH_INFO"].lstrip("/")):
+            return application(environ, start_response)
+        noted = environ[_KEY] = Marks(_request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
+
+        def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
+            return start_response(status, headers_of(fixed, noted) + headers, *failure)
+
+        return application(environ, start)
+
+    return answer
+
+
+def marks() -> Marks:
+    """Of the request that is being answered."""
+    found: Marks = request.environ[_KEY]
+    return found
+
+
+def headers_of(fixed: Headers, noted: Marks) -> list[tuple[str, str]]:
+    return [
+        *fixed,
+        ("X-Request-ID", noted.request_id),
+        ("X-RateLimit-Remaining", str(noted.budget.remaining)),
+        ("X-RateLimit-Reset", str(noted.budget.full_after)),
+        *noted.deprecation,
+    ]
+
+
+def _request_id(given: str | None) -> str:
+    if given and len(given) <= 128 and given.isascii() and given.isprintable():
+        return given
+    # A request id need not be a secret, so it is not worth asking the system for randomness.
+    return str(ULID(int(time.time() * 1000).to_bytes(6) + _random.getrandbits(80).to_bytes(10)))
