@@ -1,0 +1,86 @@
+"""Which faults of a body are told, of any combination: a second reading of the contract, which does the sums anew."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.api.conftest import Api, codes
+
+KEY, TYPE, VALUE = 1, 2, 3  # the rounds in which faults are looked for; only those of the first are told
+
+FAULTS: dict[str, list[tuple[Any, int, str]]] = {
+    "name": [("", VALUE, "too_short"), (" x", VALUE, "invalid_value"), (None, TYPE, "invalid_value")],
+    "description": [("", VALUE, "too_short"), ("y" * 1025, VALUE, "too_long"), (1, TYPE, "invalid_value")],
+    "is_active": [(1, TYPE, "invalid_value"), (None, TYPE, "invalid_value")],
+    "valid_from": [("2026-01-01", VALUE, "invalid_value"), (None, TYPE, "invalid_value")],
+    "valid_to": [("1970-01-01T00:00:00Z", VALUE, "invalid_value"), ({}, TYPE, "invalid_value")],
+    "nope": [(None, KEY, "unknown_field")],
+    "Name": [("x", KEY, "unknown_field")],
+}
+ECHOES: dict[str, list[tuple[Any, int, str]]] = {
+    "id": [(1, KEY, "read_only"), ("x", KEY, "read_only")],
+    "created_at": [("2020-01-01T00:00:00Z", KEY, "read_only"), ([], KEY, "read_only")],
+    "updated_at": [("2020-01-01T00:00:00Z", KEY, "read_only"), (None, KEY, "read_only")],
+    "deleted_at": [("2020-01-01T00:00:00Z", KEY, "read_only")],
+    "external_key": [
+        *(("OTHER", VALUE, "invalid_context"), (" ", VALUE, "too_short")),
+        (None, TYPE, "invalid_value"),
+    ],
+    "tags": [([], VALUE, "invalid_context"), (None, TYPE, "invalid_value")],
+}
+OWN: dict[str, dict[str, list[tuple[Any, int, str]]]] = {
+    "/assets": {
+        "metadata": [(None, TYPE, "invalid_value"), ({"a": "x" * 65_536}, VALUE, "too_long")],
+        "location_id": [(None, KEY, "read_only")],
+        "parent_id": [(None, KEY, "unknown_field")],
+    },
+    "/locations": {
+        "parent_id": [(0, VALUE, "too_small"), ("1", TYPE, "invalid_value")],
+        "parent_external_key": [("a b", VALUE, "invalid_value"), (1, TYPE, "invalid_value")],
+        "metadata": [({}, KEY, "unknown_field")],
+        "location_id": [(1, KEY, "unknown_field")],
+    },
+}
+COMPARED = ("invalid_context", "read_only")  # with the record, where the field is one of the ECHOES
+
+
+class Wrong(NamedTuple):
+    """One key of a body that may not be as it is."""
+
+    field: str
+    value: Any
+    round: int
+    code: str
+
+
+def bodies(path: str) -> st.SearchStrategy[list[Wrong]]:
+    choices = [Wrong(name, *fault) for name, faults in (FAULTS | ECHOES | OWN[path]).items() for fault in faults]
+    return st.lists(st.sampled_from(choices), min_size=1, max_size=6, unique_by=lambda wrong: wrong.field)
+
+
+def told(wrongs: list[Wrong]) -> list[tuple[str, str]]:
+    first = min(wrong.round for wrong in wrongs)
+    return [(wrong.field, wrong.code) for wrong in wrongs if wrong.round == first]
+
+
+@pytest.mark.parametrize("path", ["/assets", "/locations"])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(choice=st.data(), is_echo_sent=st.booleans())
+def test_of_any_faulty_patch_the_faults_of_the_first_round_are_told_in_the_order_of_the_body(
+    acme: Api, path: str, choice: st.DataObject, is_echo_sent: bool
+) -> None:
+    """spec: Errors 2; spec: Write operations 3; contract: Precedence on a body"""
+    wrongs = choice.draw(bodies(path))
+    record = acme.make(path)
+    acme.post(f"{path}/{record['id']}/tags", {"tag_type": "rfid", "value": f"E{record['id']}"})
+    sent = {wrong.field: wrong.value for wrong in wrongs}
+    if is_echo_sent:
+        sent |= {"created_at": record["created_at"], "is_active": True} | sent
+    assert codes(acme.patch(f"{path}/{record['id']}", sent)) == told(wrongs)
+    alone = [wrong for wrong in wrongs if not (wrong.field in ECHOES and wrong.code in COMPARED)]
+    absent = acme.patch(f"{path}/1", sent)
+    assert (codes(absent) == told(alone)) if alone else (absent.status_code == 404)
