@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
 from ulid import ULID
 from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask
 
@@ -48,6 +50,15 @@ def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:
     return [socket for socket in sockets if isinstance(socket, BaseWSGIServer)]
 
 
+class _Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
+    def parse_header(self, header_plus: bytes) -> None:
+        """An absolute address with a broken host would only close the connection, with a trace in the log."""
+        try:
+            super().parse_header(header_plus)
+        except ValueError as error:
+            raise ParsingError("Invalid URI") from error
+
+
 def _channel_class(app: Flask) -> type[HTTPChannel]:
     class RefusalTask(ErrorTask):  # type: ignore[misc, unused-ignore]
         """A request that is too large or not HTTP, which the application never sees."""
@@ -55,14 +66,14 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
         def execute(self) -> None:
             request: Any = self.request
             path = _path(request)
-            if path and not frame.is_api_path(path):
+            if path.startswith("/") and not frame.is_api_path(path):
                 super().execute()
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
             request_id = str(ULID())
             content = envelope.body(kind, request.error.body, path, request_id)
             status, _ = envelope.KINDS[kind]
-            self.status = f"{status} {request.error.reason}"
+            self.status = f"{status} {HTTPStatus(status).phrase}"
             gate = guard.gate_of(app)
             framing = frame.headers_of(gate.headers, frame.Marks(request_id, gate.buckets.untouched))
             self.response_headers = [*self.response_headers, *framing, ("Content-Type", "application/json")]
@@ -72,6 +83,7 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
                 self.write(content)
 
     class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
+        parser_class = _Parser
         error_task_class = RefusalTask
 
         def writable(self) -> bool:

@@ -213,8 +213,15 @@ def test_two_authorization_headers_are_no_token(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n"]
+    "raw", [b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET http://[bad/api/v1/assets HTTP/1.1\r\n\r\n"]
 )
+def test_what_has_no_readable_path_is_a_bad_request_in_the_envelope(wire: Wire, raw: bytes) -> None:
+    answer = wire.send(raw, patience=5)
+    assert (answer.status, answer.kind) == (400, "bad_request")
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+@pytest.mark.parametrize("raw", [b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"A" * 70_000])
 def test_what_is_not_http_gets_an_answer_or_a_closed_connection(wire: Wire, raw: bytes) -> None:
     with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as connection:
         connection.sendall(raw)
