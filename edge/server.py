@@ -17,6 +17,8 @@ from edge.api import envelope, frame, guard
 # The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
 MAX_BODY = 8 * 1024 * 1024
 MAX_HEADERS = 64 * 1024
+# A browser keeps six connections open for each of its pages. Beyond about a thousand, select cannot watch them.
+MAX_CONNECTIONS = 500
 _KINDS = {413: "payload_too_large", 500: "internal_error"}
 
 
@@ -27,6 +29,7 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         host=host,
         port=port,
         threads=threads,
+        connection_limit=MAX_CONNECTIONS,
         ident=None,
         max_request_body_size=MAX_BODY,
         max_request_header_size=MAX_HEADERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -95,3 +95,13 @@ def test_a_worker_that_waits_for_space_to_write_does_wake_the_serving_thread(mon
             received = 0
             while received < PIECES * len(PIECE):
                 received += client.recv(65_536).count(b"#")
+
+
+def test_two_hundred_idle_connections_lock_nobody_out() -> None:
+    with serving(app_that_answers(b"done")) as listener, ExitStack() as idle:
+        address = ("127.0.0.1", listener.effective_port)
+        for _ in range(200):
+            idle.enter_context(socket.create_connection(address, 30))
+        with socket.create_connection(address, 30) as client:
+            client.sendall(ASK)
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
