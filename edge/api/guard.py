@@ -103,7 +103,7 @@ def admit(installed: Gate, operation: Operation, path: dict[str, str]) -> Call:
         _spend(installed, principal.subject)
     if operation.media_type:
         _check_media_type(operation.media_type)
-    given = query.decode(operation.query, asked.args.to_dict(flat=False)) if asked.query_string else {}
+    given = query.decode(operation.query, asked.query_string) if asked.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
     return Call(principal, ids, given, body.decode(operation.body, _read_body()) if operation.body else {})
 

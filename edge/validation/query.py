@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from edge.errors import FieldError, Invalid
 from edge.validation import values
 from edge.validation.bodies import KEY_SCHEMA, TIME_SCHEMA
+from edge.validation.json_text import has_lone_surrogate
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 MAX_OFFSET = 2**31 - 1
@@ -168,10 +170,9 @@ _FILTER_HOMES = {
 PAIRS = tuple((f"{name}_id", f"{name}_external_key") for name in ("parent", "location", "asset"))
 
 
-def decode(declared: Query, given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def decode(declared: Query, query_string: bytes) -> dict[str, Any]:
     """Plain values by name, of those that were given. Raises Invalid."""
-    if not given:
-        return {}
+    given = _parse(query_string)
     faults = [_undeclared(declared, name) for name in given if name not in declared.parameters]
     if not faults:
         faults = _ambiguous(given)
@@ -181,7 +182,7 @@ def decode(declared: Query, given: Mapping[str, Sequence[str]]) -> dict[str, Any
     for name, texts in given.items():
         parameter = declared.parameters[name]
         try:
-            checked = [parameter.check(name, text) for text in (texts if parameter.repeatable else texts[:1])]
+            checked = [_check(parameter, text) for text in (texts if parameter.repeatable else texts[:1])]
             found[name] = checked if parameter.repeatable else checked[0]
         except Invalid as error:
             faults += error.fields
@@ -190,8 +191,23 @@ def decode(declared: Query, given: Mapping[str, Sequence[str]]) -> dict[str, Any
     return found
 
 
+def _parse(query_string: bytes) -> dict[str, list[str]]:
+    """Bytes that are not UTF-8 come as halves of surrogate pairs, which no text of a client has."""
+    given: dict[str, list[str]] = {}
+    readable = query_string.decode("utf-8", "surrogateescape")
+    for name, text in parse_qsl(readable, keep_blank_values=True, errors="surrogateescape"):
+        given.setdefault(name, []).append(text)
+    return given
+
+
+def _check(parameter: Parameter, text: str) -> Any:
+    if has_lone_surrogate(text):
+        raise Invalid.one(parameter.name, "invalid_value", f"{parameter.name} is not UTF-8")
+    return parameter.check(parameter.name, text)
+
+
 def _undeclared(declared: Query, name: str) -> FieldError:
-    shown = name.encode("utf-8", "backslashreplace").decode()
+    shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if declared is TREE and name == "sort":
         return FieldError(name, "invalid_value", "sort parameter not supported on this endpoint")
     if not declared.home and name in _FILTER_HOMES:

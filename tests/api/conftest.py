@@ -24,7 +24,7 @@ AGENT = "acme-wms/1.4"
 
 
 class Api:
-    """One credential's view of the API. Paths begin after `/api/v1`; keyword arguments are the query."""
+    """One credential's view of the API. Paths begin after `/api/v1`; the query is in the path, or keyword arguments."""
 
     def __init__(self, client: FlaskClient, organization_id: int, key: KeyRow, secret: str) -> None:
         self.client = client
@@ -51,8 +51,8 @@ class Api:
             wanted["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
             data = json.dumps(body).encode() if raw is None else raw
         wanted |= headers or {}
-        path = f"/api/v1{path}"
-        response = self.client.open(path, method=method, data=data, headers=wanted, query_string=query)
+        path, _, written = f"/api/v1{path}".partition("?")
+        response = self.client.open(path, method=method, data=data, headers=wanted, query_string=written or query)
         contract.check(method, path, response)
         return response
 

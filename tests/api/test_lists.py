@@ -223,6 +223,33 @@ def test_a_filter_value_is_validated(acme: Api, path: str, name: str, value: str
     assert codes(acme.get(path, **{name: value})) == [(name, code)]
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("q=%FF", [("q", "invalid_value")]),
+        ("q=a%C3", [("q", "invalid_value")]),
+        ("q=%ED%A0%80", [("q", "invalid_value")]),
+        ("external_key=A&external_key=%C3", [("external_key", "invalid_value")]),
+        ("limit=%FF", [("limit", "invalid_value")]),
+        ("%FF=1", [("\\xff", "unknown_field")]),
+        ("nope=%FF", [("nope", "unknown_field")]),
+    ],
+)
+def test_a_query_that_is_not_utf_8_is_refused(acme: Api, path: str, text: str, expected: list[tuple[str, str]]) -> None:
+    """contract: Lists"""
+    assert codes(acme.get(f"{path}?{text}")) == expected
+
+
+@BOTH
+def test_a_query_in_utf_8_is_read_as_it_was_written(acme: Api, path: str) -> None:
+    """contract: Keys and filters"""
+    acme.make(path, external_key="ODD", name="a\ufffdb %ff")
+    for text in ("q=%EF%BF%BD", "q=%25ff", "q=%EF%BF%BDb+%25", "q=%25FF&q=%FF"):
+        assert [row["external_key"] for row in data(acme.get(f"{path}?{text}"))] == ["ODD"], text
+    assert keys(acme, path, q="%ef") == []
+
+
 @pytest.mark.parametrize(
     ("value", "code"),
     [
