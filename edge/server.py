@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
-from ulid import ULID
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
@@ -73,7 +72,7 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
                 super().execute()
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
-            request_id = str(ULID())
+            request_id = frame.request_id(request.headers.get("X_REQUEST_ID"))
             content = envelope.body(kind, request.error.body, path, request_id)
             status, _ = envelope.KINDS[kind]
             self.status = f"{status} {HTTPStatus(status).phrase}"

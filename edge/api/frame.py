@@ -57,7 +57,7 @@ def framed(application: WSGIApplication, fixed: Headers, untouched: Budget) -> W
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if not is_api_path("/" + environ["PATH_INFO"].lstrip("/")):
             return application(environ, start_response)
-        noted = environ[_KEY] = Marks(_request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
+        noted = environ[_KEY] = Marks(request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
 
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
             return start_response(status, headers_of(fixed, noted) + headers, *failure)
@@ -83,7 +83,7 @@ def headers_of(fixed: Headers, noted: Marks) -> list[tuple[str, str]]:
     ]
 
 
-def _request_id(given: str | None) -> str:
+def request_id(given: str | None) -> str:
     if given and len(given) <= 128 and given.isascii() and given.isprintable():
         return given
     # A request id need not be a secret, so it is not worth asking the system for randomness.

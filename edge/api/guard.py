@@ -30,6 +30,7 @@ USE_BEARER = "Use Authorization: Bearer <token>"
 OTHER_TOKEN_HEADERS = ("X-API-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Token", "Token")
 BLOCKED = "Send a User-Agent that names your application, for example: User-Agent: acme-wms/1.4\n"
 
+_TOKEN = re.compile(r"(?i:bearer\s+)?eyJ[\w-]+\.[\w-]+\.[\w-]+")
 _COMMENT = re.compile(r"\([^()]*\)")
 NOBODY = Principal("", 0, (), None)
 
@@ -111,8 +112,7 @@ def admit(installed: Gate, operation: Operation, path: dict[str, str]) -> Call:
 def _principal(installed: Gate, environ: WSGIEnvironment) -> Principal:
     header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
-        other = any(name in request.headers for name in OTHER_TOKEN_HEADERS)
-        raise unauthorized(USE_BEARER if other else "Missing authorization header")
+        raise unauthorized(USE_BEARER if _has_token_elsewhere(environ) else "Missing authorization header")
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise unauthorized(USE_BEARER)
@@ -120,6 +120,13 @@ def _principal(installed: Gate, environ: WSGIEnvironment) -> Principal:
     if principal is None:
         raise unauthorized(NOT_VALID)
     return principal
+
+
+def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
+    """In a header where tokens are often sent, or an access token in any (spec: Authentication 5)."""
+    if any(name in request.headers for name in OTHER_TOKEN_HEADERS):
+        return True
+    return any(name.startswith("HTTP_") and _TOKEN.fullmatch(value) for name, value in environ.items())
 
 
 def _spend(installed: Gate, key: str) -> None:

@@ -138,6 +138,15 @@ def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str,
             assert response.headers["WWW-Authenticate"] == 'Bearer realm="api"'
 
 
+@pytest.mark.parametrize("header", ["X-Authorization", "Proxy-Authorization", "Authentication", "X-JWT", "X-Acme"])
+@pytest.mark.parametrize("scheme", ["", "Bearer "])
+def test_a_token_in_any_other_header_is_401_and_told_where_to_go(acme: Api, header: str, scheme: str) -> None:
+    """spec: Authentication 5"""
+    sent = {"User-Agent": "x/1", header: scheme + acme.token}
+    response = acme.client.get("/api/v1/assets", headers=sent)
+    assert (response.status_code, error(response)["detail"]) == (401, "Use Authorization: Bearer <token>")
+
+
 def test_the_scheme_name_is_case_insensitive(acme: Api) -> None:
     """contract: Authentication"""
     for scheme in ("bearer", "BEARER"):

@@ -133,6 +133,14 @@ def test_a_request_id_cannot_inject_a_header(wire: Wire) -> None:
         assert "X-Evil" not in answer.headers
 
 
+def test_what_the_server_itself_refuses_keeps_the_request_id_of_the_client(wire: Wire) -> None:
+    """contract: Requests, limits, headers"""
+    for length, status in (("x", 400), (str(server.MAX_BODY), 413)):
+        answer = wire.ask("POST /api/v1/assets", f"X-Request-ID: mine 1\r\nContent-Length: {length}\r\n")
+        assert (answer.status, answer.headers["X-Request-Id"]) == (status, "mine 1")
+        assert json.loads(answer.body)["error"]["request_id"] == "mine 1"
+
+
 def test_a_folded_or_broken_header_is_refused_or_harmless(wire: Wire) -> None:
     for header in ("X-A: 1\r\n folded\r\n", "Bad Header: 1\r\n", ": 1\r\n", "X-A\r\n", "X-A : 1\r\n", "X\x00: 1\r\n"):
         assert wire.ask("GET /api/v1/assets", header).status in (200, 400)
