@@ -73,7 +73,8 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
             request_id = frame.request_id(request.headers.get("X_REQUEST_ID"))
-            content = envelope.body(kind, request.error.body, path, request_id)
+            detail = guard.TOO_LARGE if kind == "payload_too_large" else request.error.body
+            content = envelope.body(kind, detail, path, request_id)
             status, _ = envelope.KINDS[kind]
             self.status = f"{status} {HTTPStatus(status).phrase}"
             gate = guard.gate_of(app)

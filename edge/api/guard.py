@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 MAX_BODY = 1024 * 1024
+TOO_LARGE = f"The body may have at most {MAX_BODY} bytes"
 NOT_VALID = "Invalid or expired token"
 USE_BEARER = "Use Authorization: Bearer <token>"
 OTHER_TOKEN_HEADERS = ("X-API-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Token", "Token")
@@ -148,7 +149,7 @@ def _check_media_type(wanted: str) -> None:
 
 def _read_body() -> bytes:
     if (request.content_length or 0) > MAX_BODY:
-        raise Refusal("payload_too_large", f"The body may have at most {MAX_BODY} bytes")
+        raise Refusal("payload_too_large", TOO_LARGE)
     return request.get_data(cache=False)
 
 

@@ -38,7 +38,7 @@ def changes_of(
         with suppress(NotFound):
             judge(declared, sent, get())
         raise
-    echo = {name: sent[name] for name in sent if name in declared.echoes}
+    echo = {name: sent[name] for name in sent if declared.fields[name].echo}
     changes = {name: value for name, value in values.items() if name not in echo}
 
     def refuse_differences(current: Any) -> None:

@@ -48,9 +48,8 @@ class Body(NamedTuple):
     variants: Mapping[str, Sequence[str]] = {}
 
     @property
-    def echoes(self) -> frozenset[str]:
-        """The fields that may be sent back as they were read."""
-        return frozenset(name for name, field in self.fields.items() if field.echo)
+    def has_echoes(self) -> bool:
+        return any(field.echo for field in self.fields.values())
 
 
 def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
@@ -65,7 +64,7 @@ def decode(declared: Body, raw: bytes) -> dict[str, Any]:
     sent = json_text.parse(raw)
     if not isinstance(sent, dict):
         raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(sent)}")
-    return sent if declared.echoes else judge(declared, sent)
+    return sent if declared.has_echoes else judge(declared, sent)
 
 
 def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[str, Any]:
