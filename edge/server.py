@@ -9,7 +9,7 @@ from flask import Flask
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
-from waitress.task import ErrorTask
+from waitress.task import ErrorTask, WSGITask
 
 from edge.api import envelope, frame, guard
 
@@ -61,6 +61,15 @@ class _Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
             raise ParsingError("Invalid URI") from error
 
 
+class _Task(WSGITask):  # type: ignore[misc, unused-ignore]
+    def set_close_on_finish(self) -> None:
+        """Not for want of a length where there is no body: after each DELETE and 304 the client would connect anew."""
+        request: Any = self.request
+        asks_for_it = self.version == "1.0" or request.headers.get("CONNECTION", "").lower() == "close"
+        if self.has_body or asks_for_it:
+            super().set_close_on_finish()
+
+
 def _channel_class(app: Flask) -> type[HTTPChannel]:
     class RefusalTask(ErrorTask):  # type: ignore[misc, unused-ignore]
         """A request that is too large or not HTTP, which the application never sees."""
@@ -87,6 +96,7 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
 
     class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         parser_class = _Parser
+        task_class = _Task
         error_task_class = RefusalTask
 
         def writable(self) -> bool:

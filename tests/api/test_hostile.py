@@ -256,6 +256,21 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     assert re.findall(rb'"limit":(\d)', received) == [b"1", b"2", b"3", b"4", b"5"]
 
 
+def test_an_answer_without_a_body_keeps_the_connection(wire: Wire) -> None:
+    ask = f"%s HTTP/1.%d\r\nAuthorization: Bearer {wire.token}\r\n{HEAD}%s\r\n"
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=10) as connection:
+        for _ in range(2):
+            connection.sendall((ask % ("OPTIONS /api/v1/assets", 1, "")).encode())
+            assert b" 204 " in connection.recv(65_536)
+        connection.sendall((ask % ("OPTIONS /api/v1/assets", 1, "Connection: close\r\n")).encode())
+        assert b"\r\nConnection: close\r\n" in connection.recv(65_536)
+        assert connection.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=10) as connection:
+        connection.sendall((ask % ("OPTIONS /api/v1/assets", 0, "")).encode())
+        assert b"\r\nConnection: close\r\n" in connection.recv(65_536)
+        assert connection.recv(1) == b""
+
+
 def test_the_worst_bodies_are_answered(wire: Wire) -> None:
     limit = 1024 * 1024
     for body in (
