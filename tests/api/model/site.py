@@ -252,7 +252,7 @@ class Site:
         """A few scans of one asset, as the other parts record them: it is live, and so is the place."""
         asset, by_person = self.record("asset"), self.dice.random() < 0.5
         places = [self.record("location"), self.record("location")]
-        times = [self.now - self.dice.choice(AGO) - 700_000 * by_person for _ in range(self.dice.choice([1, 2, 4]))]
+        times = [self.now - self.dice.choice(AGO) - 700_456 * by_person for _ in range(self.dice.choice([1, 2, 4]))]
         for at in self.dice.choice([times, sorted(times)]):
             location = self.dice.choice(places)
             one = Sighting(at, location, by_person)
