@@ -12,6 +12,7 @@ from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask, WSGITask
 
 from edge.api import envelope, frame, guard
+from edge.workers import Workers
 
 # The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
 MAX_BODY = 8 * 1024 * 1024
@@ -27,7 +28,7 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         app,
         host=host,
         port=port,
-        threads=threads,
+        _dispatcher=Workers(threads),  # type: ignore[arg-type]  # waitress names its own class, and calls no more of it
         connection_limit=MAX_CONNECTIONS,
         ident=None,
         max_request_body_size=MAX_BODY,

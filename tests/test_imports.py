@@ -18,7 +18,8 @@ ALLOWED = {
     "demo": {"*"},
     "liveness": {"ingest", "ops", "store"},
     "runtime": {"liveness", "app", "server", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
-    "server": {"api"},
+    "server": {"api", "workers"},
+    "workers": set(),
     "app": {"api", "pages", "auth", "store", "ops.health", "ops.metrics"},
     "api": {"auth", "store"},
     "pages": {"auth", "store", "ops.health"},  # the type of what the probes are handed

@@ -1,0 +1,161 @@
+"""Whose turn it is to answer a request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge import workers
+from edge.workers import Workers
+
+LONG = 30.0  # seconds that a test never takes
+
+
+class Task:
+    """A connection with one request."""
+
+    def __init__(self, command: str = "GET", work: Callable[[], object] = lambda: None) -> None:
+        self.requests = [SimpleNamespace(command=command)]
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self.times_served = 0
+        self.is_cancelled = False
+        self._work = work
+
+    def service(self) -> None:
+        self.times_served += 1
+        self.begun.set()
+        try:
+            self._work()
+        finally:
+            self.ended.set()
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@contextmanager
+def working(count: int) -> Iterator[Workers]:
+    crew = Workers(count)
+    try:
+        yield crew
+    finally:
+        crew.shutdown(timeout=LONG)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", LONG)
+
+
+@pytest.mark.usefixtures("patient")
+def test_reads_are_answered_one_at_a_time_in_their_order() -> None:
+    answered: list[int] = []
+    alone = threading.Lock()
+
+    def answer(number: int) -> None:
+        assert alone.acquire(blocking=False)
+        answered.append(number)
+        alone.release()
+
+    tasks = [Task(work=lambda number=number: answer(number)) for number in range(200)]  # type: ignore[misc]
+    with working(4) as crew:
+        for task in tasks:
+            crew.add_task(task)
+        assert tasks[-1].ended.wait(LONG)
+    assert answered == list(range(200))
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_read_that_finds_all_idle_is_answered_at_once() -> None:
+    with working(2) as crew:
+        for _ in range(50):
+            task = Task()
+            crew.add_task(task)
+            assert task.ended.wait(LONG)
+
+
+def test_a_slow_read_keeps_nobody_waiting_for_long() -> None:
+    go_on = threading.Event()
+    slow, quick = Task(work=lambda: go_on.wait(LONG)), Task()
+    with working(2) as crew:
+        crew.add_task(slow)
+        crew.add_task(quick)
+        assert quick.ended.wait(LONG)
+        assert not slow.ended.is_set()
+        go_on.set()
+
+
+def test_the_first_worker_that_ends_goes_on_when_all_are_slow() -> None:
+    go_on = threading.Event()
+    slow = [Task(work=lambda: go_on.wait(LONG)) for _ in range(3)]
+    waiting = Task()
+    with working(3) as crew:
+        for task in (*slow, waiting):
+            crew.add_task(task)
+        assert all(task.begun.wait(LONG) for task in slow)
+        assert not waiting.begun.is_set()
+        go_on.set()
+        assert waiting.ended.wait(LONG)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("command", ["POST", "PATCH", "DELETE"])
+def test_writes_are_worked_on_together_and_hold_no_read_up(command: str) -> None:
+    together = threading.Barrier(3)
+    writes = [Task(command, lambda: together.wait(LONG)) for _ in range(2)]
+    read = Task(work=lambda: together.wait(LONG))
+    with working(3) as crew:
+        for task in (*writes, read):
+            crew.add_task(task)
+        assert all(task.ended.wait(LONG) for task in (*writes, read))
+    assert not together.broken
+
+
+def test_a_connection_that_fails_costs_no_worker(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ConnectionError("gone")
+
+    after = Task()
+    with working(1) as crew:
+        crew.add_task(Task(work=fail))
+        crew.add_task(after)
+        assert after.ended.wait(LONG)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_shutdown_waits_for_what_was_begun_and_cancels_the_rest() -> None:
+    go_on = threading.Event()
+    begun, pending = Task(work=lambda: go_on.wait(LONG)), Task()
+    crew = Workers(1)
+    crew.add_task(begun)
+    assert begun.begun.wait(LONG)
+    crew.add_task(pending)
+    crew.shutdown(timeout=0.01)
+    assert pending.is_cancelled
+    assert not begun.ended.is_set()
+    go_on.set()
+    crew.shutdown(timeout=LONG)
+    assert begun.ended.is_set()
+    assert not begun.is_cancelled
+    assert pending.times_served == 0
+
+
+@given(st.lists(st.sampled_from(["quick", "slow", "write", "slow write"]), max_size=30), st.integers(1, 4))
+def test_every_request_is_answered_once_whatever_comes_together(kinds: list[str], count: int) -> None:
+    go_on = threading.Event()
+    tasks = [
+        Task("POST" if "write" in kind else "GET", (lambda: go_on.wait(LONG)) if "slow" in kind else lambda: None)
+        for kind in kinds
+    ]
+    with working(count) as crew:
+        for task in tasks:
+            crew.add_task(task)
+        go_on.set()
+        assert all(task.ended.wait(LONG) for task in tasks)
+    assert [task.times_served for task in tasks] == [1] * len(tasks)
