@@ -123,7 +123,7 @@ class Config:
     log_level: str = _setting("log_level", "info", _word("debug", "info", "warning", "error"), "how much the log tells")
 
     http_listen: str = _setting("http.listen", "0.0.0.0:8080", _address, "where pages and API are served")
-    http_threads: int = _setting("http.threads", 8, _whole(1, 64), "requests worked on at the same time")
+    http_threads: int = _setting("http.threads", 8, _whole(1, 64), "threads that answer requests")
     http_trusted_proxy: str = _setting(
         "http.trusted_proxy",
         "",
