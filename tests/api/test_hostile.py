@@ -230,7 +230,7 @@ def test_what_has_no_readable_path_is_a_bad_request_in_the_envelope(wire: Wire, 
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-@pytest.mark.parametrize("raw", [b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"A" * 70_000])
+@pytest.mark.parametrize("raw", [b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
 def test_what_is_not_http_gets_an_answer_or_a_closed_connection(wire: Wire, raw: bytes) -> None:
     with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as connection:
         connection.sendall(raw)
