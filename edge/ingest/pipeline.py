@@ -227,10 +227,8 @@ class _Batch:
         reader_id = line.route.reader_id
         self._heard[reader_id] = opened
         if parsed.note:
-            note = "".join(
-                letter for letter in parsed.note if letter.isprintable()
-            )  # a terminal obeys some that are not
-            self._notes[reader_id] = note[:MAX_NOTE]
+            printable = filter(str.isprintable, parsed.note)  # a terminal obeys some letters that are not
+            self._notes[reader_id] = "".join(printable)[:MAX_NOTE]
         for read in parsed.reads:
             self._antennas[reader_id, read.antenna or NO_PORT] = opened.received_at
         if parsed.reads:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hmac import compare_digest
-from time import monotonic
 from typing import NamedTuple
 
 from edge import clock
-from edge.store.database import database, execute, writing
+from edge.store.database import execute, writing
 
 REFRESH_LIFETIME = 30 * clock.DAY
 _NO_HASH = bytes(32)
@@ -27,18 +26,6 @@ class Standing(NamedTuple):
 
     organization_id: int
     expires_at: int | None
-
-
-class _Known(NamedTuple):
-    standing: Standing | None
-    revocations: int
-    until: float
-
-
-_MANY = 4096
-_REMEMBERED_SECONDS = 1.0
-_known: dict[tuple[str, int, str], _Known] = {}
-_revocations = 0
 
 
 def begin(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Grant | None:
@@ -62,13 +49,6 @@ def begin(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Grant | N
 
 def follow(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
     """The next pair of the chain. None for a token that does not work; one that was spent ends its whole chain."""
-    try:
-        return _follow(spent_hash, refresh_hash)
-    finally:
-        revoked()
-
-
-def _follow(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
     with writing():
         now = clock.now()
         found = execute(
@@ -91,28 +71,7 @@ def _follow(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
 
 
 def standing(chain_no: int, api_key_id: str) -> Standing | None:
-    """None for what was revoked. Asked on every request, and a revocation counts at once.
-
-    The answer is remembered until something is revoked in this process; for a second at most, since another process
-    could do so, too.
-    """
-    wanted = (database.database, chain_no, api_key_id)
-    seen, moment = _revocations, monotonic()
-    known = _known.get(wanted)
-    if known is None or known.revocations != seen or known.until < moment:
-        if len(_known) >= _MANY:
-            _known.clear()
-        known = _known[wanted] = _Known(_read_standing(chain_no, api_key_id), seen, moment + _REMEMBERED_SECONDS)
-    return known.standing
-
-
-def revoked() -> None:
-    """After the commit of a revocation: from now on nothing that was remembered before counts."""
-    global _revocations
-    _revocations += 1
-
-
-def _read_standing(chain_no: int, api_key_id: str) -> Standing | None:
+    """Asked on every request, so that a revocation counts at once, whoever made it; None for what was revoked."""
     found = execute(
         "SELECT key.organization_id, key.expires_at FROM token_chain chain JOIN api_key key "
         "ON key.id = chain.api_key_id WHERE chain.no = ? AND key.id = ? "

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Invalid, NotFound
-from edge.store import chains
 from edge.store.database import writing
 from edge.store.tables import ApiKey, rows
 
@@ -65,7 +64,6 @@ def revoke_key(organization_id: int, key_id: str) -> None:
     with writing():
         if ApiKey.update(revoked_at=clock.now()).where(this_key).execute() == 0:
             raise NotFound("no such API key")
-    chains.revoked()
 
 
 def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int) -> None:

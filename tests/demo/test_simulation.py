@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -15,6 +14,7 @@ from edge.demo.plan import Plan, Reader
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.reads import Read
 from tests.demo.conftest import BEGIN, chance
+from tests.service import wait_for
 
 PAST = 600 * SECOND
 
@@ -42,10 +42,7 @@ def test_all_that_was_heard_is_told_in_order(
     monkeypatch.setattr(simulation, "sightings", lambda *_: iter([*past, past[-1]._replace(at=since + 2 * PAST)]))
     told = Heard()
     with simulation.simulating(plan, told, since, {}, chance(1)):
-        deadline = time.monotonic() + 10
-        while sum(map(len, told.reads.values())) < len(past):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: sum(map(len, told.reads.values())) >= len(past), 10)
     assert sum(map(len, told.reads.values())) == len(past)
     for reads in told.reads.values():
         assert all((one.observed_at or 0) <= (other.observed_at or 0) for one, other in pairwise(reads))

@@ -223,15 +223,19 @@ def test_a_full_disk_does_not_keep_the_service_from_stopping() -> None:
         assert broker.acknowledged == []
 
 
+def take_one_and_hang_up(broker: FakeBroker, subscriber: Subscriber, handler: Handler) -> None:
+    wait_for(lambda: subscriber.state().is_connected, SOON)
+    handler.is_open.clear()
+    broker.send(delivery(b"one", 1))
+    wait_for(lambda: subscriber.state().received == 1, SOON)
+    broker.hang_up()
+
+
 def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -> None:
     """A packet id means something on its own connection only."""
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
-        wait_for(lambda: subscriber.state().is_connected, SOON)
-        handler.is_open.clear()
-        broker.send(delivery(b"one", 1))
-        wait_for(lambda: subscriber.state().received == 1, SOON)
-        broker.hang_up()
+        take_one_and_hang_up(broker, subscriber, handler)
         wait_for(lambda: broker.connections == 2 and subscriber.state().is_connected, SOON)
         handler.is_open.set()
         wait_for(handler.payloads, SOON)
@@ -243,11 +247,7 @@ def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -
 def test_stopping_without_a_broker_commits_what_was_taken() -> None:
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
-        wait_for(lambda: subscriber.state().is_connected, SOON)
-        handler.is_open.clear()
-        broker.send(delivery(b"one", 1))
-        wait_for(lambda: subscriber.state().received == 1, SOON)
-        broker.hang_up()
+        take_one_and_hang_up(broker, subscriber, handler)
         wait_for(lambda: not subscriber.state().is_connected, SOON)
         threading.Timer(0.2, handler.is_open.set).start()
     assert handler.payloads() == [b"one"]

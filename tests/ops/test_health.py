@@ -28,7 +28,7 @@ def test_systemd_hears_that_the_service_is_ready(systemd: socket.socket) -> None
     assert systemd.recv(100) == b"READY=1"
 
 
-def test_without_systemd_nothing_is_said() -> None:
+def test_without_systemd_the_service_starts_all_the_same() -> None:
     Notifier({}).ready()
     Notifier({"NOTIFY_SOCKET": "/nowhere/at/all"}).ready()
 
