@@ -89,7 +89,10 @@ install_packages() {
 make_user() {
   id -u edge >/dev/null 2>&1 ||
     useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin edge
-  install -d -o edge -g edge -m 0750 "$data" "$data/broker"
+  [[ ! -L $data ]] || fail "$data is a link; put a folder there, or mount a disk at that place"
+  install -d -o edge -g edge -m 0750 "$data"
+  # What is inside belongs to the service, so root makes nothing there: a link would lead it anywhere.
+  runuser -u edge -- mkdir -p -m 0750 "$data/broker"
 }
 
 # Into a folder of its own, then one link is turned: an upgrade that breaks off leaves the old program running.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from base64 import b64encode
 from hashlib import pbkdf2_hmac, sha256
@@ -9,9 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from edge.errors import Corrupt, SetupError
 from edge.store.broker_accounts import BrokerAccountRow, list_accounts
+from edge.validation.topics import check_filter
 
 _ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
+_NAME = re.compile("[a-z0-9-]{1,64}")
+_HASH = re.compile(r"\$7\$[0-9]{1,9}\$[A-Za-z0-9+/=]{4,64}\$[A-Za-z0-9+/=]{4,128}")
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # nothing that is misread from a screen
 
 
@@ -45,9 +50,13 @@ def write_files(folder: Path, own: Own) -> bool:
     """Bring the files of the broker up to date; was anything changed?
 
     `accounts` is written last: a unit of the system waits for it, takes the other two and reloads the broker.
+    Raises Corrupt for an account that would add lines of its own to them, and SetupError for a folder that is a link:
+    it may lead to files that are not ours.
     """
+    if folder.is_symlink():
+        raise SetupError(f"{folder} is a link. Remove it; a folder is made there.")
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    accounts = list_accounts()
+    accounts = [_checked(account) for account in list_accounts()]
     contents = {"passwd": _password_file(own, accounts), "acl": _acl_file(own, accounts)}
     changed = [name for name, content in contents.items() if _read(folder / name) != content]
     for name in changed:
@@ -55,6 +64,16 @@ def write_files(folder: Path, own: Own) -> bool:
     if changed or not (folder / "accounts").exists():
         _replace(folder / "accounts", "".join(f"{account.name}\n" for account in accounts))
     return bool(changed)
+
+
+def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
+    """The store takes no other names, but a database can come from anywhere, and each of these ends up in a line."""
+    if not (_NAME.fullmatch(account.name) and _HASH.fullmatch(account.password_hash)):
+        raise Corrupt(
+            f"The broker account {account.name!r} is not of edge's making; remove its reader, {account.topic!r}"
+        )
+    check_filter(account.topic)
+    return account
 
 
 def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
@@ -77,6 +96,8 @@ def _read(path: Path) -> str | None:
 
 def _replace(path: Path, content: str) -> None:
     unfinished = path.with_suffix(".new")
-    unfinished.write_text(content, "utf-8")
+    unfinished.unlink(missing_ok=True)
+    with unfinished.open("x", encoding="utf-8") as file:  # never through a link that is there
+        file.write(content)
     unfinished.chmod(0o640)
     unfinished.replace(path)

@@ -10,6 +10,8 @@ from edge.store.database import execute, writing
 from edge.store.readers import get_reader
 from edge.store.tables import BrokerAccount
 
+LONGEST_NAME = 50  # with room for a number after it
+
 
 class BrokerAccountRow(NamedTuple):
     reader_id: int
@@ -44,7 +46,7 @@ _LIVE = """
 
 def _free_name(reader_name: str, own_name: str) -> str:
     """Short and typable on a reader's own pages; unique on the box, whoever the reader belongs to."""
-    plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower()).strip("-") or "reader"
+    plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower())[:LONGEST_NAME].strip("-") or "reader"
     name, number = plain, 1
     while name == own_name or BrokerAccount.get_or_none(BrokerAccount.name == name):
         number += 1

@@ -4,15 +4,17 @@ import subprocess
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from sqlite3 import IntegrityError
 from typing import NamedTuple
 
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.errors import Invalid
+from edge.errors import Corrupt, Invalid, SetupError
 from edge.ops.accounts import Own, hash_for_broker, new_hash, write_files
 from edge.store.broker_accounts import list_accounts, set_account
+from edge.store.database import execute
 from edge.store.organizations import add_organization, list_organizations
 from edge.store.readers import add_reader, change_reader, remove_reader
 
@@ -59,7 +61,7 @@ def test_readers_that_are_off_or_removed_have_no_account(site: Path) -> None:
 def test_files_are_written_only_when_something_changed(site: Path) -> None:
     assert write_files(site / "broker", OWN)
     assert not write_files(site / "broker", OWN)
-    set_account(*reader("dock", "site/dock/#"), password_hash="x")
+    set_account(*reader("dock", "site/dock/#"), password_hash=new_hash("secret"))
     assert write_files(site / "broker", OWN)
     assert "user dock\ntopic write site/dock/#\n" in (site / "broker" / "acl").read_text()
 
@@ -67,6 +69,51 @@ def test_files_are_written_only_when_something_changed(site: Path) -> None:
 def test_a_topic_cannot_add_lines_to_the_rules(site: Path) -> None:
     with pytest.raises(Invalid):
         reader("sly", "a\ntopic readwrite #")
+
+
+def test_a_reader_whose_name_is_strange_gets_a_plain_account(site: Path) -> None:
+    strange = [reader("Tor 7: S\u00fcd", "a"), reader("x" * 255, "b")]
+    names = [set_account(*who, password_hash="x").name for who in strange]
+    assert names == ["tor-7-s-d", "x" * 50]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("broker_account.name", "dock\ntopic readwrite #"),
+        ("broker_account.password_hash", "x\nintruder:$7$101$AAAA$AAAA"),
+        ("reader.topic", "a\ntopic readwrite #"),
+    ],
+)
+def test_a_database_from_elsewhere_cannot_add_lines_to_the_rules(site: Path, column: str, value: str) -> None:
+    set_account(*reader("dock", "site/dock/#"), password_hash=new_hash("secret"))
+    write_files(site / "broker", OWN)
+    before = {file.name: file.read_text() for file in (site / "broker").iterdir()}
+    table, _, name = column.partition(".")
+    execute("PRAGMA ignore_check_constraints = 1")
+    execute(f"UPDATE {table} SET {name} = ?", (value,))
+    with pytest.raises((Corrupt, Invalid)):
+        write_files(site / "broker", OWN)
+    assert {file.name: file.read_text() for file in (site / "broker").iterdir()} == before
+
+
+def test_the_store_takes_no_account_name_that_ends_a_line(site: Path) -> None:
+    set_account(*reader("dock", "site/dock/#"), password_hash="x")
+    with pytest.raises(IntegrityError):
+        execute("UPDATE broker_account SET name = 'dock' || char(10) || 'topic readwrite #'")
+
+
+def test_links_in_the_folder_are_not_followed(site: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    (site / "broker").mkdir()
+    for name in ("passwd.new", "acl.new", "accounts.new", "passwd"):
+        (site / "broker" / name).symlink_to(victim)
+    write_files(site / "broker", OWN)
+    assert victim.read_text() == "as it was"
+    (site / "linked").symlink_to(tmp_path)
+    with pytest.raises(SetupError, match="is a link"):
+        write_files(site / "linked", OWN)
 
 
 @pytest.fixture

@@ -112,13 +112,38 @@ def test_nobody_can_guess_as_whom_the_service_signs_in_to_the_broker() -> None:
     assert all(re.fullmatch(r"[0-9a-f]{16}\n?", name) for name in made)
 
 
-@pytest.mark.parametrize(("script", "folder"), [("edge-accounts", "$from/"), ("edge-broker-check", "$warnings")])
-def test_root_reads_and_writes_in_a_folder_of_the_service_only_as_the_service(script: str, folder: str) -> None:
-    """A link there would otherwise make root read or give away another file."""
+@pytest.mark.parametrize(
+    ("script", "folder", "as_owner"),
+    [
+        ("edge-accounts", "$from/", "setpriv --reuid=edge "),
+        ("edge-broker-check", "$warnings", "as_edge "),
+        ("edge-broker-check", '"$file"', "as_mosquitto "),
+        ("edge-broker-check", "$scratch/run/socket", "as_mosquitto "),
+        ("install.sh", "$data/", "runuser -u edge -- "),
+    ],
+)
+def test_root_works_in_a_folder_of_another_user_only_as_that_user(script: str, folder: str, as_owner: str) -> None:
+    """A link there would otherwise make root read, give away or replace another file."""
     text = (Path(__file__).parents[2] / "systemd" / script).read_text().replace("\\\n", "")
     uses = [line.strip() for line in text.splitlines() if folder in line]
     assert uses
-    assert [line for line in uses if "runuser -u edge -- " not in line and not line.startswith(("[ ", "if [ "))] == []
+    harmless = (
+        "[",
+        "if [",
+        "warnings=",
+        "listener ",
+        "/usr/local/bin/edge ",
+        "rm -rf ",
+    )  # the last: never through links
+    assert [line for line in uses if as_owner not in line and not line.startswith(harmless)] == []
+
+
+def test_what_runs_as_root_is_confined() -> None:
+    unit = (Path(__file__).parents[2] / "systemd" / "edge-accounts.service").read_text().splitlines()
+    assert {"NoNewPrivileges=yes", "ProtectSystem=strict", "PrivateNetwork=yes", "InaccessiblePaths=-/etc/edge"} <= {
+        *unit
+    }
+    assert "CapabilityBoundingSet=CAP_CHOWN CAP_SETUID CAP_SETGID" in unit
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck on PATH")

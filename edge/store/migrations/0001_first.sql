@@ -233,7 +233,7 @@ CREATE TABLE antenna (
 -- The reader's account at the broker, whose password file is written from these rows.
 CREATE TABLE broker_account (
     reader_id     INTEGER PRIMARY KEY REFERENCES reader (id),
-    name          TEXT NOT NULL UNIQUE,
+    name          TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z0-9-]*'),
     password_hash TEXT NOT NULL, -- in mosquitto's form
     created_at    INTEGER NOT NULL
 ) STRICT;
