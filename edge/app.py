@@ -12,7 +12,7 @@ from flask import Flask, Response, g, request
 
 from edge import metrics
 from edge.api import envelope, guard, service
-from edge.api.frame import is_api_path
+from edge.api.middleware import is_api_path
 from edge.clock import SECOND
 from edge.ops.health import Health
 from edge.pages import formats, site
@@ -50,7 +50,9 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["formats"] = settings.formats
     app.register_blueprint(probes)
     site.register(app, _site(settings))
-    gate = guard.gate(settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst)
+    gate = guard.make_settings(
+        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst
+    )
     service.register(app, gate, settings.version)
     app.register_error_handler(Exception, _on_error)
     return app

@@ -10,7 +10,7 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import broker_accounts, demo, doctor, readers, records, upkeep
+from edge.commands import broker_accounts, demo, doctor, maintenance, readers, records
 from edge.commands.site import Setup, ask_password, open_site
 from edge.errors import EdgeError
 from edge.store import migrate, organizations, people
@@ -74,8 +74,8 @@ for command in (
     broker_accounts.account,
     broker_accounts.list_accounts,
     broker_accounts.leave_session,
-    upkeep.backup,
-    upkeep.restore,
+    maintenance.backup,
+    maintenance.restore,
     doctor.doctor,
 ):
     cli.add_command(command)

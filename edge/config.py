@@ -196,8 +196,8 @@ class Config:
     unknown_tags: int = _setting(
         "retention.unknown_tags", 10_000, _whole(0, 1_000_000), "unknown tags that are kept, the last seen"
     )
-    unclaimed_topics: int = _setting(
-        "retention.unclaimed_topics", 1_000, _whole(0, 100_000), "topics of no reader that are kept, the last heard"
+    unassigned_topics: int = _setting(
+        "retention.unassigned_topics", 1_000, _whole(0, 100_000), "topics of no reader that are kept, the last heard"
     )
     low_disk_mb: int = _setting(
         "retention.low_disk_mb", 500, _whole(0, 1_000_000), "below this much free, the oldest history is dropped"

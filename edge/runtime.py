@@ -26,12 +26,12 @@ from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
-from edge.ops import accounts, figures, retention
+from edge.ops import accounts, retention, stats
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
-from edge.ops.left_warnings import left_warnings
 from edge.ops.lock import hold
 from edge.ops.notify import Notifier
+from edge.ops.persisted_warnings import persisted_warnings
 from edge.pages.formats import Formats
 from edge.store.database import close_database, execute
 from edge.store.migrate import migrate
@@ -143,12 +143,12 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
     """Retention, the readers' accounts, and the numbers that are looked up when somebody asks."""
     parts.enter_context(
         metrics.sampling(
-            lambda: figures.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
+            lambda: stats.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
         )
     )
     housekeeper = Housekeeper(_jobs(config))
     health.register(housekeeper.check, vital=False)
-    health.register(lambda: left_warnings(config.data_dir), vital=False)
+    health.register(lambda: persisted_warnings(config.data_dir), vital=False)
     health.register(lambda: liveness.check_disk(config.data_dir, config.low_disk_mb), vital=False)
     housekeeper.start()
     parts.callback(housekeeper.stop)
@@ -165,7 +165,11 @@ def _tell_systemd(health: Health, parts: ExitStack) -> None:
 
 def _jobs(config: Config) -> list[Job]:
     limits = retention.Limits(
-        config.history_days, config.dead_letters, config.unknown_tags, config.unclaimed_topics, config.low_disk_mb << 20
+        config.history_days,
+        config.dead_letters,
+        config.unknown_tags,
+        config.unassigned_topics,
+        config.low_disk_mb << 20,
     )
 
     def sweep(pause: Callable[[float], bool]) -> None:
@@ -202,7 +206,7 @@ class _Server:
 def _formats(subscriber: Subscriber) -> Formats:
     """What the pages, which know no ingest, need to set readers up."""
     titles = {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
-    return Formats(titles, CUSTOM, recognise, check_format, subscriber.hand_in)
+    return Formats(titles, CUSTOM, recognise, check_format, subscriber.requeue)
 
 
 def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:

@@ -11,7 +11,7 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask, WSGITask
 
-from edge.api import envelope, frame, guard
+from edge.api import envelope, guard, middleware
 from edge.workers import Workers
 
 # The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
@@ -72,23 +72,25 @@ class _Task(WSGITask):  # type: ignore[misc, unused-ignore]
 
 
 def _channel_class(app: Flask) -> type[HTTPChannel]:
-    class RefusalTask(ErrorTask):  # type: ignore[misc, unused-ignore]
+    class ApiErrorTask(ErrorTask):  # type: ignore[misc, unused-ignore]
         """A request that is too large or not HTTP, which the application never sees."""
 
         def execute(self) -> None:
             request: Any = self.request
             path = _path(request)
-            if path.startswith("/") and not frame.is_api_path(path):
+            if path.startswith("/") and not middleware.is_api_path(path):
                 super().execute()
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
-            request_id = frame.request_id(request.headers.get("X_REQUEST_ID"))
+            request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
             detail = guard.TOO_LARGE if kind == "payload_too_large" else request.error.body
             content = envelope.body(kind, detail, path, request_id)
             status, _ = envelope.KINDS[kind]
             self.status = f"{status} {HTTPStatus(status).phrase}"
-            gate = guard.gate_of(app)
-            framing = frame.headers_of(gate.headers, frame.Marks(request_id, gate.buckets.untouched))
+            gate = guard.settings_of(app)
+            framing = middleware.response_headers(
+                gate.headers, middleware.RequestContext(request_id, gate.buckets.untouched)
+            )
             self.response_headers = [*self.response_headers, *framing, ("Content-Type", "application/json")]
             self.set_close_on_finish()
             self.content_length = len(content)
@@ -98,7 +100,7 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
     class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         parser_class = _Parser
         task_class = _Task
-        error_task_class = RefusalTask
+        error_task_class = ApiErrorTask
 
         def writable(self) -> bool:
             """Not while a worker is sending: the serving thread would wake up again and again, find nothing to do, and

@@ -88,7 +88,7 @@ class Service:
         return int(found[1]) / 1024
 
 
-class Books:
+class LedgerReader:
     """What the database of a running service says, read as another process would."""
 
     def __init__(self, data_dir: Path) -> None:

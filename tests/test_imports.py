@@ -35,7 +35,11 @@ HOMES = {
     "flask": {"app", "api", "pages", "server"},
     "peewee": {"store"},
     "sqlite3": {"store"},
-    "paho": {"ingest.subscriber", "ingest.errands", "demo"},  # the simulated readers of the demo publish like real ones
+    "paho": {
+        "ingest.subscriber",
+        "ingest.broker_probe",
+        "demo",
+    },  # the simulated readers of the demo publish like real ones
     "amqtt": {"ingest.broker"},
     "waitress": {"server", "runtime"},  # the runtime names its types
     "click": {"cli", "commands", "demo"},

@@ -1,4 +1,4 @@
-"""Whose turn it is to answer a request."""
+"""Which worker answers a request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def working(count: int) -> Iterator[Workers]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE_SECONDS", LONG)
+    monkeypatch.setattr(workers, "MAX_LEAD_SECONDS", LONG)
 
 
 @pytest.mark.usefixtures("patient")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 from flask import Response
 
-from edge.api import answers
+from edge.api import responses
 from edge.api.envelope import unauthorized
 from edge.api.guard import NOT_VALID, settings
 from edge.api.operations import Call, operation
@@ -40,7 +40,7 @@ def get_organization(call: Call) -> Response:
     """Get the organization and the scopes of the token"""
     row = organizations.get_organization(call.organization_id)
     principal = call.principal
-    return answers.one(
+    return responses.one(
         {
             "id": row.id,
             "name": row.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from edge.api import answers, shapes
+from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import changes_of, listing, new_tags
 from edge.store import assets
@@ -26,20 +26,20 @@ def list_assets(call: Call) -> Response:
         q=call.query.get("q", ""),
     )
     page = assets.list_page(call.organization_id, wanted, **listing(call.query, assets.DEFAULT_SORT))
-    return answers.page([shapes.asset(row) for row in page.rows], page.total_count, call.query)
+    return responses.page([serializers.asset(row) for row in page.rows], page.total_count, call.query)
 
 
 @operation("POST", "/assets", tag=TAG, scope=WRITE, body=bodies.ASSET_CREATE, status=201, answer="Asset", errors=(409,))
 def create_asset(call: Call) -> Response:
     """Create an asset"""
     row = assets.create(call.organization_id, **{**call.body, "tags": new_tags(call.body)})
-    return answers.created(shapes.asset(row), f"/assets/{row.id}")
+    return responses.created(serializers.asset(row), f"/assets/{row.id}")
 
 
 @operation("GET", ONE, tag=TAG, scope=READ, answer="Asset")
 def get_asset(call: Call) -> Response:
     """Get one asset, whatever its window"""
-    return answers.one(shapes.asset(assets.get(call.organization_id, call.path["asset_id"])))
+    return responses.one(serializers.asset(assets.get(call.organization_id, call.path["asset_id"])))
 
 
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.ASSET_PATCH, answer="Asset")
@@ -47,21 +47,21 @@ def update_asset(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
     asset = call.organization_id, call.path["asset_id"]
     changes, check = changes_of(bodies.ASSET_PATCH, call.body, lambda: assets.get(*asset))
-    return answers.one(shapes.asset(assets.patch(*asset, changes, check)))
+    return responses.one(serializers.asset(assets.patch(*asset, changes, check)))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204)
 def delete_asset(call: Call) -> Response:
     """Delete an asset softly, with its tags; its key and tags are free again"""
     assets.delete(call.organization_id, call.path["asset_id"])
-    return answers.nothing()
+    return responses.nothing()
 
 
 @operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="AssetRenamed", errors=(409,))
 def rename_asset(call: Call) -> Response:
     """Change the external key of an asset"""
     row = assets.rename(call.organization_id, call.path["asset_id"], call.body["external_key"])
-    return answers.one(shapes.asset(row), descendant_count_affected=0)
+    return responses.one(serializers.asset(row), descendant_count_affected=0)
 
 
 @operation("POST", TAGS, tag=TAG, scope=WRITE, body=bodies.TAG, status=201, answer="Tag", errors=(409,))
@@ -69,11 +69,11 @@ def attach_asset_tag(call: Call) -> Response:
     """Attach a tag to an asset"""
     asset_id = call.path["asset_id"]
     row = assets.attach_tag(call.organization_id, asset_id, NewTag(**call.body))
-    return answers.created(shapes.tag(row), f"/assets/{asset_id}/tags/{row.id}")
+    return responses.created(serializers.tag(row), f"/assets/{asset_id}/tags/{row.id}")
 
 
 @operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
 def detach_asset_tag(call: Call) -> Response:
     """Detach a tag from an asset"""
     assets.detach_tag(call.organization_id, call.path["asset_id"], call.path["tag_id"])
-    return answers.nothing()
+    return responses.nothing()

@@ -10,7 +10,7 @@ import orjson
 from flask import Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from edge.api.frame import marks
+from edge.api.middleware import request_context
 from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, Unavailable, Unreadable
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ KINDS = {
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="api"'}
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """A request refused before any handler saw it, or by one: the type of the answer and its detail."""
 
     def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
@@ -49,13 +49,13 @@ class Refusal(Exception):
         self.headers = headers or {}
 
 
-def unauthorized(detail: str) -> Refusal:
-    return Refusal("unauthorized", detail, CHALLENGE)
+def unauthorized(detail: str) -> ApiError:
+    return ApiError("unauthorized", detail, CHALLENGE)
 
 
 def answer(error: Exception) -> Response:
     """The response to a request that raised `error`."""
-    if isinstance(error, Refusal):
+    if isinstance(error, ApiError):
         return _response(error.kind, error.detail, error.headers)
     if isinstance(error, Invalid):
         return _response("validation_error", _first_of(error.fields), fields=error.fields)
@@ -67,7 +67,7 @@ def answer(error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _of_routing(error)
     reason = "corrupt data" if isinstance(error, Corrupt) else "failure"
-    log.error("%s in %s %s (%s)", reason, request.method, request.path, marks().request_id, exc_info=error)
+    log.error("%s in %s %s (%s)", reason, request.method, request.path, request_context().request_id, exc_info=error)
     return _response("internal_error", "The server failed; quote the request id when you report it")
 
 
@@ -90,7 +90,7 @@ def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequenc
 def _response(
     kind: str, detail: str, headers: Mapping[str, str] | None = None, fields: Sequence[FieldError] = ()
 ) -> Response:
-    content = body(kind, detail, request.path, marks().request_id, fields)
+    content = body(kind, detail, request.path, request_context().request_id, fields)
     return Response(content, KINDS[kind].status, headers, content_type="application/json")
 
 

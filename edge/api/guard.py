@@ -12,9 +12,9 @@ from flask import Flask, Request, Response, current_app, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
-from edge.api import frame
-from edge.api.envelope import Refusal, unauthorized
-from edge.api.frame import is_api_path
+from edge.api import middleware
+from edge.api.envelope import ApiError, unauthorized
+from edge.api.middleware import is_api_path
 from edge.api.operations import Call, Operation
 from edge.api.rate import Buckets
 from edge.auth import tokens
@@ -36,41 +36,41 @@ _COMMENT = re.compile(r"\([^()]*\)")
 NOBODY = Principal("", 0, (), None)
 
 
-class Gate(NamedTuple):
+class ApiSettings(NamedTuple):
     """What the guard needs to know of the installation, and its memory of who asked how often."""
 
     environment: str
     blocked_words: frozenset[str]
     buckets: Buckets
-    headers: frame.Headers
+    headers: middleware.Headers
 
 
-def gate(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> Gate:
+def make_settings(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> ApiSettings:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
-    fixed = (*frame.CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
+    fixed = (*middleware.CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    return Gate(environment, words, Buckets(per_second, burst), fixed)
+    return ApiSettings(environment, words, Buckets(per_second, burst), fixed)
 
 
-def gate_of(app: Flask) -> Gate:
-    found: Gate = app.extensions["api"]
+def settings_of(app: Flask) -> ApiSettings:
+    found: ApiSettings = app.extensions["api"]
     return found
 
 
-def settings() -> Gate:
-    return gate_of(current_app)
+def settings() -> ApiSettings:
+    return settings_of(current_app)
 
 
-def install(app: Flask, installed: Gate) -> None:
+def install(app: Flask, installed: ApiSettings) -> None:
     app.extensions["api"] = installed
     app.url_map.merge_slashes = False  # `//` is a path of its own, and unknown
     app.before_request(partial(enter, installed))
-    app.wsgi_app = frame.framed(  # type: ignore[assignment, method-assign]
+    app.wsgi_app = middleware.with_api_headers(  # type: ignore[assignment, method-assign]
         app.wsgi_app, installed.headers, installed.buckets.untouched
     )
 
 
-def enter(installed: Gate) -> Response | None:
+def enter(installed: ApiSettings) -> Response | None:
     """Before any handler; also for paths and methods that do not exist."""
     asked: Request = request._get_current_object()  # type: ignore[attr-defined]  # once, not on every access
     environ, path, method = asked.environ, asked.path, asked.method
@@ -90,8 +90,8 @@ def enter(installed: Gate) -> Response | None:
     return None
 
 
-def admit(installed: Gate, operation: Operation, path: dict[str, str]) -> Call:
-    """A request that may be handled, with its values checked. Raises Refusal, Invalid or Unreadable."""
+def authorize(installed: ApiSettings, operation: Operation, path: dict[str, str]) -> Call:
+    """A request that may be handled, with its values checked. Raises ApiError, Invalid or Unreadable."""
     asked: Request = request._get_current_object()  # type: ignore[attr-defined]
     if operation.is_open:
         principal = NOBODY
@@ -101,7 +101,7 @@ def admit(installed: Gate, operation: Operation, path: dict[str, str]) -> Call:
         if operation.keys_only and principal.api_key_id is None:
             raise unauthorized(NOT_VALID)
         if operation.scope and operation.scope not in principal.scopes:
-            raise Refusal("forbidden", f"This needs the scope {operation.scope}")
+            raise ApiError("forbidden", f"This needs the scope {operation.scope}")
         _spend(installed, principal.subject)
     if operation.media_type:
         _check_media_type(operation.media_type)
@@ -110,7 +110,7 @@ def admit(installed: Gate, operation: Operation, path: dict[str, str]) -> Call:
     return Call(principal, ids, given, body.decode(operation.body, _read_body()) if operation.body else {})
 
 
-def _principal(installed: Gate, environ: WSGIEnvironment) -> Principal:
+def _principal(installed: ApiSettings, environ: WSGIEnvironment) -> Principal:
     header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
         raise unauthorized(USE_BEARER if _has_token_elsewhere(environ) else "Missing authorization header")
@@ -130,30 +130,30 @@ def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
     return any(name.startswith("HTTP_") and _TOKEN.fullmatch(value) for name, value in environ.items())
 
 
-def _spend(installed: Gate, key: str) -> None:
-    frame.marks().budget = budget = installed.buckets.take(key, time.monotonic())
+def _spend(installed: ApiSettings, key: str) -> None:
+    middleware.request_context().budget = budget = installed.buckets.take(key, time.monotonic())
     if not budget.allowed:
-        raise Refusal("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
+        raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 
 
 def _check_media_type(wanted: str) -> None:
     if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("identity", ""):
-        raise Refusal("unsupported_media_type", "Send the body without Content-Encoding")
+        raise ApiError("unsupported_media_type", "Send the body without Content-Encoding")
     given = request.headers.get("Content-Type", "")
     if given == wanted:
         return
     media_type, options = parse_options_header(given)
     if media_type.lower() != wanted or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
-        raise Refusal("unsupported_media_type", f"Send Content-Type: {wanted}")
+        raise ApiError("unsupported_media_type", f"Send Content-Type: {wanted}")
 
 
 def _read_body() -> bytes:
     if (request.content_length or 0) > MAX_BODY:
-        raise Refusal("payload_too_large", TOO_LARGE)
+        raise ApiError("payload_too_large", TOO_LARGE)
     return request.get_data(cache=False)
 
 
-def _is_blocked(installed: Gate, user_agent: str) -> bool:
+def _is_blocked(installed: ApiSettings, user_agent: str) -> bool:
     """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8).
 
     That is a product of a library and nothing else but comments, such as `Python/3.11 aiohttp/3.9`; whoever added a

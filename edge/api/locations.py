@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Response
 
-from edge.api import answers, shapes
+from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import changes_of, listing, new_tags
 from edge.store import locations
@@ -42,13 +42,13 @@ def create_location(call: Call) -> Response:
     """Create a location"""
     values, parent = _take_parent({**call.body, "tags": new_tags(call.body)})
     row = locations.create(call.organization_id, **values, parent=parent)
-    return answers.created(shapes.location(row), f"/locations/{row.id}")
+    return responses.created(serializers.location(row), f"/locations/{row.id}")
 
 
 @operation("GET", ONE, tag=TAG, scope=READ, answer="Location")
 def get_location(call: Call) -> Response:
     """Get one location, whatever its window"""
-    return answers.one(shapes.location(locations.get(call.organization_id, call.path["location_id"])))
+    return responses.one(serializers.location(locations.get(call.organization_id, call.path["location_id"])))
 
 
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.LOCATION_PATCH, answer="Location", errors=(409,))
@@ -57,21 +57,21 @@ def update_location(call: Call) -> Response:
     location = call.organization_id, call.path["location_id"]
     values, check = changes_of(bodies.LOCATION_PATCH, call.body, lambda: locations.get(*location))
     changes, parent = _take_parent(values)
-    return answers.one(shapes.location(locations.patch(*location, changes, check, parent)))
+    return responses.one(serializers.location(locations.patch(*location, changes, check, parent)))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
 def delete_location(call: Call) -> Response:
     """Delete a location softly, with its tags; refused while locations are below it or assets are placed at it"""
     locations.delete(call.organization_id, call.path["location_id"])
-    return answers.nothing()
+    return responses.nothing()
 
 
 @operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="LocationRenamed", errors=(409,))
 def rename_location(call: Call) -> Response:
     """Change the external key of a location; what is below it stays attached"""
     row, count = locations.rename(call.organization_id, call.path["location_id"], call.body["external_key"])
-    return answers.one(shapes.location(row), descendant_count_affected=count)
+    return responses.one(serializers.location(row), descendant_count_affected=count)
 
 
 @operation("GET", f"{ONE}/ancestors", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
@@ -100,18 +100,18 @@ def attach_location_tag(call: Call) -> Response:
     """Attach a tag to a location"""
     location_id = call.path["location_id"]
     row = locations.attach_tag(call.organization_id, location_id, NewTag(**call.body))
-    return answers.created(shapes.tag(row), f"/locations/{location_id}/tags/{row.id}")
+    return responses.created(serializers.tag(row), f"/locations/{location_id}/tags/{row.id}")
 
 
 @operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
 def detach_location_tag(call: Call) -> Response:
     """Detach a tag from a location"""
     locations.detach_tag(call.organization_id, call.path["location_id"], call.path["tag_id"])
-    return answers.nothing()
+    return responses.nothing()
 
 
 def _page(call: Call, page: Page[LocationRow]) -> Response:
-    return answers.page([shapes.location(row) for row in page.rows], page.total_count, call.query)
+    return responses.page([serializers.location(row) for row in page.rows], page.total_count, call.query)
 
 
 def _take_parent(values: dict[str, Any]) -> tuple[dict[str, Any], Parent]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from edge.api.answers import PREFIX
 from edge.api.operations import Operation
+from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, earliest_sunset, number, ref, text
 from edge.validation.body import Body, Field
 from edge.validation.query import Parameter

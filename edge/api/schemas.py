@@ -1,4 +1,4 @@
-"""The bodies of responses, as the OpenAPI document describes them; `shapes` makes them."""
+"""The bodies of responses, as the OpenAPI document describes them; `serializers` makes them."""
 
 from __future__ import annotations
 

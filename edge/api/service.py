@@ -10,16 +10,16 @@ from flask import Flask, Response
 from werkzeug.http import http_date
 
 from edge import clock
-from edge.api import access, assets, description, frame, guard, locations, openapi, tracking
-from edge.api.answers import PREFIX
-from edge.api.envelope import Refusal
+from edge.api import access, assets, description, guard, locations, middleware, openapi, tracking
+from edge.api.envelope import ApiError
 from edge.api.operations import OPERATIONS, Operation
+from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, earliest_sunset
 
 RESOURCES = (access, assets, locations, tracking)  # imported so that their operations are in the table
 
 
-def register(app: Flask, gate: guard.Gate, version: str, operations: Sequence[Operation] = OPERATIONS) -> None:
+def register(app: Flask, gate: guard.ApiSettings, version: str, operations: Sequence[Operation] = OPERATIONS) -> None:
     guard.install(app, gate)
     description.register(app, lambda: openapi.document(operations, version))
     for operation in operations:
@@ -27,11 +27,11 @@ def register(app: Flask, gate: guard.Gate, version: str, operations: Sequence[Op
         app.add_url_rule(rule, f"api.{operation.name}", _view(gate, operation), methods=[operation.method])
 
 
-def _view(gate: guard.Gate, operation: Operation) -> Callable[..., Response]:
+def _view(gate: guard.ApiSettings, operation: Operation) -> Callable[..., Response]:
     handler = operation.handler
 
     def view(**path: Any) -> Response:
-        return handler(guard.admit(gate, operation, path))
+        return handler(guard.authorize(gate, operation, path))
 
     field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
     if operation.sunset or field_sunset:
@@ -47,9 +47,9 @@ def _deprecated(
     headers = (("Deprecation", "true"), ("Sunset", http_date(first)))
 
     def deprecated(**path: Any) -> Response:
-        frame.marks().deprecation = headers
+        middleware.request_context().deprecation = headers
         if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
-            raise Refusal("gone", f"This ended on {http_date(sunset)}")
+            raise ApiError("gone", f"This ended on {http_date(sunset)}")
         return view(**path)
 
     return deprecated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from edge.api import answers, shapes
+from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing
 from edge.store import tracking
@@ -28,7 +28,7 @@ def list_asset_locations(call: Call) -> Response:
         q=call.query.get("q", ""),
     )
     page = tracking.list_places(call.organization_id, wanted, **listing(call.query, tracking.DEFAULT_SORT))
-    return answers.page([shapes.place(row) for row in page.rows], page.total_count, call.query)
+    return responses.page([serializers.place(row) for row in page.rows], page.total_count, call.query)
 
 
 @operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")
@@ -41,4 +41,4 @@ def list_asset_history(call: Call) -> Response:
         until=call.query.get("to"),
         **listing(call.query, tracking.NEWEST_FIRST),
     )
-    return answers.page([shapes.stay(row) for row in page.rows], page.total_count, call.query)
+    return responses.page([serializers.stay(row) for row in page.rows], page.total_count, call.query)

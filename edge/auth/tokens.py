@@ -1,6 +1,6 @@
 """Access tokens (spec: Authentication 2-8; contract: Authentication): made, refreshed, and checked on each request.
 
-A token proves only that this installation made it, for whom, and until when. Whether its key, its chain or its
+A token proves only that this installation made it, for whom, and until when. Whether its key, its family or its
 person is still welcome is asked of the store each time.
 """
 
@@ -16,7 +16,7 @@ import jwt
 from edge import clock
 from edge.auth.principals import SCOPES_OF_ROLE, Principal
 from edge.auth.secrets import hash_secret, new_token
-from edge.store import chains, people
+from edge.store import people, token_families
 from edge.store.instance import signing_key
 from edge.store.people import Role
 
@@ -36,14 +36,14 @@ class Pair(NamedTuple):
 def exchange(environment: str, client_id: str, client_secret: str) -> Pair | None:
     """None for a pair of id and secret that does not work, whatever the reason."""
     refresh_token = new_token()
-    grant = chains.begin(client_id, hash_secret(client_secret), hash_secret(refresh_token))
+    grant = token_families.start_family(client_id, hash_secret(client_secret), hash_secret(refresh_token))
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 
 def refresh(environment: str, spent_token: str) -> Pair | None:
-    """None for a token that does not work; a replay also ends its chain (spec: Authentication 4)."""
+    """None for a token that does not work; a replay also ends its family (spec: Authentication 4)."""
     refresh_token = new_token()
-    grant = chains.follow(hash_secret(spent_token), hash_secret(refresh_token))
+    grant = token_families.rotate(hash_secret(spent_token), hash_secret(refresh_token))
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 
@@ -61,10 +61,10 @@ def principal(environment: str, token: str) -> Principal | None:
     if claims.get("kind") == "session":
         return _person(claims)
     key_id = claims["sub"]
-    standing = chains.standing(claims.get("chain", 0), key_id)
-    if standing is None or (standing.expires_at is not None and standing.expires_at <= clock.now()):
+    status = token_families.status(claims.get("family", 0), key_id)
+    if status is None or (status.expires_at is not None and status.expires_at <= clock.now()):
         return None
-    return Principal(key_id, standing.organization_id, claims["scopes"], key_id)
+    return Principal(key_id, status.organization_id, claims["scopes"], key_id)
 
 
 def _person(claims: dict[str, Any]) -> Principal | None:
@@ -78,9 +78,9 @@ def _person(claims: dict[str, Any]) -> Principal | None:
     return Principal(f"person:{found.id}", found.organization_id, scopes, None)
 
 
-def _access_token(environment: str, grant: chains.Grant) -> str:
+def _access_token(environment: str, grant: token_families.Grant) -> str:
     claims = {"sub": grant.api_key_id, "org": grant.organization_id, "scope": grant.scopes}
-    return _sign(environment, claims | {"chain": grant.chain_no}, LIFETIME_SECONDS)
+    return _sign(environment, claims | {"family": grant.family_id}, LIFETIME_SECONDS)
 
 
 def _sign(environment: str, claims: dict[str, Any], seconds: int) -> str:

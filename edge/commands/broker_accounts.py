@@ -8,7 +8,7 @@ from edge.commands.lookup import reader_of
 from edge.commands.site import Setup, for_organization, open_site
 from edge.config import Config, read_secret
 from edge.errors import SetupError
-from edge.ingest import errands
+from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from edge.ops import accounts
 from edge.store import broker_accounts
@@ -39,7 +39,7 @@ def list_accounts(setup: Setup) -> None:
 def leave_session(setup: Setup, socket: str) -> None:
     """Make our session at a broker that lost it, before the readers find it: what they publish would be lost."""
     config = setup.config
-    errands.leave_session(Broker(config.mqtt_broker, config.mqtt_client_id), config.mqtt_topics, socket)
+    broker_probe.leave_session(Broker(config.mqtt_broker, config.mqtt_client_id), config.mqtt_topics, socket)
 
 
 def make_account(config: Config, organization_id: int, reader_id: int) -> None:

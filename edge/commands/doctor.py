@@ -12,7 +12,7 @@ import click
 from edge import __version__
 from edge.commands.site import Setup, open_site
 from edge.config import Config, Value, read_secret
-from edge.ingest import errands
+from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
@@ -61,7 +61,7 @@ def _subject(config: Config) -> Subject:
         file = config.mqtt_password_file
         password = read_secret(file, "mqtt.password_file") if file else None
         ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-        return errands.ask(Broker(config.mqtt_broker, "", password, ca_file), BROKER_TOPICS)
+        return broker_probe.ask(Broker(config.mqtt_broker, "", password, ca_file), BROKER_TOPICS)
 
     return Subject(
         version=__version__,

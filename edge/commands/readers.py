@@ -14,8 +14,8 @@ from edge.commands.site import Setup, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.routing import CUSTOM, check_format
-from edge.store import accounts, locations, readers
-from edge.store.readers import AntennaRow, Place, ReaderRow
+from edge.store import ledger, locations, reader_status, readers
+from edge.store.readers import AntennaRow, Placement, ReaderRow
 
 
 @click.group()
@@ -72,7 +72,7 @@ def add_reader(
 @for_organization
 def list_readers(organization_id: int) -> None:
     """List the readers and when each was last heard."""
-    states = accounts.reader_states(organization_id)
+    states = reader_status.statuses(organization_id)
     print_table(
         ["NAME", "TOPIC", "FORMAT", "LAST HEARD"],
         [
@@ -88,7 +88,7 @@ def list_readers(organization_id: int) -> None:
 def show_reader(organization_id: int, name: str) -> None:
     """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
     row = reader_of(organization_id, name)
-    state = accounts.reader_states(organization_id).get(row.id)
+    state = reader_status.statuses(organization_id).get(row.id)
     place = f"at {_key(organization_id, row.location_id)}" if row.location_id else "no location of its own"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {place}{_limits(row)}")
     click.echo(f"Last heard: {_heard(state)}")
@@ -102,8 +102,8 @@ def show_reader(organization_id: int, name: str) -> None:
             ["ANTENNA", "LOCATION", ""],
             [(one.port, _key(organization_id, one.location_id), _limits(one)) for one in antennas],
         )
-    since = accounts.hour_of(clock.now()) - 24
-    print_table(["LAST 24 HOURS", "MESSAGES", "READS"], accounts.totals(row.id, since))
+    since = ledger.hour_of(clock.now()) - 24
+    print_table(["LAST 24 HOURS", "MESSAGES", "READS"], ledger.totals(row.id, since))
 
 
 @reader.command("change")
@@ -114,12 +114,12 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @click.option("--location", help="External key of the place it reads; empty for none.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
-@click.option("--on/--off", "is_on", default=None, help="Whether its reads count.")
+@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @for_organization
 def change_reader(organization_id: int, name: str, new_name: str | None, **options: Any) -> None:
     """Change what is given, leave the rest."""
     row = reader_of(organization_id, name)
-    changes: dict[str, Any] = {"name": new_name, "topic": options["topic"], "is_on": options["is_on"]}
+    changes: dict[str, Any] = {"name": new_name, "topic": options["topic"], "is_enabled": options["is_enabled"]}
     changes = {field: value for field, value in changes.items() if value is not None}
     if options["format_name"] or options["mapping"]:
         changes["format"] = options["format_name"] or row.format
@@ -140,7 +140,7 @@ def change_reader(organization_id: int, name: str, new_name: str | None, **optio
 @click.argument("port", type=int)
 @click.option("--location", help="External key of the place it reads; empty: that of the reader.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
-@click.option("--on/--off", "is_on", default=None, help="Whether its reads count.")
+@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")
 @for_organization
 def set_antenna(
@@ -149,7 +149,7 @@ def set_antenna(
     port: int,
     location: str | None,
     min_rssi: str | None,
-    is_on: bool | None,
+    is_enabled: bool | None,
     forget: bool,
 ) -> None:
     """Say what one antenna stands for, for example: edge reader antenna dock1 2 --location STAGING"""
@@ -160,13 +160,13 @@ def set_antenna(
         return
     known = {one.port: one for one in readers.list_antennas(organization_id, row.id)}
     before = known.get(port, AntennaRow(row.id, port, None, None, True))
-    place = Place(
+    placement = Placement(
         before.location_id if location is None else _location_id(organization_id, location),
         before.min_rssi if min_rssi is None else _decibels(min_rssi),
-        before.is_on if is_on is None else is_on,
+        before.is_enabled if is_enabled is None else is_enabled,
     )
-    readers.set_antenna(organization_id, row.id, port, place)
-    click.echo(f"Antenna {port} of {row.name}: {_key(organization_id, place.location_id) or 'as its reader'}")
+    readers.set_antenna(organization_id, row.id, port, placement)
+    click.echo(f"Antenna {port} of {row.name}: {_key(organization_id, placement.location_id) or 'as its reader'}")
 
 
 @reader.command("remove")
@@ -202,7 +202,7 @@ def _key(organization_id: int, location_id: int | None) -> str:
     return locations.get(organization_id, location_id).external_key if location_id else ""
 
 
-def _heard(state: accounts.Heard | None) -> str:
+def _heard(state: reader_status.ReaderStatus | None) -> str:
     if state is None:
         return "never"
     return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
@@ -210,4 +210,4 @@ def _heard(state: accounts.Heard | None) -> str:
 
 def _limits(row: ReaderRow | AntennaRow) -> str:
     weak = f" from {row.min_rssi:g} dBm" if row.min_rssi is not None else ""
-    return weak + ("" if row.is_on else " (off)")
+    return weak + ("" if row.is_enabled else " (off)")

@@ -19,7 +19,7 @@ from edge.demo.publishing import Connections, connected
 from edge.demo.simulation import signs_of_life, simulating
 from edge.demo.site import Access, make_or_continue
 from edge.errors import SetupError
-from edge.store import accounts, tracking
+from edge.store import reader_status, tracking
 from edge.store.database import FILE_NAME
 from edge.store.tracking import PlaceFilter
 
@@ -65,7 +65,7 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
         access = make_or_continue(plan, past)
         connections = parts.enter_context(connected(plan.simulated, HOST, broker))
         _wait_until_heard(plan, connections, access.organization_id)
-        since = max(past, accounts.newest_scan() + 1)
+        since = max(past, tracking.newest_scan() + 1)
         whereabouts = _whereabouts(access.organization_id)
         random = Random()  # noqa: S311 - it moves pallets
         parts.enter_context(simulating(plan, connections, since, whereabouts, random))
@@ -114,7 +114,7 @@ def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int
     begun, deadline = clock.now(), time.monotonic() + HEARD_SECONDS
     while True:
         signs_of_life(plan, connections, clock.now())
-        states = accounts.reader_states(organization_id).values()
+        states = reader_status.statuses(organization_id).values()
         if sum(state.heard_at >= begun for state in states) >= len(plan.simulated):
             return
         if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ from edge.store.database import writing
 from edge.store.keys import SCOPES
 from edge.store.locations import NO_PARENT, Parent
 from edge.store.people import Role
-from edge.store.readers import Place
+from edge.store.readers import Placement
 from edge.store.tags import NewTag
 
 ORGANIZATION = "Demo"
@@ -90,7 +90,7 @@ def _add_reader(organization_id: int, reader: Reader, places: dict[str, int]) ->
         min_rssi=reader.min_rssi,
     )
     for port, place in reader.antennas.items():
-        readers.set_antenna(organization_id, row.id, port, Place(places[place], None, True))
+        readers.set_antenna(organization_id, row.id, port, Placement(places[place], None, True))
 
 
 def tags(thing: Thing) -> list[NewTag]:

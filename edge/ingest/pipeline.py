@@ -1,8 +1,8 @@
 """From a batch of MQTT messages to one committed transaction.
 
 Every message ends in exactly one bucket of the ledger, and so does every read. What a message is worth is decided
-in three steps: open it (whose is it, what does it say, when was it), match its reads (which asset, which place), and
-record what counts. Nothing here knows MQTT beyond the fields of `Message`.
+in three steps: open it (whose is it, what does it say, when was it), match its reads (which asset, which location),
+and record what counts. Nothing here knows MQTT beyond the fields of `Message`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from edge.ingest.reads import Kind, Malformed, Parsed, Read
 from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Stamp, Timekeeper
-from edge.store import accounts
-from edge.store.accounts import Bucket, DeadLetter, Heard, Tally, UnknownTag
+from edge.store import dead_letters, ledger, reader_status, tracking, unassigned_topics, unknown_tags
 from edge.store.database import writing
+from edge.store.dead_letters import NewDeadLetter
+from edge.store.ledger import Bucket, Tally
 from edge.store.matching import NoAsset, TagMatcher
-from edge.store.readers import Place
+from edge.store.reader_status import ReaderStatus
+from edge.store.readers import Placement
 from edge.store.scans import record
 from edge.store.stays import Scan
 from edge.store.tags import match_key
+from edge.store.unknown_tags import Sighting
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +39,8 @@ MAX_NOTE = 500
 class Message(NamedTuple):
     """One MQTT message as it was delivered; `received_at` by the box's clock.
 
-    `connection` counts the connections to the broker: a packet id means something only on its own. `letter_no`: it was
-    set aside under this number and is handed in once more, so it is no repeat of itself.
+    `connection` counts the connections to the broker: a packet id means something only on its own. `dead_letter_id`:
+    it was set aside under this number and is queued once more, so it is no repeat of itself.
     """
 
     topic: str
@@ -48,7 +51,7 @@ class Message(NamedTuple):
     is_retained: bool = False
     is_redelivered: bool = False
     connection: int = 0
-    letter_no: int = 0
+    dead_letter_id: int = 0
 
 
 class _Opened(NamedTuple):
@@ -73,7 +76,7 @@ class Pipeline:
         self._router = Router()
         self._matcher = TagMatcher()
         self._receipts = Receipts()
-        self.timekeeper = Timekeeper(accounts.newest_scan(), replay_days, accounts.clock_offsets())
+        self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, reader_status.clock_offsets())
 
     def handle(self, messages: Sequence[Message]) -> None:
         """Commit a batch.
@@ -103,7 +106,7 @@ class Pipeline:
             for item in opened:
                 batch.add(item)
             batch.write(self._gap)
-            accounts.take_up([item.message.letter_no for item in opened if item.message.letter_no])
+            dead_letters.discard([item.message.dead_letter_id for item in opened if item.message.dead_letter_id])
             receipts = [(item.message.mid, item.digest) for item in opened if item.message.qos]
             self._receipts.keep(receipts)
         self._receipts.add(receipts)
@@ -121,7 +124,7 @@ class Pipeline:
     def _open(self, message: Message, poison: str, fresh: Mapping[int, bytes]) -> _Opened:
         """`fresh`: the digests of the messages before it in the batch, by packet id."""
         digest = digest_of(message.topic, message.payload)
-        received_at = message.received_at if message.letter_no else self.timekeeper.receive(message.received_at)
+        received_at = message.received_at if message.dead_letter_id else self.timekeeper.receive(message.received_at)
         line = self._router.find(message.topic)
         if message.is_redelivered and (self._receipts.has(message.mid, digest) or fresh.get(message.mid) == digest):
             return _Opened(message, digest, received_at, line, bucket=Bucket.REPEAT)
@@ -134,7 +137,7 @@ class Pipeline:
         except Malformed as error:
             return _Opened(message, digest, received_at, line, bucket=Bucket.MALFORMED, reason=str(error))
         times = [read.observed_at for read in parsed.reads]
-        if times and None not in times and self._receipts.has_digest(digest) and not message.letter_no:
+        if times and None not in times and self._receipts.has_digest(digest) and not message.dead_letter_id:
             return _Opened(message, digest, received_at, line, parsed, bucket=Bucket.REPEAT)
         stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
         return _Opened(message, digest, received_at, line, parsed, stamps)
@@ -150,16 +153,16 @@ def _parse(line: Line, message: Message, poison: str) -> Parsed:
 
 
 class _Batch:
-    """What one batch adds to the books, collected first and written together."""
+    """What one batch adds to the ledger, collected first and written together."""
 
     def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper) -> None:
         self._matcher = matcher
         self._timekeeper = timekeeper
         self._scans: list[Scan] = []
         self._outcomes: list[tuple[_Opened, list[Bucket | int]]] = []
-        self._letters: list[DeadLetter] = []
-        self._unknown: list[UnknownTag] = []
-        self._unclaimed: list[tuple[str, int, bytes]] = []
+        self._letters: list[NewDeadLetter] = []
+        self._unknown: list[Sighting] = []
+        self._unassigned: list[tuple[str, int, bytes]] = []
         self._heard: dict[int, _Opened] = {}  # the newest message of each reader
         self._notes: dict[int, str] = {}
         self._read_at: dict[int, int] = {}
@@ -171,11 +174,11 @@ class _Batch:
         outcomes: list[Bucket | int] = []
         message, line = opened.message, opened.line
         if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
-            self._unclaimed.append((message.topic, opened.received_at, message.payload))
+            self._unassigned.append((message.topic, opened.received_at, message.payload))
         elif line and opened.bucket is Bucket.MALFORMED:
             route = line.route
             self._letters.append(
-                DeadLetter(
+                NewDeadLetter(
                     route.organization_id,
                     route.reader_id,
                     message.topic,
@@ -199,8 +202,8 @@ class _Batch:
         news = record(self._scans, gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
         for opened, outcomes in self._outcomes:
-            reader_id = opened.line.route.reader_id if opened.line else accounts.NO_READER
-            hour = accounts.hour_of(opened.received_at)
+            reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER
+            hour = ledger.hour_of(opened.received_at)
             buckets = [
                 outcome if isinstance(outcome, Bucket) else (Bucket.RECORDED if news[outcome] else Bucket.REPEAT)
                 for outcome in outcomes
@@ -208,15 +211,15 @@ class _Batch:
             for bucket in buckets:
                 self._reads[Tally(reader_id, hour, bucket)] += 1
             self._messages[Tally(reader_id, hour, _bucket_of(opened, buckets))] += 1
-        accounts.add_to_ledger(self._messages, self._reads)
-        accounts.set_aside(self._letters)
-        accounts.note_unknown_tags(self._unknown)
-        accounts.note_unclaimed(self._unclaimed)
-        accounts.note_readers(self._states())
-        accounts.note_antennas(self._antennas)
+        ledger.add(self._messages, self._reads)
+        dead_letters.add(self._letters)
+        unknown_tags.record(self._unknown)
+        unassigned_topics.record(self._unassigned)
+        reader_status.record_readers(self._states())
+        reader_status.record_antennas(self._antennas)
 
     def count(self) -> None:
-        """For the metrics, once the books are on disk."""
+        """For the metrics, once the ledger is on disk."""
         for counter, tallies in ((metrics.messages, self._messages), (metrics.reads, self._reads)):
             metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in tallies.items()})
 
@@ -234,9 +237,9 @@ class _Batch:
         if parsed.reads:
             self._read_at[reader_id] = opened.received_at
 
-    def _states(self) -> Iterator[Heard]:
+    def _states(self) -> Iterator[ReaderStatus]:
         for reader_id, newest in self._heard.items():
-            yield Heard(
+            yield ReaderStatus(
                 reader_id,
                 newest.received_at,
                 self._read_at.get(reader_id),
@@ -249,19 +252,19 @@ class _Batch:
     def _classify(self, line: Line, read: Read, stamp: Stamp, received_at: int) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""
         route = line.route
-        place = route.antennas.get(read.antenna or NO_PORT, route.place)
-        if not place.is_on or _is_weak(read, place):
+        placement = route.antennas.get(read.antenna or NO_PORT, route.placement)
+        if not placement.is_enabled or _is_weak(read, placement):
             return Bucket.FILTERED
         asset = self._matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
         if isinstance(asset, NoAsset):
-            return self._unmatched(line, read, asset, place, received_at)
-        if place.location_id is None:
+            return self._unmatched(line, read, asset, placement, received_at)
+        if placement.location_id is None:
             return Bucket.NO_LOCATION
         self._scans.append(
             Scan(
                 route.organization_id,
                 asset,
-                place.location_id,
+                placement.location_id,
                 route.reader_id,
                 read.antenna,
                 stamp.observed_at,
@@ -272,11 +275,11 @@ class _Batch:
         )
         return len(self._scans) - 1
 
-    def _unmatched(self, line: Line, read: Read, why: NoAsset, place: Place, received_at: int) -> Bucket:
+    def _unmatched(self, line: Line, read: Read, why: NoAsset, placement: Placement, received_at: int) -> Bucket:
         if why is not NoAsset.LOCATION:
             route = line.route
             self._unknown.append(
-                UnknownTag(
+                Sighting(
                     route.organization_id,
                     read.tag_type,
                     match_key(read.tag_type, read.value) or read.value,
@@ -284,7 +287,7 @@ class _Batch:
                     read.value,
                     why,
                     received_at,
-                    place.location_id,
+                    placement.location_id,
                 )
             )
         return Bucket.AMBIGUOUS_TAG if why is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
@@ -309,8 +312,8 @@ def _bucket_of(opened: _Opened, reads: Sequence[Bucket]) -> Bucket:
     return Bucket.STATUS if opened.parsed and opened.parsed.kind is not Kind.IGNORED else Bucket.IGNORED
 
 
-def _is_weak(read: Read, place: Place) -> bool:
-    return place.min_rssi is not None and read.rssi is not None and read.rssi < place.min_rssi
+def _is_weak(read: Read, placement: Placement) -> bool:
+    return placement.min_rssi is not None and read.rssi is not None and read.rssi < placement.min_rssi
 
 
 def _identities(opened: Sequence[_Opened]) -> Iterator[tuple[int, str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from edge.store import accounts
+from edge.store import receipts
 
 DIGEST_BYTES = 16
 MID_BYTES = 2
@@ -17,7 +17,7 @@ class Receipts:
         self._by_mid: dict[int, bytes] = {}
         self._digests: set[bytes] = set()
         self._count = 0
-        for number, entries in accounts.load_receipts():
+        for number, entries in receipts.load():
             self.add(_unpacked(entries))
             self._count = number
 
@@ -27,9 +27,9 @@ class Receipts:
     def has_digest(self, digest: bytes) -> bool:
         return digest in self._digests
 
-    def keep(self, receipts: list[tuple[int, bytes]]) -> None:
-        if receipts:
-            accounts.keep_receipts(self._count + len(receipts), _packed(receipts))
+    def keep(self, committed: list[tuple[int, bytes]]) -> None:
+        if committed:
+            receipts.keep(self._count + len(committed), _packed(committed))
 
     def add(self, receipts: list[tuple[int, bytes]]) -> None:
         self._count += len(receipts)

@@ -135,12 +135,12 @@ class Subscriber:
                 log.error("The %s thread did not stop within %s seconds", thread.name, seconds)
         self._wake_write.close()
 
-    def hand_in(self, letter_no: int, topic: str, payload: bytes, received_at: int) -> None:
+    def requeue(self, dead_letter_id: int, topic: str, payload: bytes, received_at: int) -> None:
         """Take a message that was set aside once more, with the time it was received then; from any thread.
 
         What was set aside goes in the transaction of whatever becomes of it now, so that a crash loses nothing.
         """
-        self._queue.append(Message(topic, payload, received_at, letter_no=letter_no))
+        self._queue.append(Message(topic, payload, received_at, dead_letter_id=dead_letter_id))
         self._has_work.set()
 
     def state(self) -> State:
@@ -347,7 +347,7 @@ class Subscriber:
         while self._queue and len(batch) < self._batch_size and size < BATCH_BYTES:
             batch.append(self._queue.popleft())
             size += len(batch[-1].payload)
-            self._bytes_done += 0 if batch[-1].letter_no else len(batch[-1].payload)
+            self._bytes_done += 0 if batch[-1].dead_letter_id else len(batch[-1].payload)
         return batch
 
     def _commit(self, batch: list[Message]) -> None:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Corrupt, SetupError, Unavailable
-from edge.store.copies import CopyFacts, copy_database, inspect_copy, move_ids_forward
 from edge.store.database import FILE_NAME
+from edge.store.snapshots import CopyFacts, copy_database, inspect_copy, move_ids_forward
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz")
 _TIME = "%Y%m%dT%H%M%SZ"

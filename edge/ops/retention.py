@@ -26,7 +26,7 @@ class Limits(NamedTuple):
     history_days: int
     dead_letters: int
     unknown_tags: int
-    unclaimed_topics: int
+    unassigned_topics: int
     low_disk_bytes: int
 
 
@@ -66,7 +66,7 @@ def _drop_too_many(limits: Limits, pause: Pause) -> None:
     steps = {
         "dead_letters": lambda: store.drop_dead_letters(limits.dead_letters, DEAD_LETTER_BYTES),
         "unknown_tags": lambda: store.drop_unknown_tags(limits.unknown_tags),
-        "unclaimed_topics": lambda: store.drop_unclaimed_topics(limits.unclaimed_topics),
+        "unassigned_topics": lambda: store.drop_unassigned_topics(limits.unassigned_topics),
     }
     _drop("more than is kept", steps, pause)
 

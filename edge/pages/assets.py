@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.pages import labels, timeline
 from edge.pages.forms import whole
-from edge.pages.guard import least, me, pages
+from edge.pages.guard import current_session, pages, require_role
 from edge.store import assets, board, lookup
 from edge.store.people import Role
 
@@ -17,15 +17,15 @@ MOVES = 50
 
 
 @pages.get("/assets/<int:asset_id>")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def show_asset(asset_id: int) -> str:
-    asset = assets.get(me().organization_id, asset_id)
+    asset = assets.get(current_session().organization_id, asset_id)
     before = request.args.get("before", type=whole)
-    moves = board.moves(me().organization_id, asset_id, before=before, limit=MOVES + 1)
+    moves = board.moves(current_session().organization_id, asset_id, before=before, limit=MOVES + 1)
     return render_template(
         "asset.html",
         asset=asset,
-        where=board.whereabouts(me().organization_id, asset_id) or abort(404),
+        where=board.whereabouts(current_session().organization_id, asset_id) or abort(404),
         metadata=orjson.loads(asset.metadata),
         strip=timeline.strip(moves[:MOVES], moves[0].last_seen_at if before and moves else clock.now()),
         moves=moves[:MOVES],
@@ -36,16 +36,16 @@ def show_asset(asset_id: int) -> str:
 
 
 @pages.get("/assets/<int:asset_id>/label")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def asset_label(asset_id: int) -> str:
-    asset = assets.get(me().organization_id, asset_id)
+    asset = assets.get(current_session().organization_id, asset_id)
     link = labels.asset_link(request.host_url, asset.external_key)
     return labels.page(asset.name, asset.external_key, link, f"/assets/{asset_id}")
 
 
 @pages.get("/a/<external_key>")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def labelled_asset(external_key: str) -> AnyResponse:
     """What the camera of any phone opens from a label."""
-    asset = lookup.asset_by_key(me().organization_id, external_key) or abort(404)
+    asset = lookup.asset_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/assets/{asset.id}", 303)

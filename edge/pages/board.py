@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 from flask import Response, render_template, request
 
 from edge.pages.forms import typable, whole
-from edge.pages.guard import least, me, pages
+from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
-from edge.store import places
+from edge.store import location_board
 from edge.store.board import BoardFilter, board
 from edge.store.people import Role
 
@@ -22,14 +22,14 @@ UNSEEN = {0: "Seen any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours
 
 
 @pages.get("/")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def show_board() -> str:
     wanted, offset = _wanted()
     return render_template(
         "board.html",
-        page=board(me().organization_id, wanted, limit=PER_PAGE, offset=offset),
+        page=board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
         wanted=wanted,
-        places=places.tree(me().organization_id),
+        places=location_board.tree(current_session().organization_id),
         unseen=UNSEEN,
         live="/board/rows?" + _query(wanted, offset),
         **_pager(wanted, offset),
@@ -37,11 +37,11 @@ def show_board() -> str:
 
 
 @pages.get("/board/rows")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def board_rows() -> Response:
     """The same rows as on the page, for the page that follows the site."""
     wanted, offset = _wanted()
-    page = board(me().organization_id, wanted, limit=PER_PAGE, offset=offset)
+    page = board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset)
     return fragment("_board-rows.html", page, page=page, wanted=wanted, **_pager(wanted, offset))
 
 

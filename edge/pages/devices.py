@@ -9,7 +9,16 @@ from edge.auth import devices
 from edge.errors import Invalid
 from edge.pages import labels
 from edge.pages.forms import text
-from edge.pages.guard import DEVICE_COOKIE, DEVICE_SECONDS, actor, least, me, open_to_all, pages, set_cookie
+from edge.pages.guard import (
+    DEVICE_COOKIE,
+    DEVICE_SECONDS,
+    actor,
+    current_session,
+    open_to_all,
+    pages,
+    require_role,
+    set_cookie,
+)
 from edge.pages.notices import done
 from edge.store import audit
 from edge.store import devices as store
@@ -18,40 +27,42 @@ from edge.store.people import Role
 
 
 @pages.get("/devices")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def show_devices() -> str:
     return _page({})
 
 
 @pages.post("/devices")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_device() -> str | tuple[str, int]:
     """Answers with the link itself: it is good for one device and one day, and nowhere else to be seen."""
     try:
         with writing():
-            device, code = devices.invite(me().organization_id, text(request.form, "name"), me().person_id)
-            audit.note(me().organization_id, actor(), "device made", device=device.id, name=device.name)
+            device, code = devices.invite(
+                current_session().organization_id, text(request.form, "name"), current_session().person_id
+            )
+            audit.note(current_session().organization_id, actor(), "device made", device=device.id, name=device.name)
     except Invalid as error:
         return _page({"name": error.fields[0].message}), 400
     return _invitation(device.name, code)
 
 
 @pages.post("/devices/<int:device_id>/invite")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def invite_device_again(device_id: int) -> str:
-    device = store.find_device(me().organization_id, device_id) or abort(404)
+    device = store.find_device(current_session().organization_id, device_id) or abort(404)
     with writing():
-        code = devices.invite_again(me().organization_id, device_id)
-        audit.note(me().organization_id, actor(), "device invited again", device=device_id)
+        code = devices.invite_again(current_session().organization_id, device_id)
+        audit.note(current_session().organization_id, actor(), "device invited again", device=device_id)
     return _invitation(device.name, code)
 
 
 @pages.post("/devices/<int:device_id>/revoke")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def revoke_device(device_id: int) -> AnyResponse:
     with writing():
-        store.revoke_device(me().organization_id, device_id)
-        audit.note(me().organization_id, actor(), "device revoked", device=device_id)
+        store.revoke_device(current_session().organization_id, device_id)
+        audit.note(current_session().organization_id, actor(), "device revoked", device=device_id)
     return done("/devices", "device-revoked")
 
 
@@ -80,7 +91,7 @@ _SPENT = "This link was used, or is older than a day. An administrator makes a n
 
 
 def _page(errors: dict[str, str]) -> str:
-    return render_template("devices.html", devices=store.list_devices(me().organization_id), errors=errors)
+    return render_template("devices.html", devices=store.list_devices(current_session().organization_id), errors=errors)
 
 
 def _invitation(name: str, code: str) -> str:

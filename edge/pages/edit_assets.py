@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError
 from edge.pages.forms import Errors, errors_of, text, values_of
-from edge.pages.guard import actor, least, me, pages
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.store import assets, audit, handheld
 from edge.store.assets import AssetRow
@@ -20,13 +20,13 @@ from edge.validation import bodies
 
 
 @pages.get("/assets/new")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def new_asset_form() -> str:
     return _form(None, {"tag_value": request.args.get("tag", ""), "tag_type": request.args.get("type", "rfid")}, {})
 
 
 @pages.post("/assets/new")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def new_asset() -> AnyResponse | tuple[str, int]:
     entered = _entered()
     if key := text(request.form, "external_key"):
@@ -37,70 +37,70 @@ def new_asset() -> AnyResponse | tuple[str, int]:
         values = values_of(bodies.ASSET_CREATE, entered)
         values["tags"] = [NewTag(**tag) for tag in values.get("tags", [])]
         with writing():
-            asset = assets.create(me().organization_id, **values)
+            asset = assets.create(current_session().organization_id, **values)
             for tag in values["tags"]:
-                handheld.adopt(me().organization_id, tag)
-            audit.note(me().organization_id, actor(), "asset made", asset=asset.id, key=asset.external_key)
+                handheld.adopt(current_session().organization_id, tag)
+            audit.note(current_session().organization_id, actor(), "asset made", asset=asset.id, key=asset.external_key)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/assets/{asset.id}", "made")
 
 
 @pages.get("/assets/<int:asset_id>/edit")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def edit_asset_form(asset_id: int) -> str:
-    asset = assets.get(me().organization_id, asset_id)
+    asset = assets.get(current_session().organization_id, asset_id)
     return _form(asset, asset._asdict(), {})
 
 
 @pages.post("/assets/<int:asset_id>/edit")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     """The key is changed by the API's rename, the rest by its patch; both or neither."""
-    asset = assets.get(me().organization_id, asset_id)
+    asset = assets.get(current_session().organization_id, asset_id)
     try:
         changes = values_of(bodies.ASSET_PATCH, _entered())
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
         with writing():
-            assets.patch(me().organization_id, asset_id, changes)
-            assets.rename(me().organization_id, asset_id, renamed["external_key"])
-            audit.note(me().organization_id, actor(), "asset changed", asset=asset_id)
+            assets.patch(current_session().organization_id, asset_id, changes)
+            assets.rename(current_session().organization_id, asset_id, renamed["external_key"])
+            audit.note(current_session().organization_id, actor(), "asset changed", asset=asset_id)
     except EdgeError as error:
         return _form(asset, request.form, errors_of(error)), 400
     return done(f"/assets/{asset_id}", "changed")
 
 
 @pages.post("/assets/<int:asset_id>/retire")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def retire_asset(asset_id: int) -> AnyResponse:
     with writing():
-        assets.delete(me().organization_id, asset_id)
-        audit.note(me().organization_id, actor(), "asset retired", asset=asset_id)
+        assets.delete(current_session().organization_id, asset_id)
+        audit.note(current_session().organization_id, actor(), "asset retired", asset=asset_id)
     return done("/", "retired")
 
 
 @pages.post("/assets/<int:asset_id>/tags")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
-    asset = assets.get(me().organization_id, asset_id)
+    asset = assets.get(current_session().organization_id, asset_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
         tag = NewTag(**values_of(bodies.TAG, entered))
         with writing():
-            assets.attach_tag(me().organization_id, asset_id, tag)
-            handheld.adopt(me().organization_id, tag)
-            audit.note(me().organization_id, actor(), "tag attached", asset=asset_id, value=tag.value)
+            assets.attach_tag(current_session().organization_id, asset_id, tag)
+            handheld.adopt(current_session().organization_id, tag)
+            audit.note(current_session().organization_id, actor(), "tag attached", asset=asset_id, value=tag.value)
     except EdgeError as error:
         return _form(asset, asset._asdict() | {"value": entered["value"]}, errors_of(error)), 400
     return done(f"/assets/{asset_id}/edit", "tagged")
 
 
 @pages.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
     with writing():
-        assets.detach_tag(me().organization_id, asset_id, tag_id)
-        audit.note(me().organization_id, actor(), "tag detached", asset=asset_id, tag=tag_id)
+        assets.detach_tag(current_session().organization_id, asset_id, tag_id)
+        audit.note(current_session().organization_id, actor(), "tag detached", asset=asset_id, tag=tag_id)
     return done(f"/assets/{asset_id}/edit", "untagged")
 
 

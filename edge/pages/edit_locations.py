@@ -9,9 +9,9 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError
 from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, values_of
-from edge.pages.guard import actor, least, me, pages
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import audit, handheld, locations, places
+from edge.store import audit, handheld, location_board, locations
 from edge.store.database import writing
 from edge.store.locations import UNSET, LocationRow, Parent
 from edge.store.people import Role
@@ -20,13 +20,13 @@ from edge.validation import bodies
 
 
 @pages.get("/locations/new")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def new_location_form() -> str:
     return _form(None, {"parent_id": request.args.get("parent", ""), "is_active": "1"}, {})
 
 
 @pages.post("/locations/new")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def new_location() -> AnyResponse | tuple[str, int]:
     entered = _entered()
     if key := text(request.form, "external_key"):
@@ -35,72 +35,80 @@ def new_location() -> AnyResponse | tuple[str, int]:
         values = values_of(bodies.LOCATION_CREATE, entered)
         parent = Parent(values.pop("parent_id"), UNSET)
         with writing():
-            location = locations.create(me().organization_id, **values, parent=parent)
-            audit.note(me().organization_id, actor(), "place made", location=location.id, key=location.external_key)
+            location = locations.create(current_session().organization_id, **values, parent=parent)
+            audit.note(
+                current_session().organization_id,
+                actor(),
+                "place made",
+                location=location.id,
+                key=location.external_key,
+            )
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/locations/{location.id}", "made")
 
 
 @pages.get("/locations/<int:location_id>/edit")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def edit_location_form(location_id: int) -> str:
-    location = locations.get(me().organization_id, location_id)
+    location = locations.get(current_session().organization_id, location_id)
     return _form(location, location._asdict(), {})
 
 
 @pages.post("/locations/<int:location_id>/edit")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
-    location = locations.get(me().organization_id, location_id)
+    location = locations.get(current_session().organization_id, location_id)
     try:
         changes = values_of(bodies.LOCATION_PATCH, _entered())
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
         parent = Parent(changes.pop("parent_id"), UNSET)
         with writing():
-            locations.patch(me().organization_id, location_id, changes, parent=parent)
-            locations.rename(me().organization_id, location_id, renamed["external_key"])
-            audit.note(me().organization_id, actor(), "place changed", location=location_id)
+            locations.patch(current_session().organization_id, location_id, changes, parent=parent)
+            locations.rename(current_session().organization_id, location_id, renamed["external_key"])
+            audit.note(current_session().organization_id, actor(), "place changed", location=location_id)
     except EdgeError as error:
         return _form(location, request.form, errors_of(error)), 400
     return done(f"/locations/{location_id}", "changed")
 
 
 @pages.post("/locations/<int:location_id>/retire")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
-    location = locations.get(me().organization_id, location_id)
+    location = locations.get(current_session().organization_id, location_id)
     try:
         with writing():
-            locations.delete(me().organization_id, location_id)
-            audit.note(me().organization_id, actor(), "place retired", location=location_id)
+            locations.delete(current_session().organization_id, location_id)
+            audit.note(current_session().organization_id, actor(), "place retired", location=location_id)
     except Conflict as error:
         return _form(location, location._asdict(), errors_of(error)), 409
     return done("/locations", "retired")
 
 
 @pages.post("/locations/<int:location_id>/tags")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
-    location = locations.get(me().organization_id, location_id)
+    location = locations.get(current_session().organization_id, location_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
         tag = NewTag(**values_of(bodies.TAG, entered))
         with writing():
-            locations.attach_tag(me().organization_id, location_id, tag)
-            handheld.adopt(me().organization_id, tag)
-            audit.note(me().organization_id, actor(), "tag attached", location=location_id, value=tag.value)
+            locations.attach_tag(current_session().organization_id, location_id, tag)
+            handheld.adopt(current_session().organization_id, tag)
+            audit.note(
+                current_session().organization_id, actor(), "tag attached", location=location_id, value=tag.value
+            )
     except EdgeError as error:
         return _form(location, location._asdict() | {"value": entered["value"]}, errors_of(error)), 400
     return done(f"/locations/{location_id}/edit", "tagged")
 
 
 @pages.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
     with writing():
-        locations.detach_tag(me().organization_id, location_id, tag_id)
-        audit.note(me().organization_id, actor(), "tag detached", location=location_id, tag=tag_id)
+        locations.detach_tag(current_session().organization_id, location_id, tag_id)
+        audit.note(current_session().organization_id, actor(), "tag detached", location=location_id, tag=tag_id)
     return done(f"/locations/{location_id}/edit", "untagged")
 
 
@@ -116,7 +124,7 @@ def _entered() -> dict[str, Any]:
 
 
 def _form(location: LocationRow | None, values: Any, errors: Errors) -> str:
-    branches = places.tree(me().organization_id)
+    branches = location_board.tree(current_session().organization_id)
     inside: set[int] = {location.id} if location else set()
     for branch in branches:  # depth first: a parent is always met before what is in it
         if branch.parent_id in inside:

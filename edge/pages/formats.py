@@ -10,7 +10,7 @@ class Formats(NamedTuple):
     """`titles` by name, `custom` is the name of the one that an installer describes.
 
     `recognise` gives the name of the format a message probably speaks, `check` raises Invalid for a description that
-    cannot be used, and `hand_in` gives a dead letter (number, topic, bytes, when it was received) to ingest once
+    cannot be used, and `requeue` gives a dead letter (number, topic, bytes, when it was received) to ingest once
     more, which takes it off the list when it has dealt with it.
     """
 
@@ -18,7 +18,7 @@ class Formats(NamedTuple):
     custom: str
     recognise: Callable[[str, bytes], str | None]
     check: Callable[[str, str | None], None]
-    hand_in: Callable[[int, str, bytes, int], None] | None
+    requeue: Callable[[int, str, bytes, int], None] | None
 
 
 NONE = Formats({}, "", lambda _topic, _payload: None, lambda _name, _mapping: None, None)

@@ -33,11 +33,11 @@ pages = Blueprint("pages", __name__)
 View = TypeVar("View", bound=Callable[..., object])
 
 
-def least(role: Role) -> Callable[[View], View]:
+def require_role(role: Role) -> Callable[[View], View]:
     """The view is for people of this role and of those above it."""
 
     def mark(view: View) -> View:
-        view.least_role = role  # type: ignore[attr-defined]
+        view.required_role = role  # type: ignore[attr-defined]
         return view
 
     return mark
@@ -45,11 +45,11 @@ def least(role: Role) -> Callable[[View], View]:
 
 def open_to_all(view: View) -> View:
     """The view is for everybody, signed in or not."""
-    view.least_role = None  # type: ignore[attr-defined]
+    view.required_role = None  # type: ignore[attr-defined]
     return view
 
 
-def me() -> SessionRow:
+def current_session() -> SessionRow:
     """Who is signed in. Only for views that need a role."""
     session: SessionRow = g.session
     return session
@@ -57,10 +57,10 @@ def me() -> SessionRow:
 
 def actor() -> str:
     """As the audit names them."""
-    return f"person:{me().person_id}"
+    return f"person:{current_session().person_id}"
 
 
-def may(role: Role) -> bool:
+def has_role(role: Role) -> bool:
     return g.session is not None and RANK[Role(g.session.role)] >= RANK[role]
 
 
@@ -73,12 +73,12 @@ def _check() -> AnyResponse | None:
     request.max_content_length = MAX_BODY
     _identify()
     view = current_app.view_functions[request.endpoint or ""]
-    if not hasattr(view, "least_role"):
+    if not hasattr(view, "required_role"):
         abort(403)
-    role: Role | None = view.least_role
+    role: Role | None = view.required_role
     if role is not None and g.session is None:
         return _ask_to_sign_in()
-    if role is not None and not may(role):
+    if role is not None and not has_role(role):
         abort(403)
     if request.method not in ("GET", "HEAD", "OPTIONS") and not _form_is_ours():
         return _stale_form()

@@ -9,10 +9,10 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError
 from edge.pages.forms import errors_of, values_of, whole
-from edge.pages.guard import actor, least, me, pages
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers import formats
-from edge.store import assets, audit, handheld, heard, lookup
+from edge.store import assets, audit, dead_letters, handheld, lookup, unassigned_topics, unknown_tags
 from edge.store.database import writing
 from edge.store.people import Role
 from edge.store.tags import NewTag
@@ -41,8 +41,8 @@ def readable(payload: bytes, size: int) -> Shown:
     return Shown(start.hex(" "), is_text=False, size=size)
 
 
-@pages.get("/readers/heard")
-@least(Role.ADMINISTRATOR)
+@pages.get("/readers/topics")
+@require_role(Role.ADMINISTRATOR)
 def show_topics() -> str:
     found = [
         (
@@ -50,25 +50,25 @@ def show_topics() -> str:
             formats().titles.get(formats().recognise(topic.topic, topic.sample) or ""),
             readable(topic.sample, len(topic.sample)),
         )
-        for topic in heard.topics()
+        for topic in unassigned_topics.list_topics()
     ]
-    return render_template("heard.html", topics=found)
+    return render_template("unassigned-topics.html", topics=found)
 
 
 @pages.get("/readers/unknown-tags")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def show_unknown_tags() -> str:
     return _tags_page({}, "")
 
 
 @pages.post("/readers/unknown-tags")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
     """To the asset that is named by its key, or by another of its tags."""
     form = request.form
     if "drop" in form:
-        heard.drop_unknown_tag(
-            me().organization_id,
+        unknown_tags.drop(
+            current_session().organization_id,
             form.get("tag_type", ""),
             form.get("match_key", ""),
             form.get("reader_id", 0, type=whole),
@@ -76,43 +76,43 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
         return done("/readers/unknown-tags", "dropped")
     try:
         tag = NewTag(**values_of(bodies.TAG, {"tag_type": form.get("tag_type", ""), "value": form.get("value", "")}))
-        owner = lookup.by_code(me().organization_id, form.get("asset", ""))
+        owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
         if owner is None or owner.kind != "asset":
             return _tags_page({"asset": "No asset has this key or tag"}, tag.value), 400
         with writing():
-            assets.attach_tag(me().organization_id, owner.id, tag)
-            handheld.adopt(me().organization_id, tag)
-            audit.note(me().organization_id, actor(), "tag attached", asset=owner.id, value=tag.value)
+            assets.attach_tag(current_session().organization_id, owner.id, tag)
+            handheld.adopt(current_session().organization_id, tag)
+            audit.note(current_session().organization_id, actor(), "tag attached", asset=owner.id, value=tag.value)
     except EdgeError as error:
         return _tags_page(errors_of(error), form.get("value", "")), 400
     return done("/readers/unknown-tags", "tagged")
 
 
 @pages.get("/readers/dead-letters")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def show_dead_letters() -> str:
-    letters = heard.dead_letters(me().organization_id, SHOWN_BYTES)
+    letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
     found = [(letter, readable(letter.payload, letter.size)) for letter in letters]
-    return render_template("dead-letters.html", letters=found, can_retry=formats().hand_in is not None)
+    return render_template("dead-letters.html", letters=found, can_retry=formats().requeue is not None)
 
 
 @pages.post("/readers/dead-letters/<int:no>")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def treat_dead_letter(no: int) -> AnyResponse:
     """Try again after the cause was fixed: it goes the whole way anew, and comes back here if it fails anew."""
-    letter = heard.find_dead_letter(me().organization_id, no)
-    hand_in = formats().hand_in
+    letter = dead_letters.find(current_session().organization_id, no)
+    requeue = formats().requeue
     if "drop" in request.form:
-        heard.drop_dead_letter(me().organization_id, no)
+        dead_letters.drop(current_session().organization_id, no)
         return done("/readers/dead-letters", "dropped")
-    if hand_in is None:
+    if requeue is None:
         abort(503, "Ingest does not run here.")
-    audit.note(me().organization_id, actor(), "dead letter tried again", topic=letter.topic)
-    hand_in(no, letter.topic, letter.payload, letter.received_at)
+    audit.note(current_session().organization_id, actor(), "dead letter tried again", topic=letter.topic)
+    requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")
 
 
 def _tags_page(errors: dict[str, str], value: str) -> str:
     reader_id = request.args.get("reader", type=whole)
-    found = heard.unknown_tags(me().organization_id, reader_id)
+    found = unknown_tags.list_tags(current_session().organization_id, reader_id)
     return render_template("unknown-tags.html", tags=found, errors=errors, wrong=value)

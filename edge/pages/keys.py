@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.errors import Invalid
-from edge.pages.guard import actor, least, me, pages
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.store import audit
 from edge.store import keys as store
@@ -21,19 +21,19 @@ EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a ye
 
 
 @pages.get("/keys")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def list_keys() -> str:
-    return render_template("keys.html", keys=store.list_keys(me().organization_id), now=clock.now())
+    return render_template("keys.html", keys=store.list_keys(current_session().organization_id), now=clock.now())
 
 
 @pages.get("/keys/new")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_key_form() -> str:
     return _form({}, {"tracking": "read"})
 
 
 @pages.post("/keys/new")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_key() -> str | tuple[str, int]:
     """Answers with the secret itself: it is on this one page and nowhere else, so there is no redirect."""
     form = request.form
@@ -44,32 +44,41 @@ def new_key() -> str | tuple[str, int]:
             raise Invalid.one("expires", "invalid_value", "Choose one of the list")
         with writing():
             key = store.add_key(
-                me().organization_id,
+                current_session().organization_id,
                 form.get("name", "").strip(),
                 _chosen_scopes(),
                 hash_secret(secret),
-                created_by=me().person_id,
+                created_by=current_session().person_id,
                 expires_at=clock.now() + int(days) * clock.DAY if days else None,
             )
-            audit.note(me().organization_id, actor(), "key made", key=key.id, name=key.name, scopes=list(key.scopes))
+            audit.note(
+                current_session().organization_id,
+                actor(),
+                "key made",
+                key=key.id,
+                name=key.name,
+                scopes=list(key.scopes),
+            )
     except Invalid as error:
         return _form({fault.field: fault.message for fault in error.fields}, form), 400
     return render_template("key-made.html", key=key, secret=secret)
 
 
 @pages.get("/keys/<key_id>/revoke")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def ask_to_revoke(key_id: str) -> str:
-    key = next((key for key in store.list_keys(me().organization_id) if key.id == key_id), None) or abort(404)
+    key = next((key for key in store.list_keys(current_session().organization_id) if key.id == key_id), None) or abort(
+        404
+    )
     return render_template("key-revoke.html", key=key)
 
 
 @pages.post("/keys/<key_id>/revoke")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def revoke_key(key_id: str) -> AnyResponse:
     with writing():
-        store.revoke_key(me().organization_id, key_id)
-        audit.note(me().organization_id, actor(), "key revoked", key=key_id)
+        store.revoke_key(current_session().organization_id, key_id)
+        audit.note(current_session().organization_id, actor(), "key revoked", key=key_id)
     return done("/keys", "revoked")
 
 

@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.pages import labels
 from edge.pages.forms import whole
-from edge.pages.guard import least, me, pages
-from edge.store import locations, lookup, places
+from edge.pages.guard import current_session, pages, require_role
+from edge.store import location_board, locations, lookup
 from edge.store.people import Role
 
 PER_PAGE = 50
@@ -19,19 +19,19 @@ WHOLE_TREE = 1000  # a larger one is shown by its top, and opened place by place
 
 
 @pages.get("/locations")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def show_locations() -> str:
-    branches = places.tree(me().organization_id)
+    branches = location_board.tree(current_session().organization_id)
     shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
     return render_template("locations.html", branches=shown, total=len(branches))
 
 
 @pages.get("/locations/<int:location_id>")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def show_location(location_id: int) -> str:
-    location = locations.get(me().organization_id, location_id)
-    branches = places.tree(me().organization_id)
-    way = places.way_to(branches, location_id)
+    location = locations.get(current_session().organization_id, location_id)
+    branches = location_board.tree(current_session().organization_id)
+    way = location_board.way_to(branches, location_id)
     offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
     return render_template(
         "location.html",
@@ -39,26 +39,26 @@ def show_location(location_id: int) -> str:
         way=way,
         branch=way[-1] if way else None,
         children=[branch for branch in branches if branch.parent_id == location_id],
-        page=places.here(me().organization_id, location_id, limit=PER_PAGE, offset=offset),
+        page=location_board.here(current_session().organization_id, location_id, limit=PER_PAGE, offset=offset),
         offset=offset,
         per_page=PER_PAGE,
-        passages=places.passages(me().organization_id, location_id, _midnight()),
+        passages=location_board.passages(current_session().organization_id, location_id, _midnight()),
     )
 
 
 @pages.get("/locations/<int:location_id>/label")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def location_label(location_id: int) -> str:
-    location = locations.get(me().organization_id, location_id)
+    location = locations.get(current_session().organization_id, location_id)
     link = labels.location_link(request.host_url, location.external_key)
     return labels.page(location.name, location.external_key, link, f"/locations/{location_id}")
 
 
 @pages.get("/l/<external_key>")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def labelled_location(external_key: str) -> AnyResponse:
     """What the camera of any phone opens from a label."""
-    location = lookup.location_by_key(me().organization_id, external_key) or abort(404)
+    location = lookup.location_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/locations/{location.id}", 303)
 
 

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import badges, passwords, sessions
 from edge.errors import EdgeError, Invalid
 from edge.pages.forms import Errors, errors_of, text
-from edge.pages.guard import SESSION_COOKIE, actor, least, me, pages
+from edge.pages.guard import SESSION_COOKIE, actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.words import ROLES
 from edge.store import audit, people
@@ -19,40 +19,40 @@ from edge.store.people import PersonRow, Role
 
 
 @pages.get("/people")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def show_people() -> str:
-    return render_template("people.html", people=people.list_people(me().organization_id))
+    return render_template("people.html", people=people.list_people(current_session().organization_id))
 
 
 @pages.get("/people/new")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_person_form() -> str:
     return _form(None, {"role": "operator"}, {})
 
 
 @pages.post("/people/new")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_person() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
         name, role = values.pop("name"), values.pop("role")
         with writing():
-            person = people.add_person(me().organization_id, name, role, **values)
-            audit.note(me().organization_id, actor(), "person made", person=person.id, role=role)
+            person = people.add_person(current_session().organization_id, name, role, **values)
+            audit.note(current_session().organization_id, actor(), "person made", person=person.id, role=role)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done("/people", "made")
 
 
 @pages.get("/people/<int:person_id>/edit")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def edit_person_form(person_id: int) -> str:
     person = _person(person_id)
     return _form(person, person._asdict(), {})
 
 
 @pages.post("/people/<int:person_id>/edit")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
     """A field for a password, PIN or badge that is left empty keeps what is there. A new one ends open sessions."""
     person = _person(person_id)
@@ -62,45 +62,47 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
             if f"no_{name}" in request.form:
                 values[f"{name}_hash"] = None
         with writing():
-            people.update_person(me().organization_id, person_id, **values)
+            people.update_person(current_session().organization_id, person_id, **values)
             if values.keys() & {"password_hash", "pin_hash", "badge_hash"}:
-                here = request.cookies[SESSION_COOKIE] if person_id == me().person_id else ""
+                here = request.cookies[SESSION_COOKIE] if person_id == current_session().person_id else ""
                 sessions.sign_out_others(person_id, here)
-            audit.note(me().organization_id, actor(), "person changed", person=person_id, fields=sorted(values))
+            audit.note(
+                current_session().organization_id, actor(), "person changed", person=person_id, fields=sorted(values)
+            )
     except EdgeError as error:
         return _form(person, request.form, errors_of(error)), 400
     return done("/people", "changed")
 
 
 @pages.post("/people/<int:person_id>/disable")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
     """They are out at once. The last administrator cannot be disabled."""
     person = _person(person_id)
     try:
         with writing():
-            people.disable_person(me().organization_id, person_id)
-            audit.note(me().organization_id, actor(), "person disabled", person=person_id)
+            people.disable_person(current_session().organization_id, person_id)
+            audit.note(current_session().organization_id, actor(), "person disabled", person=person_id)
     except EdgeError as error:
         return _form(person, person._asdict(), errors_of(error)), 409
     return done("/people", "disabled")
 
 
 @pages.post("/people/<int:person_id>/enable")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def enable_person(person_id: int) -> AnyResponse | tuple[str, int]:
     person = _person(person_id)
     try:
         with writing():
-            people.enable_person(me().organization_id, person_id)
-            audit.note(me().organization_id, actor(), "person enabled", person=person_id)
+            people.enable_person(current_session().organization_id, person_id)
+            audit.note(current_session().organization_id, actor(), "person enabled", person=person_id)
     except EdgeError as error:
         return _form(person, person._asdict(), errors_of(error)), 409
     return done("/people", "enabled")
 
 
 def _person(person_id: int) -> PersonRow:
-    return people.find_person(me().organization_id, person_id) or abort(404)
+    return people.find_person(current_session().organization_id, person_id) or abort(404)
 
 
 def _entered() -> dict[str, Any]:

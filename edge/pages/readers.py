@@ -11,12 +11,12 @@ from edge import clock
 from edge.errors import EdgeError, Invalid
 from edge.pages.formats import Formats
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, least, me, pages
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import audit, heard, places, readers
+from edge.store import audit, ledger, location_board, reader_status, readers, unassigned_topics, unknown_tags
 from edge.store.database import writing
 from edge.store.people import Role
-from edge.store.readers import Place, ReaderRow
+from edge.store.readers import Placement, ReaderRow
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
 NOTICEABLE_OFFSET = 2 * clock.SECOND
@@ -26,7 +26,7 @@ BUCKETS = {
     "repeat": "Repeat",
     "unmatched_tag": "Unknown tag",
     "ambiguous_tag": "Ambiguous tag",
-    "no_location": "No place",
+    "no_location": "No location",
     "filtered": "Filtered",
     "malformed": "Unreadable",
     "status": "Status",
@@ -42,103 +42,103 @@ def formats() -> Formats:
 
 
 @pages.get("/readers")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def show_readers() -> str:
     return render_template(
         "readers.html",
-        readers=heard.reader_states(me().organization_id),
-        waiting=heard.waiting(me().organization_id),
+        readers=reader_status.list_states(current_session().organization_id),
+        waiting=reader_status.waiting(current_session().organization_id),
         titles=formats().titles,
         silent_before=clock.now() - SILENT_AFTER,
     )
 
 
 @pages.get("/readers/<int:reader_id>")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def show_reader(reader_id: int) -> str:
-    reader = readers.get_reader(me().organization_id, reader_id)
-    ledger = heard.ledger(me().organization_id, reader_id)
-    seen = {bucket for hour in ledger for bucket in hour.buckets}
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    hours = ledger.hours(current_session().organization_id, reader_id)
+    seen = {bucket for hour in hours for bucket in hour.buckets}
     return render_template(
         "reader.html",
         reader=reader,
-        state=next(row for row in heard.reader_states(me().organization_id) if row.id == reader_id),
-        ledger=ledger,
+        state=next(row for row in reader_status.list_states(current_session().organization_id) if row.id == reader_id),
+        ledger=hours,
         buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
-        antennas=heard.antennas(me().organization_id, reader_id),
-        unknown=heard.unknown_tags(me().organization_id, reader_id, limit=10),
+        antennas=reader_status.antennas(current_session().organization_id, reader_id),
+        unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
         titles=formats().titles,
-        places=places.tree(me().organization_id),
+        places=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
         noticeable_offset=NOTICEABLE_OFFSET,
     )
 
 
 @pages.get("/readers/new")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_reader_form() -> str:
     """From a topic that was heard, the format is suggested; the rest are three fields."""
     topic = request.args.get("topic", "")
-    sample = heard.find_topic(topic)
+    sample = unassigned_topics.find_topic(topic)
     suggested = formats().recognise(topic, sample.sample) if sample else None
-    return _form(None, {"topic": topic, "format": suggested or "", "is_on": "1"}, {}, suggested=suggested)
+    return _form(None, {"topic": topic, "format": suggested or "", "is_enabled": "1"}, {}, suggested=suggested)
 
 
 @pages.post("/readers/new")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def new_reader() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
-        del values["is_on"]
+        del values["is_enabled"]
         with writing():
-            reader = readers.add_reader(me().organization_id, **values)
-            audit.note(me().organization_id, actor(), "reader made", reader=reader.id, topic=reader.topic)
+            reader = readers.add_reader(current_session().organization_id, **values)
+            audit.note(current_session().organization_id, actor(), "reader made", reader=reader.id, topic=reader.topic)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/readers/{reader.id}", "made")
 
 
 @pages.get("/readers/<int:reader_id>/edit")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def edit_reader_form(reader_id: int) -> str:
-    reader = readers.get_reader(me().organization_id, reader_id)
+    reader = readers.get_reader(current_session().organization_id, reader_id)
     return _form(reader, reader._asdict(), {})
 
 
 @pages.post("/readers/<int:reader_id>/edit")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
-    reader = readers.get_reader(me().organization_id, reader_id)
+    reader = readers.get_reader(current_session().organization_id, reader_id)
     try:
         with writing():
-            readers.change_reader(me().organization_id, reader_id, _entered())
-            audit.note(me().organization_id, actor(), "reader changed", reader=reader_id)
+            readers.change_reader(current_session().organization_id, reader_id, _entered())
+            audit.note(current_session().organization_id, actor(), "reader changed", reader=reader_id)
     except EdgeError as error:
         return _form(reader, request.form, errors_of(error)), 400
     return done(f"/readers/{reader_id}", "changed")
 
 
 @pages.post("/readers/<int:reader_id>/remove")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def remove_reader(reader_id: int) -> AnyResponse:
     with writing():
-        readers.remove_reader(me().organization_id, reader_id)
-        audit.note(me().organization_id, actor(), "reader removed", reader=reader_id)
+        readers.remove_reader(current_session().organization_id, reader_id)
+        audit.note(current_session().organization_id, actor(), "reader removed", reader=reader_id)
     return done("/readers", "removed")
 
 
 @pages.post("/readers/<int:reader_id>/antennas")
-@least(Role.ADMINISTRATOR)
+@require_role(Role.ADMINISTRATOR)
 def set_antenna(reader_id: int) -> AnyResponse:
     """Say what one antenna stands for, or let it follow its reader again."""
     port = request.form.get("port", -1, type=whole)
     with writing():
         if "follow" in request.form:
-            readers.remove_antenna(me().organization_id, reader_id, port)
+            readers.remove_antenna(current_session().organization_id, reader_id, port)
         else:
-            place = Place(_place(), _rssi(), "is_on" in request.form)
-            readers.set_antenna(me().organization_id, reader_id, port, place)
-        audit.note(me().organization_id, actor(), "antenna changed", reader=reader_id, port=port)
+            placement = Placement(_place(), _rssi(), "is_enabled" in request.form)
+            readers.set_antenna(current_session().organization_id, reader_id, port, placement)
+        audit.note(current_session().organization_id, actor(), "antenna changed", reader=reader_id, port=port)
     return done(f"/readers/{reader_id}", "changed")
 
 
@@ -154,7 +154,7 @@ def _entered() -> dict[str, Any]:
         "mapping": mapping,
         "location_id": _place(),
         "min_rssi": _rssi(),
-        "is_on": "is_on" in request.form,
+        "is_enabled": "is_enabled" in request.form,
     }
 
 
@@ -182,5 +182,5 @@ def _form(reader: ReaderRow | None, values: Any, errors: Errors, suggested: str 
         suggested=suggested,
         titles=formats().titles,
         custom=formats().custom,
-        places=places.tree(me().organization_id),
+        places=location_board.tree(current_session().organization_id),
     )

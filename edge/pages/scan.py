@@ -11,9 +11,9 @@ from edge import clock
 from edge.errors import EdgeError
 from edge.pages.files import Files
 from edge.pages.forms import typable
-from edge.pages.guard import device, least, may, me, open_to_all, pages
+from edge.pages.guard import current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
-from edge.store import assets, board, handheld, lookup, people, places
+from edge.store import assets, board, handheld, location_board, lookup, people
 from edge.store import devices as device_store
 from edge.store.database import writing
 from edge.store.handheld import Answer, Result, Sender, Submitted
@@ -26,7 +26,7 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
 @pages.get("/scan")
-@least(Role.OPERATOR)
+@require_role(Role.OPERATOR)
 def scan_page() -> str:
     """The same for everybody, so that a device may keep it for the time without a connection."""
     return render_template("scan.html")
@@ -45,7 +45,7 @@ def service_worker() -> Response:
 
 
 @pages.get("/scan/state")
-@least(Role.OPERATOR)
+@require_role(Role.OPERATOR)
 def scan_state() -> Response:
     """Who is signed in, what their role allows, the token for posts, the box's clock."""
     here = device()
@@ -53,20 +53,20 @@ def scan_state() -> Response:
         device_store.seen(here.id)
     return jsonify(
         csrf=g.csrf,
-        person=me().person_id,
-        name=me().name,
-        organization=me().organization_id,
-        may_edit=may(Role.EDITOR),
+        person=current_session().person_id,
+        name=current_session().name,
+        organization=current_session().organization_id,
+        may_edit=has_role(Role.EDITOR),
         device=here.name if here else None,
         now=clock.now() // 1000,
     )
 
 
 @pages.get("/scan/places")
-@least(Role.OPERATOR)
+@require_role(Role.OPERATOR)
 def scan_places() -> Response:
     """Every place with the codes of its labels, so that the device knows them without a connection."""
-    found = places.with_codes(me().organization_id)
+    found = location_board.with_codes(current_session().organization_id)
     version = version_of(found)
     if request.if_none_match.contains(version):
         response = Response(status=304)
@@ -78,7 +78,7 @@ def scan_places() -> Response:
 
 
 @pages.post("/scan/batch")
-@least(Role.OPERATOR)
+@require_role(Role.OPERATOR)
 def scan_batch() -> Response:
     """Scans and undos in the order in which they were made; an answer for each, also for one that was here before."""
     body = _body()
@@ -95,24 +95,24 @@ def scan_batch() -> Response:
 
 
 @pages.get("/scan/find")
-@least(Role.OPERATOR)
+@require_role(Role.OPERATOR)
 def scan_find() -> Response:
     """One thing when the code is clear, else what fits the text."""
     text = typable(request.args.get("q", ""))[:255]
     if not text:
         return jsonify(found=[])
-    exact = lookup.by_code(me().organization_id, text)
+    exact = lookup.by_code(current_session().organization_id, text)
     if exact and exact.kind == "asset":
-        row = board.whereabouts(me().organization_id, exact.id)
+        row = board.whereabouts(current_session().organization_id, exact.id)
         return jsonify(found=[_thing(row, with_moves=True)] if row else [])
     if exact:
         return jsonify(place={"id": exact.id, "name": exact.name}, found=[])
-    page = board.board(me().organization_id, board.BoardFilter(q=text), limit=20)
+    page = board.board(current_session().organization_id, board.BoardFilter(q=text), limit=20)
     return jsonify(found=[_thing(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
 
 
 @pages.post("/scan/attach")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def scan_attach() -> tuple[Response, int] | Response:
     """Give an unknown code to an asset, or to a new one, and record the parked scan."""
     body = _body()
@@ -132,7 +132,7 @@ def scan_attach() -> tuple[Response, int] | Response:
 def _new_asset(name: str) -> assets.AssetRow:
     if not 1 <= len(name) <= 255 or not name.isprintable():
         abort(400, "A name is 1 to 255 characters")
-    return assets.create(me().organization_id, name=name)
+    return assets.create(current_session().organization_id, name=name)
 
 
 def _handle(item: Any, correction: int, received_at: int) -> Answer:
@@ -152,7 +152,7 @@ def _handle(item: Any, correction: int, received_at: int) -> Answer:
 
 def _sender(person_id: Any = None) -> Sender:
     """A shared device also brings the scans of whoever used it before; they stay that person's."""
-    session = me()
+    session = current_session()
     if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
         if earlier is not None:
@@ -194,7 +194,7 @@ def _told(answer: Answer) -> dict[str, Any]:
 
 
 def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
-    moves = board.moves(me().organization_id, row.asset_id, limit=5) if with_moves else []
+    moves = board.moves(current_session().organization_id, row.asset_id, limit=5) if with_moves else []
     return {
         "id": row.asset_id,
         "key": row.external_key,

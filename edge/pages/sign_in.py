@@ -8,7 +8,17 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import passwords, sessions, tokens
 from edge.errors import Invalid
 from edge.pages.forms import whole
-from edge.pages.guard import SESSION_COOKIE, address, device, least, me, open_to_all, pages, set_cookie, wants_json
+from edge.pages.guard import (
+    SESSION_COOKIE,
+    address,
+    current_session,
+    device,
+    open_to_all,
+    pages,
+    require_role,
+    set_cookie,
+    wants_json,
+)
 from edge.pages.notices import done
 from edge.store import audit, people
 from edge.store.database import writing
@@ -64,16 +74,20 @@ def sign_out() -> AnyResponse:
 
 
 @pages.get("/account")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def account() -> str:
-    return render_template("account.html", errors={}, person=people.find_person(me().organization_id, me().person_id))
+    return render_template(
+        "account.html",
+        errors={},
+        person=people.find_person(current_session().organization_id, current_session().person_id),
+    )
 
 
 @pages.post("/account")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def change_password() -> AnyResponse | tuple[str, int]:
     """One's own password; every other session of the person ends."""
-    person = people.find_person(me().organization_id, me().person_id)
+    person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
         return _account_again({"present": "That is not your present password"})
     if request.form.get("password") != request.form.get("again"):
@@ -83,18 +97,20 @@ def change_password() -> AnyResponse | tuple[str, int]:
     except Invalid as error:
         return _account_again({"password": error.fields[0].message})
     with writing():
-        people.update_person(me().organization_id, person.id, password_hash=new_hash)
+        people.update_person(current_session().organization_id, person.id, password_hash=new_hash)
         sessions.sign_out_others(person.id, request.cookies[SESSION_COOKIE])
-        audit.note(me().organization_id, f"person:{person.id}", "password changed")
+        audit.note(current_session().organization_id, f"person:{person.id}", "password changed")
     return done("/account", "password")
 
 
 @pages.post("/account/token")
-@least(Role.VIEWER)
+@require_role(Role.VIEWER)
 def session_token() -> Response | str:
     """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
     environment = current_app.extensions["site"].environment
-    token = tokens.session_token(environment, me().person_id, me().organization_id, me().role)
+    token = tokens.session_token(
+        environment, current_session().person_id, current_session().organization_id, current_session().role
+    )
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS
         return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only
@@ -102,7 +118,7 @@ def session_token() -> Response | str:
 
 
 def _account_again(errors: dict[str, str]) -> tuple[str, int]:
-    person = people.find_person(me().organization_id, me().person_id)
+    person = people.find_person(current_session().organization_id, current_session().person_id)
     return render_template("account.html", errors=errors, person=person), 400
 
 

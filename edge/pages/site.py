@@ -31,7 +31,7 @@ from edge.pages import (
 )
 from edge.pages.files import Files, web_folder
 from edge.pages.forms import MOST_DIGITS
-from edge.pages.guard import may, open_to_all, pages
+from edge.pages.guard import has_role, open_to_all, pages
 from edge.pages.notices import NOTICES
 from edge.store.people import Role
 
@@ -89,7 +89,7 @@ def register(app: Flask, site: Site) -> None:
         offset=words.clock_offset,
     )
     app.jinja_env.globals.update(
-        static=files.url, may=may, Role=Role, plural=words.plural, ROLES=words.ROLES, site=site
+        static=files.url, has_role=has_role, Role=Role, plural=words.plural, ROLES=words.ROLES, site=site
     )
     app.url_map.converters["int"] = _Whole
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from flask import current_app, render_template
 
-from edge.pages.guard import least, may, me, pages
+from edge.pages.guard import current_session, has_role, pages, require_role
 from edge.store import audit, retention, storage
 from edge.store.people import Role
 
 
 @pages.get("/status")
-@least(Role.EDITOR)
+@require_role(Role.EDITOR)
 def show_status() -> str:
     health = current_app.extensions["health"]
     return render_template(
@@ -18,6 +18,6 @@ def show_status() -> str:
         checks=health.checks(),
         storage=storage.facts(),
         dropped=retention.last_dropped(5),
-        counts=storage.counts(me().organization_id),
-        acts=audit.recent(me().organization_id, 50) if may(Role.ADMINISTRATOR) else [],
+        counts=storage.counts(current_session().organization_id),
+        acts=audit.recent(current_session().organization_id, 50) if has_role(Role.ADMINISTRATOR) else [],
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from edge.errors import NotFound
 from edge.store import search, tags
 from edge.store.database import execute, writing
+from edge.store.group_commit import write_in_group
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
@@ -24,7 +25,6 @@ from edge.store.records import (
     update,
 )
 from edge.store.tags import NewTag, TagRow, add_all, from_json
-from edge.store.together import write_together
 
 SORTABLE = {
     "external_key": "a.external_key",
@@ -97,7 +97,7 @@ def create(
         )
         return _remember(organization_id, row._replace(tags=add_all(organization_id, "asset", row.id, tags, now)))
 
-    return write_together(insert)
+    return write_in_group(insert)
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:

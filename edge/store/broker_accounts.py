@@ -40,7 +40,7 @@ def list_accounts() -> list[BrokerAccountRow]:
 _LIVE = """
     SELECT reader_id, broker_account.name, password_hash, topic
     FROM broker_account JOIN reader ON reader.id = reader_id
-    WHERE deleted_at IS NULL AND is_on ORDER BY broker_account.name
+    WHERE deleted_at IS NULL AND is_enabled ORDER BY broker_account.name
 """
 
 

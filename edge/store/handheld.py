@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, NotFound
-from edge.store import accounts, assets, audit, board, lookup, scans, stays, tags
+from edge.store import assets, audit, board, lookup, scans, stays, tags, unknown_tags
 from edge.store.database import execute, writing
 from edge.store.lookup import Found
 from edge.store.stays import Quality, Scan
@@ -190,7 +190,7 @@ def _park(sender: Sender, scan: Submitted, received_at: int) -> None:
     tag_type = guess_type(scan.code)
     key = tags.match_key(tag_type, scan.code)
     unknown = (sender.organization_id, tag_type, key, BY_HANDHELD, scan.code, "unmatched", scan.observed_at)
-    accounts.note_unknown_tags([accounts.UnknownTag(*unknown, scan.location_id)])
+    unknown_tags.record([unknown_tags.Sighting(*unknown, scan.location_id)])
     _keep(sender, scan, Result.UNKNOWN, received_at)
 
 

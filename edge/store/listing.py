@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from edge import clock
-from edge.store.counts import VERSION, count_list
+from edge.store.count_cache import VERSION, count_list
 from edge.store.database import execute, reading
 from edge.store.records import any_of, visible
 from edge.store.search import Match

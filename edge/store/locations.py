@@ -9,6 +9,7 @@ from edge import clock
 from edge.errors import Conflict, FieldError, Invalid, NotFound
 from edge.store import search, tags, tree
 from edge.store.database import execute, reading, writing
+from edge.store.group_commit import write_in_group
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
@@ -25,7 +26,6 @@ from edge.store.records import (
     update,
 )
 from edge.store.tags import NewTag, TagRow, add_all, from_json
-from edge.store.together import write_together
 
 SORTABLE = {
     "external_key": "l.external_key",
@@ -114,7 +114,7 @@ def create(
         add_all(organization_id, "location", location_id, tags, now)
         return _remember(organization_id, get(organization_id, location_id))
 
-    return write_together(insert)
+    return write_in_group(insert)
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:

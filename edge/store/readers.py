@@ -12,7 +12,7 @@ from edge.store.ids import new_id
 from edge.store.tables import Antenna, Location, Reader, rows
 from edge.validation.topics import check_filter, overlap
 
-CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "is_on"})
+CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "is_enabled"})
 
 
 class ReaderRow(NamedTuple):
@@ -24,7 +24,7 @@ class ReaderRow(NamedTuple):
     mapping: str | None
     location_id: int | None
     min_rssi: float | None
-    is_on: bool
+    is_enabled: bool
     created_at: int
     updated_at: int
     deleted_at: int | None
@@ -35,27 +35,27 @@ class AntennaRow(NamedTuple):
     port: int
     location_id: int | None
     min_rssi: float | None
-    is_on: bool
+    is_enabled: bool
 
 
-class Place(NamedTuple):
+class Placement(NamedTuple):
     """What one antenna, or a whole reader, stands for: where, from which signal strength (dBm) on, and whether."""
 
     location_id: int | None
     min_rssi: float | None
-    is_on: bool
+    is_enabled: bool
 
 
 class Route(NamedTuple):
-    """A reader as ingest needs it; a location that was deleted since is no place any more."""
+    """A reader as ingest needs it; a location that was deleted since counts as none."""
 
     reader_id: int
     organization_id: int
     topic: str
     format: str
     mapping: str | None
-    place: Place
-    antennas: Mapping[int, Place]
+    placement: Placement
+    antennas: Mapping[int, Placement]
 
 
 def add_reader(
@@ -127,14 +127,14 @@ def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
     ]
 
 
-def set_antenna(organization_id: int, reader_id: int, port: int, place: Place) -> None:
+def set_antenna(organization_id: int, reader_id: int, port: int, placement: Placement) -> None:
     """Say what one antenna stands for, instead of what its reader says. Raises NotFound, Invalid."""
     if port < 0:
         raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
     with writing():
         get_reader(organization_id, reader_id)
-        _check_location(organization_id, place.location_id)
-        Antenna.insert(reader_id=reader_id, port=port, **place._asdict()).on_conflict_replace().execute()
+        _check_location(organization_id, placement.location_id)
+        Antenna.insert(reader_id=reader_id, port=port, **placement._asdict()).on_conflict_replace().execute()
 
 
 def remove_antenna(organization_id: int, reader_id: int, port: int) -> None:
@@ -152,30 +152,30 @@ def readers_version() -> int:
 
 def routes() -> list[Route]:
     """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
-    antennas: dict[int, dict[int, Place]] = {}
-    for reader_id, port, location_id, min_rssi, is_on in execute(_ANTENNA_PLACES):
-        antennas.setdefault(reader_id, {})[port] = Place(location_id, min_rssi, bool(is_on))
+    antennas: dict[int, dict[int, Placement]] = {}
+    for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNA_PLACES):
+        antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
     found = []
-    for reader_id, owner, topic, name, mapping, location_id, min_rssi, is_on in execute(_READER_PLACES):
-        whole = Place(location_id, min_rssi, bool(is_on))
-        own = {port: _inherit(place, whole) for port, place in antennas.get(reader_id, {}).items()}
+    for reader_id, owner, topic, name, mapping, location_id, min_rssi, is_enabled in execute(_READER_PLACES):
+        whole = Placement(location_id, min_rssi, bool(is_enabled))
+        own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
         found.append(Route(reader_id, owner, topic, name, mapping, whole, own))
     return found
 
 
-def _inherit(antenna: Place, whole: Place) -> Place:
+def _inherit(antenna: Placement, whole: Placement) -> Placement:
     """What an antenna does not say itself, its reader says; a reader that is off is off with all antennas."""
     min_rssi = whole.min_rssi if antenna.min_rssi is None else antenna.min_rssi
-    return Place(antenna.location_id or whole.location_id, min_rssi, antenna.is_on and whole.is_on)
+    return Placement(antenna.location_id or whole.location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
 
 
 _ANTENNA_PLACES = """
-SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_on
+SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_enabled
 FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
 """
 _READER_PLACES = """
 SELECT reader.id, reader.organization_id, reader.topic, reader.format, reader.mapping,
-       location.id, reader.min_rssi, reader.is_on
+       location.id, reader.min_rssi, reader.is_enabled
 FROM reader LEFT JOIN location ON location.id = reader.location_id AND location.deleted_at IS NULL
 WHERE reader.deleted_at IS NULL
 """

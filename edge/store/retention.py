@@ -80,15 +80,15 @@ _DROP_UNKNOWN_TAGS = """
 """
 
 
-def drop_unclaimed_topics(keep: int, limit: int = ROWS) -> int:
+def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
     """Keep those that were heard last."""
     with writing():
-        return execute(_DROP_UNCLAIMED_TOPICS, (keep, limit)).rowcount
+        return execute(_DROP_UNASSIGNED_TOPICS, (keep, limit)).rowcount
 
 
-_DROP_UNCLAIMED_TOPICS = """
-    DELETE FROM unclaimed_topic WHERE topic IN (
-        SELECT topic FROM (SELECT topic, row_number() OVER (ORDER BY last_heard_at DESC) AS place FROM unclaimed_topic)
+_DROP_UNASSIGNED_TOPICS = """
+    DELETE FROM unassigned_topic WHERE topic IN (
+        SELECT topic FROM (SELECT topic, row_number() OVER (ORDER BY last_heard_at DESC) AS place FROM unassigned_topic)
         WHERE place > ? ORDER BY place DESC LIMIT ?)
 """
 
@@ -114,20 +114,20 @@ _DROP_HOURS = """
 
 
 def drop_expired(now: int, limit: int = ROWS) -> int:
-    """Sign-ins and refresh tokens that nobody can use any more, and the chains that are left without one."""
+    """Sign-ins and refresh tokens that nobody can use any more, and the token families that are left without one."""
     with writing():
         dropped = sum(
             execute(f"DELETE FROM {table} WHERE token_hash IN"  # noqa: S608  names of ours
                     f" (SELECT token_hash FROM {table} WHERE expires_at < ? LIMIT ?)", (now, limit)).rowcount
             for table in ("web_session", "refresh_token")
         )  # fmt: skip
-        return dropped + execute(_DROP_CHAINS, (now - clock.DAY, limit)).rowcount
+        return dropped + execute(_DROP_FAMILIES, (now - clock.DAY, limit)).rowcount
 
 
-_DROP_CHAINS = """
-    DELETE FROM token_chain WHERE no IN (
-        SELECT no FROM token_chain WHERE created_at < ?
-          AND NOT EXISTS (SELECT 1 FROM refresh_token WHERE chain_no = token_chain.no) LIMIT ?)
+_DROP_FAMILIES = """
+    DELETE FROM token_family WHERE no IN (
+        SELECT no FROM token_family WHERE created_at < ?
+          AND NOT EXISTS (SELECT 1 FROM refresh_token WHERE family_id = token_family.no) LIMIT ?)
 """
 
 

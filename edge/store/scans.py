@@ -31,9 +31,9 @@ def record(scans: Sequence[Scan], gap: int) -> list[bool]:
     if not scans:
         return []
     with writing():
-        book = _Book(gap, scans)
-        news = [book.enter(scan) for scan in scans]
-        book.write()
+        batch = _Batch(gap, scans)
+        news = [batch.enter(scan) for scan in scans]
+        batch.write()
     return news
 
 
@@ -49,7 +49,7 @@ def record_by_person(scan: Scan) -> int:
     return seq
 
 
-class _Book:
+class _Batch:
     """The positions of one batch in memory, and the history rows still to be written."""
 
     def __init__(self, gap: int, scans: Sequence[Scan]) -> None:

@@ -155,3 +155,9 @@ def _with_durations(position_no: int, oldest_first: Sequence[tuple[int, int, int
         stays.append(StayRow(observed_at, location_id, location_key, seconds))
         previous = observed_at
     return stays
+
+
+def newest_scan() -> int:
+    """Time of the newest scan on this box, 0 when there is none."""
+    newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
+    return newest or 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edge.errors import Invalid
-from edge.validation import echo, times, values
+from edge.validation import read_back, times, values
 from edge.validation.body import Body, Field, body
 
 ASSET_PLACE = ("location_id", "location_external_key")
@@ -83,13 +83,13 @@ def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
 
 
 def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
-    echoes = [Field(key, None, _as_is, schema, echo=echo.server_managed) for key, schema in SERVER_MANAGED.items()]
+    echoes = [Field(key, None, _as_is, schema, echo=read_back.server_managed) for key, schema in SERVER_MANAGED.items()]
     return body(
         name,
         *(NAME, DESCRIPTION, IS_ACTIVE, _valid_from("leave it unchanged"), VALID_TO, *own),
         *echoes,
-        Field("external_key", "string", _echoed_key, KEY_SCHEMA, echo=echo.external_key),
-        Field("tags", "array", _as_is, {"items": {"$ref": "#/components/schemas/Tag"}}, echo=echo.tags),
+        Field("external_key", "string", _echoed_key, KEY_SCHEMA, echo=read_back.external_key),
+        Field("tags", "array", _as_is, {"items": {"$ref": "#/components/schemas/Tag"}}, echo=read_back.tags),
         refused=refused,
     )
 

@@ -10,7 +10,7 @@ from openapi_spec_validator import validate
 
 from edge.api.operations import OPERATIONS
 from edge.api.schemas import SCHEMAS
-from edge.api.shapes import asset, location, place, stay, tag
+from edge.api.serializers import asset, location, place, stay, tag
 from edge.store.assets import AssetRow
 from edge.store.keys import SCOPES
 from edge.store.locations import LocationRow

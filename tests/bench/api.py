@@ -35,7 +35,7 @@ from edge.auth import tokens
 from edge.auth.secrets import hash_secret
 from edge.ingest.pipeline import Message, Pipeline
 from edge.ops.health import Health
-from edge.store import assets, counts, keys, locations, migrate, organizations, readers
+from edge.store import assets, count_cache, keys, locations, migrate, organizations, readers
 from edge.store.assets import AssetFilter
 from edge.store.database import execute, writing
 from edge.store.scans import record
@@ -272,7 +272,7 @@ def time_search(organization_id: int) -> None:
     for q in QUERIES:
         times = []
         for _ in range(5):
-            counts.forget()
+            count_cache.forget()
             began = time.perf_counter()
             page = assets.list_page(organization_id, AssetFilter(q=q), limit=50)
             times.append(time.perf_counter() - began)

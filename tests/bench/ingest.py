@@ -26,10 +26,10 @@ import orjson
 from edge import clock
 from edge.store import assets, locations, migrate, organizations, readers
 from edge.store.database import close_database, writing
-from edge.store.readers import Place
+from edge.store.readers import Placement
 from edge.store.tags import NewTag
 from tests.mosquitto import Mosquitto, mosquitto
-from tests.service import ROOT, Books, Service, wait_for
+from tests.service import ROOT, LedgerReader, Service, wait_for
 
 TAGS = 1000
 ANTENNAS = 4
@@ -54,7 +54,7 @@ def make_site(data_dir: Path) -> list[str]:
         places = [locations.create(organization_id, name=f"Dock {port}").id for port in range(1, ANTENNAS + 1)]
         reader = readers.add_reader(organization_id, name="dock", topic=TOPIC, format="csl", location_id=places[0])
         for port, place in enumerate(places, start=1):
-            readers.set_antenna(organization_id, reader.id, port, Place(place, None, True))
+            readers.set_antenna(organization_id, reader.id, port, Placement(place, None, True))
         for epc in epcs:
             assets.create(organization_id, name=f"Pallet {epc}", tags=[NewTag("rfid", epc)])
     close_database()
@@ -109,17 +109,17 @@ def bare(broker: Mosquitto, count: int) -> float:
 
 def drain(service: Service, reads: int, count: int) -> tuple[Rate, float]:
     """How fast the service commits what waits for it, and its memory afterwards."""
-    books = Books(service.data_dir)
-    before = books.messages()
+    ledger_reader = LedgerReader(service.data_dir)
+    before = ledger_reader.messages()
     service.start()
-    wait_for(lambda: books.messages() > before, DRAIN_SECONDS, service.read_log)
-    began, first = time.perf_counter(), books.messages()
-    wait_for(lambda: books.messages() >= before + count, DRAIN_SECONDS, service.read_log)
+    wait_for(lambda: ledger_reader.messages() > before, DRAIN_SECONDS, service.read_log)
+    began, first = time.perf_counter(), ledger_reader.messages()
+    wait_for(lambda: ledger_reader.messages() >= before + count, DRAIN_SECONDS, service.read_log)
     seconds = time.perf_counter() - began
     measured = before + count - first
     memory = service.resident_megabytes()
     service.stop()
-    books.close()
+    ledger_reader.close()
     return Rate(measured / seconds, measured / seconds * reads / count), memory
 
 

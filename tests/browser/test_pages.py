@@ -13,7 +13,18 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
 from edge.auth import badges, devices
-from edge.store import accounts, assets, keys, people, readers, scans
+from edge.store import (
+    assets,
+    dead_letters,
+    keys,
+    ledger,
+    people,
+    reader_status,
+    readers,
+    scans,
+    unassigned_topics,
+    unknown_tags,
+)
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan
@@ -34,18 +45,20 @@ def see(site: Site, number: int, place: int = 0) -> None:
 def furnished(site: Site) -> Site:
     """Something on every page."""
     reader = readers.add_reader(site.organization_id, name="Portal 1", topic="dock/1", format="csl")
-    hour = accounts.hour_of(clock.now())
-    tally = accounts.Tally(reader.id, hour, accounts.Bucket.RECORDED)
-    accounts.add_to_ledger({tally: 12}, {tally: 40})
-    accounts.note_readers([accounts.Heard(reader.id, clock.now(), clock.now(), 3_000_000, 0, "hot", False)])
-    accounts.note_antennas({(reader.id, 1): clock.now()})
-    accounts.note_unclaimed([("dock/7", clock.now(), b'{"tag": 1}')])
-    unknown = accounts.UnknownTag(
+    hour = ledger.hour_of(clock.now())
+    tally = ledger.Tally(reader.id, hour, ledger.Bucket.RECORDED)
+    ledger.add({tally: 12}, {tally: 40})
+    reader_status.record_readers(
+        [reader_status.ReaderStatus(reader.id, clock.now(), clock.now(), 3_000_000, 0, "hot", False)]
+    )
+    reader_status.record_antennas({(reader.id, 1): clock.now()})
+    unassigned_topics.record([("dock/7", clock.now(), b'{"tag": 1}')])
+    unknown = unknown_tags.Sighting(
         site.organization_id, "rfid", "E2AA", reader.id, "E2AA", "unmatched", clock.now(), site.docks[0].id
     )
-    accounts.note_unknown_tags([unknown])
-    letter = accounts.DeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", "not UTF-8", clock.now())
-    accounts.set_aside([letter])
+    unknown_tags.record([unknown])
+    letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", "not UTF-8", clock.now())
+    dead_letters.add([letter])
     keys.add_key(site.organization_id, "WMS", ["assets:read", "tracking:read"], b"hash")
     devices.invite(site.organization_id, "Scanner 1", people.list_people(site.organization_id)[0].id)
     for number in (1, 2, 3):
@@ -64,7 +77,8 @@ def paths(site: Site) -> list[str]:
         *(f"/locations/{place}", f"/locations/{place}/edit", f"/locations/{place}/label"),
         *("/keys", "/keys/new", f"/keys/{key}/revoke", "/people", "/people/new", f"/people/{person}/edit", "/devices"),
         *("/readers", f"/readers/{reader}", f"/readers/{reader}/edit", "/readers/new?topic=dock/7"),
-        *("/readers/heard", "/readers/unknown-tags", "/readers/dead-letters", "/certificate", "/scan", "/no-such-page"),
+        *("/readers/topics", "/readers/unknown-tags", "/readers/dead-letters"),
+        *("/certificate", "/scan", "/no-such-page"),
     ]
 
 

@@ -11,7 +11,7 @@ from edge.clock import SECOND
 from edge.ingest.pipeline import Message, Pipeline
 from edge.store import assets, locations, readers
 from edge.store.database import execute
-from edge.store.readers import Place
+from edge.store.readers import Placement
 from edge.store.tags import NewTag
 
 GAP = 300 * SECOND
@@ -34,8 +34,8 @@ def make_site(organization_id: int, count: int = 3) -> Site:
     epcs = [f"30AA{number:020X}" for number in range(count)]
     ids = [assets.create(organization_id, name=f"Pallet {epc}", tags=[NewTag("rfid", epc)]).id for epc in epcs]
     reader = readers.add_reader(organization_id, name="dock", topic=DOCK, format="csl", location_id=dock)
-    readers.set_antenna(organization_id, reader.id, 2, Place(None, -60.0, True))
-    readers.set_antenna(organization_id, reader.id, 3, Place(None, None, False))
+    readers.set_antenna(organization_id, reader.id, 2, Placement(None, -60.0, True))
+    readers.set_antenna(organization_id, reader.id, 3, Placement(None, None, False))
     readers.add_reader(organization_id, name="aisle", topic=AISLE, format="edge", location_id=aisle)
     return Site(organization_id, dock, aisle, reader.id, ids, epcs)
 

@@ -16,9 +16,9 @@ from edge.ingest import pipeline as pipeline_module
 from edge.ingest.pipeline import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
-from edge.store import assets, locations, readers
+from edge.store import assets, locations, readers, receipts
 from edge.store.database import execute
-from edge.store.readers import Place
+from edge.store.readers import Placement
 from edge.store.tags import NewTag
 from tests.conftest import Cast
 from tests.ingest.site import (
@@ -124,13 +124,13 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     sent = csl(seen("30BAD0", at=at // 1000))
     line.handle([message(sent, mid=7, received_at=at)])
     no, payload, received_at = execute("SELECT no, payload, received_at FROM dead_letter").fetchone()
-    again = message(payload, received_at=received_at)._replace(letter_no=no)
+    again = message(payload, received_at=received_at)._replace(dead_letter_id=no)
     line.handle([again])
     anew = execute("SELECT no FROM dead_letter").fetchall()  # the cause is still there: set aside anew
     assert (len(anew), anew[0][0] != no) == (1, True)
     monkeypatch.setattr(pipeline_module, "match_key", works)
     assets.attach_tag(site.organization_id, site.assets[0], NewTag("rfid", "30BAD0"))
-    line.handle([again._replace(letter_no=anew[0][0])])
+    line.handle([again._replace(dead_letter_id=anew[0][0])])
     assert location_of(site.assets[0]) == site.dock
     assert execute("SELECT count(*) FROM dead_letter").fetchone() == (0,)
     assert buckets() == {"malformed": (2, 0), "recorded": (1, 1)}
@@ -150,7 +150,7 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7)]
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline_module.accounts, "keep_receipts", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
+        patch.setattr(receipts, "keep", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
         with pytest.raises(Unavailable):
             line.handle(batch)
     assert buckets() == {}
@@ -248,9 +248,9 @@ def test_one_organizations_tags_mean_nothing_on_anothers_reader(site: Site, cast
 def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> None:
     line = pipeline()
     line.handle([message(b"one", "who/knows"), message(b"two", "who/knows")])
-    assert execute("SELECT topic, messages, sample FROM unclaimed_topic").fetchall() == [("who/knows", 2, b"two")]
+    assert execute("SELECT topic, messages, sample FROM unassigned_topic").fetchall() == [("who/knows", 2, b"two")]
     line.handle([message(b"x" * 1_000_000, "who/knows")])
-    assert execute("SELECT length(sample) FROM unclaimed_topic").fetchone() == (65_536,)
+    assert execute("SELECT length(sample) FROM unassigned_topic").fetchone() == (65_536,)
 
 
 def test_what_a_reader_says_of_itself_is_only_text(site: Site, cast: Cast) -> None:
@@ -297,7 +297,7 @@ def test_two_identities_of_one_advertisement_are_one_sighting(cast: Cast) -> Non
 
 def test_the_signal_threshold_of_the_reader_holds_for_antennas_without_their_own(site: Site) -> None:
     readers.change_reader(site.organization_id, site.dock_reader, {"min_rssi": -55.0})
-    readers.set_antenna(site.organization_id, site.dock_reader, 4, Place(site.aisle, None, True))
+    readers.set_antenna(site.organization_id, site.dock_reader, 4, Placement(site.aisle, None, True))
     line = pipeline()
     line.handle([message(csl(seen(site.epcs[0], port=4, rssi=-56))), message(csl(seen(site.epcs[1], port=4)))])
     assert buckets() == {"filtered": (1, 1), "recorded": (1, 1)}

@@ -24,7 +24,7 @@ from edge.store.database import FILE_NAME, close_database, execute
 from tests.ingest.packets import REFUSED, FakeBroker
 from tests.ingest.site import DOCK, buckets, csl, make_site, pipeline, seen
 from tests.mosquitto import Mosquitto, free_port, mosquitto
-from tests.service import Books, Service, wait_for
+from tests.service import LedgerReader, Service, wait_for
 from tests.soak import crash
 
 SOON = 30.0
@@ -400,21 +400,21 @@ def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time
     with (
         mosquitto(tmp_path) as broker,
         Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
-        closing(Books(data_dir)) as books,
+        closing(LedgerReader(data_dir)) as ledger_reader,
     ):
         service.start()
         service.wait_until_connected()
         stream = threading.Thread(target=broker.publish, args=(crash.TOPIC, crash.numbered(5_000)))
         stream.start()
-        wait_for(lambda: books.messages() > 0, SOON, service.read_log)
+        wait_for(lambda: ledger_reader.messages() > 0, SOON, service.read_log)
         assert service.stop() < 5
         assert service.process
         assert service.process.returncode == 0
         stream.join()
         service.start()
-        wait_for(lambda: books.ledger().get("recorded") == (5_000, 5_000), SOON, service.read_log)
+        wait_for(lambda: ledger_reader.ledger().get("recorded") == (5_000, 5_000), SOON, service.read_log)
         service.stop()
-        assert books.ledger() == {"recorded": (5_000, 5_000)}
+        assert ledger_reader.ledger() == {"recorded": (5_000, 5_000)}
 
 
 @pytest.mark.mosquitto

@@ -53,7 +53,7 @@ def test_readers_that_are_off_or_removed_have_no_account(site: Path) -> None:
     on, off, gone = reader("on", "a"), reader("off", "b"), reader("gone", "c")
     for who in (on, off, gone):
         set_account(*who, password_hash="x")
-    change_reader(*off, {"is_on": False})
+    change_reader(*off, {"is_enabled": False})
     remove_reader(*gone)
     assert [row.name for row in list_accounts()] == ["on"]
 

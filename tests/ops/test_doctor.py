@@ -12,7 +12,7 @@ from edge.ops.backup import Kept, list_backups, make_backup
 from edge.ops.checks import box
 from edge.ops.findings import Level, Subject, ok
 from edge.ops.lock import hold
-from edge.store import accounts, retention
+from edge.store import dead_letters, ledger, reader_status, retention, unassigned_topics
 from edge.store.database import execute, writing
 from edge.store.organizations import list_organizations
 from edge.store.people import Role, add_person
@@ -49,7 +49,7 @@ def heard(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
     at = NOW - int(hours_ago * clock.HOUR)
     state = {"read_at": at, "clock_offset": 0, "qos": 1, "note": None, "is_offline": False, **given}
     with writing():
-        accounts.note_readers([accounts.Heard(reader.id, at, **state)])  # type: ignore[arg-type]
+        reader_status.record_readers([reader_status.ReaderStatus(reader.id, at, **state)])  # type: ignore[arg-type]
     return reader.id
 
 
@@ -113,9 +113,9 @@ def test_whether_the_service_runs(subject: Subject) -> None:
 def test_a_damaged_database(subject: Subject) -> None:
     assert found(subject, "database")[0] is Level.OK
     with writing():
-        execute("INSERT INTO unclaimed_topic VALUES ('t', 0, 0, 1, x'')")
+        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'')")
         execute("PRAGMA writable_schema = 1")
-        execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unclaimed_topic'")
+        execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unassigned_topic'")
     execute("PRAGMA writable_schema = RESET").fetchall()
     level, text = found(subject, "database")
     assert level is Level.PROBLEM
@@ -202,10 +202,10 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
     (subject.broker_settings / "conf.d" / "edge.conf").write_text(
         "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
     )
-    tally = accounts.Tally(1, accounts.hour_of(NOW), accounts.Bucket.RECORDED)
+    tally = ledger.Tally(1, ledger.hour_of(NOW), ledger.Bucket.RECORDED)
     for messages, told in ((500_000, "2 days of today's"), (1_500_000, "12 hours of today's")):
         with writing():
-            accounts.add_to_ledger({tally: messages}, {})
+            ledger.add({tally: messages}, {})
         assert told in found(subject, "broker-limits")[1]
 
 
@@ -235,17 +235,19 @@ def off() -> None:
 def unplaced() -> None:
     reader_id = heard("unplaced")
     with writing():
-        accounts.note_antennas({(reader_id, 2): NOW})
+        reader_status.record_antennas({(reader_id, 2): NOW})
 
 
-def unclaimed() -> None:
+def unassigned() -> None:
     with writing():
-        accounts.note_unclaimed([("who/knows", NOW, b"{}")])
+        unassigned_topics.record([("who/knows", NOW, b"{}")])
 
 
 def unreadable() -> None:
     with writing():
-        accounts.set_aside([accounts.DeadLetter(list_organizations()[0].id, heard("odd"), "t", b"?", "not JSON", NOW)])
+        dead_letters.add(
+            [dead_letters.NewDeadLetter(list_organizations()[0].id, heard("odd"), "t", b"?", "not JSON", NOW)]
+        )
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def unreadable() -> None:
         ("reader-qos", weak, "weak"),
         ("reader-clock", off, "off by +5 s"),
         ("antennas", unplaced, "unplaced antenna 2"),
-        ("topics", unclaimed, "who/knows"),
+        ("topics", unassigned, "who/knows"),
         ("dead-letters", unreadable, "1 messages"),
     ],
 )

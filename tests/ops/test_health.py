@@ -7,8 +7,8 @@ import pytest
 
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
-from edge.ops.left_warnings import left_warnings
 from edge.ops.notify import Notifier
+from edge.ops.persisted_warnings import persisted_warnings
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_a_job_that_fails_is_told_and_the_others_are_done() -> None:
 
 
 def test_what_a_script_left_behind_is_a_warning_until_it_is_removed(tmp_path: Path) -> None:
-    assert left_warnings(tmp_path).ok
+    assert persisted_warnings(tmp_path).ok
     (tmp_path / "warnings").mkdir()
     file = tmp_path / "warnings" / "broker-file"
     file.write_text("The queue file was damaged\n")
-    assert not left_warnings(tmp_path).ok
-    assert "The queue file was damaged" in left_warnings(tmp_path).detail
+    assert not persisted_warnings(tmp_path).ok
+    assert "The queue file was damaged" in persisted_warnings(tmp_path).detail
     file.unlink()
-    assert left_warnings(tmp_path).ok
+    assert persisted_warnings(tmp_path).ok

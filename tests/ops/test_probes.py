@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edge import metrics
 from edge.app import AppSettings, create_app
-from edge.ops import figures
+from edge.ops import stats
 from edge.ops.backup import Kept, make_backup
 from edge.ops.health import Check, Health
 from edge.store.organizations import list_organizations
@@ -48,7 +48,7 @@ def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
     client = app.test_client()
     client.get("/healthz")
     metrics.count(metrics.messages, {(1, "recorded"): 3})
-    with metrics.sampling(lambda: figures.sample(site, site / "backups", lambda: {"queued_messages": 7})):
+    with metrics.sampling(lambda: stats.sample(site, site / "backups", lambda: {"queued_messages": 7})):
         text = client.get("/metrics").text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert families["edge_ingest_queued_messages"].samples[0].value == 7
@@ -93,7 +93,7 @@ def test_the_dashboard_asks_only_for_what_is_measured(app: Flask, site: Path) ->
     state = dict.fromkeys(("queued_messages", "messages_in_hand"), 0.0)
     client = app.test_client()
     client.get("/healthz")
-    with metrics.sampling(lambda: figures.sample(site, site / "backups", lambda: state)):
+    with metrics.sampling(lambda: stats.sample(site, site / "backups", lambda: state)):
         text = client.get("/metrics").text
     known = {name for family in text_string_to_metric_families(text) for name in _names(family)}
     for panel in dashboard["panels"]:

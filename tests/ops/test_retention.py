@@ -114,11 +114,11 @@ def test_unknown_tags_and_topics_keep_those_seen_last(site: Path) -> None:
                 (organization, str(number), number),
             )
             execute(
-                "INSERT INTO unclaimed_topic VALUES (?, 0, ?, 1, '{}')".replace("'{}'", "x''"), (str(number), number)
+                "INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, '{}')".replace("'{}'", "x''"), (str(number), number)
             )
-    sweep(KEEP_ALL._replace(unknown_tags=3, unclaimed_topics=2), ROOMY, go_on)
+    sweep(KEEP_ALL._replace(unknown_tags=3, unassigned_topics=2), ROOMY, go_on)
     assert {row[0] for row in execute("SELECT match_key FROM unknown_tag")} == {"17", "18", "19"}
-    assert {row[0] for row in execute("SELECT topic FROM unclaimed_topic")} == {"18", "19"}
+    assert {row[0] for row in execute("SELECT topic FROM unassigned_topic")} == {"18", "19"}
 
 
 def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:

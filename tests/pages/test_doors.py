@@ -34,21 +34,21 @@ def ask(browser: Browser, rule: Rule, method: str) -> int:
 
 def test_every_page_says_who_may_open_it(app: Flask) -> None:
     for rule, _ in routes(app):
-        assert hasattr(app.view_functions[rule.endpoint], "least_role"), rule
+        assert hasattr(app.view_functions[rule.endpoint], "required_role"), rule
 
 
 def test_a_page_that_says_nothing_is_answered_to_nobody(app: Flask, sign_in_as: SignIn) -> None:
     view = app.view_functions["pages.account"]
-    del view.least_role  # type: ignore[attr-defined]
+    del view.required_role  # type: ignore[attr-defined]
     try:
         assert sign_in_as(Role.ADMINISTRATOR).get("/account").status_code == 403
     finally:
-        view.least_role = Role.VIEWER  # type: ignore[attr-defined]
+        view.required_role = Role.VIEWER  # type: ignore[attr-defined]
 
 
 def test_nobody_gets_in_without_signing_in(app: Flask, anybody: Browser) -> None:
     for rule, method in routes(app):
-        if app.view_functions[rule.endpoint].least_role is not None:  # type: ignore[attr-defined]
+        if app.view_functions[rule.endpoint].required_role is not None:  # type: ignore[attr-defined]
             answer = (anybody.get if method == "GET" else anybody.post)(path_of(rule))
             assert answer.status_code in (303, 401), rule
             assert answer.status_code == 401 or answer.location.startswith("/sign-in"), rule
@@ -60,7 +60,7 @@ def test_a_lower_role_is_refused_by_the_server(app: Flask, sign_in_as: SignIn, s
     refused = [
         (rule, method)
         for rule, method in routes(app)
-        if (needed := app.view_functions[rule.endpoint].least_role) is not None and RANK[needed] > RANK[role]  # type: ignore[attr-defined]
+        if (needed := app.view_functions[rule.endpoint].required_role) is not None and RANK[needed] > RANK[role]  # type: ignore[attr-defined]
     ]
     assert refused
     for rule, method in refused:
@@ -139,7 +139,7 @@ def test_a_number_that_no_record_has_is_nothing_here(sign_in_as: SignIn, site: S
         assert browser.get(path.format(number)).status_code == 404
     assert browser.get(f"/assets/{site.pallet.id}?before={number}").status_code == 200
     assert browser.get(f"/readers/unknown-tags?reader={number}").status_code == 200
-    assert browser.post("/locations/new", {"name": "Gate", "parent_id": number}).status_code == 400
+    assert browser.post("/locations/new", {"name": "ApiSettings", "parent_id": number}).status_code == 400
     assert browser.post(f"/readers/dead-letters/{number}").status_code == 404
     assert browser.send("/scan/attach", {"id": "scan-no-1", "asset": int(number[:30])}).status_code == 400
 

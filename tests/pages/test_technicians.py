@@ -11,9 +11,23 @@ from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
 from edge.pages.formats import Formats
-from edge.store import accounts, assets, audit, devices, heard, people, readers, sessions
-from edge.store.accounts import Bucket, DeadLetter, Tally, UnknownTag
+from edge.store import (
+    assets,
+    audit,
+    dead_letters,
+    devices,
+    ledger,
+    people,
+    reader_status,
+    readers,
+    sessions,
+    unassigned_topics,
+    unknown_tags,
+)
+from edge.store.dead_letters import NewDeadLetter
+from edge.store.ledger import Bucket, Tally
 from edge.store.people import Role
+from edge.store.unknown_tags import Sighting
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -45,8 +59,8 @@ def admin(sign_in_as: SignIn, handed_in: object) -> Browser:
 
 
 def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
-    accounts.note_unclaimed([("dock/7", clock.now(), b'{"tag": 1}'), ("other", clock.now(), b"\x00\xff")])
-    listed = admin.get("/readers/heard").text
+    unassigned_topics.record([("dock/7", clock.now(), b'{"tag": 1}'), ("other", clock.now(), b"\x00\xff")])
+    listed = admin.get("/readers/topics").text
     assert "Plain format" in listed
     assert "format not recognised" in listed
     assert "00 ff" in listed
@@ -85,11 +99,11 @@ def test_a_reader_that_cannot_be_is_refused_on_its_form(
 
 def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
-    hour = accounts.hour_of(clock.now())
+    hour = ledger.hour_of(clock.now())
     messages = {Tally(reader.id, hour, bucket): number for number, bucket in enumerate(Bucket, 1)}
-    accounts.add_to_ledger(messages, {tally: 2 * number for tally, number in messages.items()})
-    ledger = heard.ledger(cast.acme, reader.id)
-    assert (ledger[0].messages, ledger[0].reads) == (sum(messages.values()), 2 * sum(messages.values()))
+    ledger.add(messages, {tally: 2 * number for tally, number in messages.items()})
+    hours = ledger.hours(cast.acme, reader.id)
+    assert (hours[0].messages, hours[0].reads) == (sum(messages.values()), 2 * sum(messages.values()))
     page = admin.get(f"/readers/{reader.id}").text
     assert f"<b>{sum(messages.values())}</b>" in page
     assert page.count('<th scope="col" class="right">') >= len(Bucket)
@@ -98,50 +112,48 @@ def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
 def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, cast: Cast, site: Site) -> None:
     reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain", location_id=site.dock.id)
     path = f"/readers/{reader.id}/antennas"
-    entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_on": "on"}
+    entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_enabled": "on"}
     assert admin.post(path, entered).status_code == 303
-    antenna = heard.antennas(cast.acme, reader.id)[0]
+    antenna = reader_status.antennas(cast.acme, reader.id)[0]
     assert (antenna.location_name, antenna.min_rssi, antenna.is_own) == ("Rack A", -62.5, True)
     admin.post(path, {"port": 2, "follow": 1})
-    assert heard.antennas(cast.acme, reader.id) == []
+    assert reader_status.antennas(cast.acme, reader.id) == []
 
 
 def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(
     sign_in_as: SignIn, handed_in: object, cast: Cast, site: Site
 ) -> None:
-    accounts.note_unknown_tags(
-        [UnknownTag(cast.acme, "rfid", "E2AA", 0, "E2AA", "unmatched", clock.now(), site.dock.id)]
-    )
+    unknown_tags.record([Sighting(cast.acme, "rfid", "E2AA", 0, "E2AA", "unmatched", clock.now(), site.dock.id)])
     browser = sign_in_as(Role.EDITOR)
     assert "E2AA" in browser.get("/readers/unknown-tags").text
     entered = {"tag_type": "rfid", "value": "E2AA", "asset": "NO-SUCH"}
     assert browser.post("/readers/unknown-tags", entered).status_code == 400
     assert browser.post("/readers/unknown-tags", {**entered, "asset": "ASSET-0002"}).status_code == 303
     assert "E2AA" in [tag.value for tag in assets.get(cast.acme, site.cage.id).tags]
-    assert heard.unknown_tags(cast.acme) == []
+    assert unknown_tags.list_tags(cast.acme) == []
 
 
 def test_a_dead_letter_is_handed_in_once_more(
     admin: Browser, cast: Cast, handed_in: list[tuple[int, str, bytes, int]]
 ) -> None:
     reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
-    accounts.set_aside([DeadLetter(cast.acme, reader.id, "t", b"\xffbroken", "not UTF-8", 1_700_000_000_000_000)])
+    dead_letters.add([NewDeadLetter(cast.acme, reader.id, "t", b"\xffbroken", "not UTF-8", 1_700_000_000_000_000)])
     page = admin.get("/readers/dead-letters").text
     assert "not UTF-8" in page
     assert "ff 62 72" in page
-    no = heard.dead_letters(cast.acme, 9)[0].no
+    no = dead_letters.list_letters(cast.acme, 9)[0].no
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 303
     assert handed_in == [(no, "t", b"\xffbroken", 1_700_000_000_000_000)]
     assert admin.post(f"/readers/dead-letters/{no}", {"drop": 1}).status_code == 303
-    assert heard.dead_letters(cast.acme, 9) == []
+    assert dead_letters.list_letters(cast.acme, 9) == []
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 404
 
 
 def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
     theirs = readers.add_reader(cast.rival, name="P", topic="t", format="plain")
-    accounts.set_aside([DeadLetter(cast.rival, theirs.id, "t", b"secret", "why", 1)])
-    accounts.note_unknown_tags([UnknownTag(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
-    no = heard.dead_letters(cast.rival, 9)[0].no
+    dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", "why", 1)])
+    unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
+    no = dead_letters.list_letters(cast.rival, 9)[0].no
     for path in (f"/readers/{theirs.id}", f"/readers/{theirs.id}/edit"):
         assert admin.get(path).status_code == 404
     assert "secret" not in admin.get("/readers/dead-letters").text

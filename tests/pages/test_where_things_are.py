@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from edge import clock
-from edge.store import assets, board, locations, places, scans
+from edge.store import assets, board, location_board, locations, scans
 from edge.store.board import BoardFilter
 from edge.store.database import database
 from edge.store.locations import UNSET, Parent
@@ -125,7 +125,8 @@ def test_a_place_tells_what_is_here_and_what_came_and_went(sign_in_as: SignIn, c
     see(cast.acme, site.pallet.id, site.dock.id, now - 2 * clock.SECOND)
     see(cast.acme, site.pallet.id, site.dock.id, now - 1 * clock.SECOND)
     found = [
-        (row.came, row.asset_name, row.other_name) for row in places.passages(cast.acme, site.dock.id, now - clock.HOUR)
+        (row.came, row.asset_name, row.other_name)
+        for row in location_board.passages(cast.acme, site.dock.id, now - clock.HOUR)
     ]
     assert found == [(True, "Pallet 1", None), (False, "Roll cage", "Rack A")]
     text = sign_in_as(Role.VIEWER).get(f"/locations/{site.dock.id}").text
@@ -136,7 +137,7 @@ def test_a_place_tells_what_is_here_and_what_came_and_went(sign_in_as: SignIn, c
 def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
     see(cast.acme, site.cage.id, site.rack.id, clock.now())
     see(cast.acme, site.pallet.id, site.hall.id, clock.now())
-    tree = [(row.name, row.depth, row.here, row.below) for row in places.tree(cast.acme)]
+    tree = [(row.name, row.depth, row.here, row.below) for row in location_board.tree(cast.acme)]
     assert tree == [("Hall 1", 0, 1, 2), ("Dock 1", 1, 0, 0), ("Rack A", 1, 1, 1)]
 
 

@@ -12,21 +12,21 @@ class Box:
     def __init__(self, tool: str, folder: Path) -> None:
         self._tool = tool
         self._folder = folder
-        self.is_on = False
+        self.is_enabled = False
 
     def build(self) -> None:
         self._do("build")
 
     def boot(self) -> None:
         self._do("boot")
-        self.is_on = True
+        self.is_enabled = True
 
     def put(self, source: Path, target: str) -> None:
         self._do("put", str(source), target)
 
     def power_cut(self) -> None:
         self._do("power-cut")
-        self.is_on = False
+        self.is_enabled = False
 
     def stop(self) -> None:
         self._do("stop")

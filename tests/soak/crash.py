@@ -28,7 +28,7 @@ from edge.store import assets, locations, migrate, organizations, readers
 from edge.store.database import close_database, writing
 from edge.store.tags import NewTag
 from tests.mosquitto import Mosquitto, mosquitto
-from tests.service import Books, Service, wait_for
+from tests.service import LedgerReader, Service, wait_for
 
 TAGS = 100
 TOPIC = "site/dock/reads"
@@ -89,15 +89,23 @@ def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> O
     stream = threading.Thread(
         target=broker.publish, args=(TOPIC, paced(numbered(reads), reads / kills / SECONDS_FOR_A_KILL))
     )
-    with Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service, closing(Books(data_dir)) as books:
+    with (
+        Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
+        closing(LedgerReader(data_dir)) as ledger_reader,
+    ):
         service.start()  # once in peace: the broker keeps messages only for a session it knows
         service.wait_until_connected()
         stream.start()
-        hits = kill_at_random(service, kills, random.Random(seed), lambda: stream.is_alive() and books.messages() > 0)  # noqa: S311
+        hits = kill_at_random(
+            service,
+            kills,
+            random.Random(seed),  # noqa: S311
+            lambda: stream.is_alive() and ledger_reader.messages() > 0,
+        )
         stream.join()
-        wait_for(lambda: books.ledger().get("recorded", (0, 0))[1] >= reads, SETTLE_SECONDS, service.read_log)
-        service.stop()  # what is still delivered again is in the books then
-        return count(books, reads, hits)
+        wait_for(lambda: ledger_reader.ledger().get("recorded", (0, 0))[1] >= reads, SETTLE_SECONDS, service.read_log)
+        service.stop()  # what is still delivered again is in the ledger_reader then
+        return count(ledger_reader, reads, hits)
 
 
 def kill_at_random(service: Service, kills: int, chance: random.Random, is_hit: Callable[[], bool]) -> int:
@@ -113,15 +121,15 @@ def kill_at_random(service: Service, kills: int, chance: random.Random, is_hit: 
     return hits
 
 
-def count(books: Books, reads: int, hits: int) -> Outcome:
+def count(ledger_reader: LedgerReader, reads: int, hits: int) -> Outcome:
     found = Counter(
         -rssi * TAGS + int(name.split()[1])
-        for name, rssi in books.all(
+        for name, rssi in ledger_reader.all(
             "SELECT a.name, h.rssi FROM history h JOIN position p ON p.no = h.position_no "
             "JOIN asset a ON a.id = p.asset_id"
         )
     )
-    ledger = books.ledger()
+    ledger = ledger_reader.ledger()
     return Outcome(
         sum(number not in found for number in range(reads)),
         sum(times - 1 for times in found.values()),

@@ -357,7 +357,7 @@ def main() -> None:
     finally:
         for site in (first, second):
             site.close()
-            if site.box.is_on:
+            if site.box.is_enabled:
                 site.box.power_cut()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from edge.errors import Conflict, Invalid, NotFound
 from edge.store import locations, readers
-from edge.store.readers import Place
+from edge.store.readers import Placement
 from tests.conftest import Cast
 
 
@@ -49,7 +49,7 @@ def test_another_organizations_reader_does_not_exist(cast: Cast) -> None:
         lambda: readers.get_reader(cast.rival, row.id),
         lambda: readers.change_reader(cast.rival, row.id, {"name": "mine"}),
         lambda: readers.remove_reader(cast.rival, row.id),
-        lambda: readers.set_antenna(cast.rival, row.id, 1, Place(None, None, True)),
+        lambda: readers.set_antenna(cast.rival, row.id, 1, Placement(None, None, True)),
         lambda: readers.list_antennas(cast.rival, row.id),
     ):
         with pytest.raises(NotFound):
@@ -62,19 +62,19 @@ def test_a_location_of_another_organization_is_no_place(cast: Cast) -> None:
         add(cast.acme, location_id=theirs)
     row = add(cast.acme)
     with pytest.raises(Invalid):
-        readers.set_antenna(cast.acme, row.id, 1, Place(theirs, None, True))
+        readers.set_antenna(cast.acme, row.id, 1, Placement(theirs, None, True))
 
 
 def test_what_an_antenna_does_not_say_its_reader_says(cast: Cast) -> None:
     dock, aisle = (locations.create(cast.acme, name=name).id for name in ("Dock", "Aisle"))
     row = add(cast.acme, location_id=dock, min_rssi=-65.0)
-    readers.set_antenna(cast.acme, row.id, 1, Place(aisle, None, True))
-    readers.set_antenna(cast.acme, row.id, 2, Place(None, -50.0, False))
+    readers.set_antenna(cast.acme, row.id, 1, Placement(aisle, None, True))
+    readers.set_antenna(cast.acme, row.id, 2, Placement(None, -50.0, False))
     route = readers.routes()[0]
-    assert route.place == Place(dock, -65.0, True)
-    assert route.antennas == {1: Place(aisle, -65.0, True), 2: Place(dock, -50.0, False)}
-    readers.change_reader(cast.acme, row.id, {"is_on": False})
-    assert not any(place.is_on for place in readers.routes()[0].antennas.values())
+    assert route.placement == Placement(dock, -65.0, True)
+    assert route.antennas == {1: Placement(aisle, -65.0, True), 2: Placement(dock, -50.0, False)}
+    readers.change_reader(cast.acme, row.id, {"is_enabled": False})
+    assert not any(place.is_enabled for place in readers.routes()[0].antennas.values())
 
 
 def test_every_change_that_matters_to_ingest_changes_the_version(cast: Cast) -> None:
@@ -84,7 +84,7 @@ def test_every_change_that_matters_to_ingest_changes_the_version(cast: Cast) -> 
     steps = [
         lambda: None,
         lambda: readers.change_reader(cast.acme, row.id, {"name": "door"}),
-        lambda: readers.set_antenna(cast.acme, row.id, 1, Place(dock, None, True)),
+        lambda: readers.set_antenna(cast.acme, row.id, 1, Placement(dock, None, True)),
         lambda: readers.remove_antenna(cast.acme, row.id, 1),
         lambda: locations.delete(cast.acme, dock),
         lambda: readers.remove_reader(cast.acme, row.id),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edge.store import assets, search
 from edge.store.assets import AssetFilter
-from edge.store.counts import VERSION, count_list
+from edge.store.count_cache import VERSION, count_list
 from edge.store.database import execute
 from edge.store.tags import NewTag
 from tests.conftest import Cast

@@ -8,8 +8,8 @@ from edge import clock
 from edge.errors import EdgeError
 from edge.ops.backup import check_backup, list_backups
 from edge.ops.findings import Finding, Subject, ok, problem, warning
-from edge.ops.left_warnings import left_warnings
-from edge.store import figures
+from edge.ops.persisted_warnings import persisted_warnings
+from edge.store import stats
 from edge.store.database import FILE_NAME
 from edge.store.migrate import newest_schema
 from edge.store.retention import last_dropped
@@ -19,7 +19,7 @@ LOST = timedelta(days=7)
 
 
 def database(subject: Subject) -> Finding:
-    faults = figures.faults()
+    faults = stats.faults()
     if faults:
         return problem(f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge restore BACKUP")
     size = (subject.data_dir / FILE_NAME).stat().st_size
@@ -27,14 +27,14 @@ def database(subject: Subject) -> Finding:
 
 
 def schema(_: Subject) -> Finding:
-    present, newest = figures.schema(), newest_schema()
+    present, newest = stats.schema(), newest_schema()
     if present != newest:
         return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
     return ok(f"schema {present}")
 
 
 def administrators(_: Subject) -> Finding:
-    number = figures.administrators()
+    number = stats.administrators()
     if not number:
         return problem("nobody can administer this site", "edge user add --role administrator ...")
     return ok(f"{number} administrators")
@@ -91,5 +91,5 @@ def history(_: Subject) -> Finding:
 
 
 def warnings(subject: Subject) -> Finding:
-    check = left_warnings(subject.data_dir)
+    check = persisted_warnings(subject.data_dir)
     return ok("none were left") if check.ok else warning(check.detail, "remove the file when the matter is known")

@@ -7,7 +7,7 @@ from pathlib import Path
 from edge import clock
 from edge.errors import EdgeError
 from edge.ops.findings import Finding, Subject, ok, problem, some, warning
-from edge.store import figures
+from edge.store import stats
 
 SILENT = clock.DAY
 CLOCK_OFF = 2 * clock.SECOND
@@ -42,7 +42,7 @@ def broker_limits(subject: Subject) -> Finding:
         )
     if not queue:
         return ok("mosquitto holds as many messages as there is memory for")
-    days = queue / max(figures.messages_received(clock.now() - clock.DAY), 1)
+    days = queue / max(stats.messages_received(clock.now() - clock.DAY), 1)
     text = f"mosquitto holds {queue} messages while edge is away"
     if days < 1:
         return warning(f"{text}, {days * 24:.0f} hours of today's", "raise max_queued_messages and max_queued_bytes")
@@ -66,7 +66,7 @@ def broker_dropped(subject: Subject) -> Finding:
 
 
 def readers_heard(_: Subject) -> Finding:
-    rows = [row for row in figures.reader_figures() if row.is_on]
+    rows = [row for row in stats.reader_figures() if row.is_enabled]
     since = clock.now() - SILENT
     silent = [row.name for row in rows if row.is_offline or row.last_heard_at is None or row.last_heard_at < since]
     if silent:
@@ -78,7 +78,7 @@ def readers_heard(_: Subject) -> Finding:
 
 
 def readers_qos(_: Subject) -> Finding:
-    weak = [row.name for row in figures.reader_figures() if row.is_on and row.qos == 0]
+    weak = [row.name for row in stats.reader_figures() if row.is_enabled and row.qos == 0]
     if weak:
         return warning(
             f"publish at QoS 0: {some(weak)}",
@@ -90,8 +90,8 @@ def readers_qos(_: Subject) -> Finding:
 def readers_clock(_: Subject) -> Finding:
     off = [
         f"{row.name} by {row.clock_offset / clock.SECOND:+.0f} s"
-        for row in figures.reader_figures()
-        if row.is_on and row.clock_offset is not None and abs(row.clock_offset) > CLOCK_OFF
+        for row in stats.reader_figures()
+        if row.is_enabled and row.clock_offset is not None and abs(row.clock_offset) > CLOCK_OFF
     ]
     if off:
         return warning(
@@ -101,14 +101,14 @@ def readers_clock(_: Subject) -> Finding:
 
 
 def antennas(_: Subject) -> Finding:
-    unplaced = [f"{name} antenna {port}" for name, port in figures.unplaced_antennas(clock.now() - 7 * clock.DAY)]
+    unplaced = [f"{name} antenna {port}" for name, port in stats.unplaced_antennas(clock.now() - 7 * clock.DAY)]
     if unplaced:
         return warning(f"read but stand nowhere: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
     return ok("every antenna that reads has a location")
 
 
 def topics(_: Subject) -> Finding:
-    found = figures.unclaimed_topics(clock.now() - clock.DAY)
+    found = stats.unassigned_topics(clock.now() - clock.DAY)
     if found:
         return warning(
             f"heard but not set up: {some(found)}", "set them up on the Readers page or with: edge reader add"
@@ -117,7 +117,7 @@ def topics(_: Subject) -> Finding:
 
 
 def dead_letters(_: Subject) -> Finding:
-    number = figures.dead_letters(clock.now() - clock.DAY)
+    number = stats.dead_letters(clock.now() - clock.DAY)
     if number:
         return warning(
             f"{number} messages of the last day could not be read", "the Readers page shows them with the reason"

@@ -90,21 +90,21 @@ CREATE TABLE api_key (
 CREATE INDEX api_key_organization ON api_key (organization_id, created_at);
 
 -- A chain is one exchange of the secret and every refresh that follows from it.
-CREATE TABLE token_chain (
+CREATE TABLE token_family (
     no         INTEGER PRIMARY KEY,
     api_key_id TEXT NOT NULL REFERENCES api_key (id),
     created_at INTEGER NOT NULL,
     revoked_at INTEGER
 ) STRICT;
-CREATE INDEX token_chain_key ON token_chain (api_key_id);
+CREATE INDEX token_family_key ON token_family (api_key_id);
 
 CREATE TABLE refresh_token (
     token_hash BLOB PRIMARY KEY,
-    chain_no   INTEGER NOT NULL REFERENCES token_chain (no) ON DELETE CASCADE,
+    family_id   INTEGER NOT NULL REFERENCES token_family (no) ON DELETE CASCADE,
     expires_at INTEGER NOT NULL,
     spent_at   INTEGER
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX refresh_token_chain ON refresh_token (chain_no);
+CREATE INDEX refresh_token_family ON refresh_token (family_id);
 
 -- Master data -------------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ CREATE TABLE reader (
     mapping         TEXT,          -- JSON, of the format that is configured
     location_id     INTEGER REFERENCES location (id), -- of antennas without one of their own
     min_rssi        REAL,
-    is_on           INTEGER NOT NULL DEFAULT 1 CHECK (is_on IN (0, 1)),
+    is_enabled           INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
     deleted_at      INTEGER
@@ -226,7 +226,7 @@ CREATE TABLE antenna (
     port        INTEGER NOT NULL CHECK (port >= 0),
     location_id INTEGER REFERENCES location (id),
     min_rssi    REAL,
-    is_on       INTEGER NOT NULL DEFAULT 1 CHECK (is_on IN (0, 1)),
+    is_enabled       INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
     PRIMARY KEY (reader_id, port)
 ) STRICT, WITHOUT ROWID;
 
@@ -275,7 +275,7 @@ CREATE TABLE source (
     reader_id       INTEGER REFERENCES reader (id), -- null for a handheld scan
     port            INTEGER                         -- null where the reader has no antennas
 ) STRICT;
-CREATE UNIQUE INDEX source_place ON source (location_id, ifnull(reader_id, 0), ifnull(port, -1));
+CREATE UNIQUE INDEX source_origin ON source (location_id, ifnull(reader_id, 0), ifnull(port, -1));
 
 -- The newest scan of each scanned asset.
 CREATE TABLE position (
@@ -292,7 +292,7 @@ CREATE TABLE position (
 CREATE TRIGGER position_added AFTER INSERT ON position BEGIN UPDATE version SET records = records + 1; END;
 CREATE TRIGGER position_removed AFTER DELETE ON position BEGIN UPDATE version SET records = records + 1; END;
 CREATE INDEX position_newest ON position (organization_id, last_seen_at DESC, asset_id);
-CREATE INDEX position_place ON position (location_id);
+CREATE INDEX position_location ON position (location_id);
 
 -- One row for each stay: seen first at `observed_at`, then again and again until `seen_for` later. The newest
 -- row of an asset is still open: its end is the position's `last_seen_at`, so most reads write no history at all.
@@ -373,7 +373,7 @@ CREATE TABLE unknown_tag (
 CREATE INDEX unknown_tag_recent ON unknown_tag (organization_id, last_seen_at DESC);
 
 -- Topics that are heard but set up for nobody, so they belong to no organization yet.
-CREATE TABLE unclaimed_topic (
+CREATE TABLE unassigned_topic (
     topic          TEXT PRIMARY KEY,
     first_heard_at INTEGER NOT NULL,
     last_heard_at  INTEGER NOT NULL,

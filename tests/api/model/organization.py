@@ -19,7 +19,7 @@ Faults = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ApiError:
     """`faults` are field and code; `word` is in the detail of a conflict."""
 
     status: int
@@ -28,11 +28,11 @@ class Refusal:
     word: str = ""
 
 
-NOT_FOUND = Refusal(404, "not_found")
+NOT_FOUND = ApiError(404, "not_found")
 
 
-def invalid(faults: Faults) -> Refusal | None:
-    return Refusal(400, "validation_error", faults) if faults else None
+def invalid(faults: Faults) -> ApiError | None:
+    return ApiError(400, "validation_error", faults) if faults else None
 
 
 @dataclass(eq=False)
@@ -64,14 +64,14 @@ class Organization:
 
     # Writes: first what speaks against one, then what it does
 
-    def refuse_create(self, kind: str, body: Body, now: int) -> Refusal | None:
+    def refuse_create(self, kind: str, body: Body, now: int) -> ApiError | None:
         valid_from = _instant_in(body, "valid_from", whole_millisecond(now))
         if faults := _window_faults(valid_from, _instant_in(body, "valid_to", None)):
             return invalid(faults)
         if faults := self.parent_faults(body):
             return invalid(faults)
         if "external_key" in body and self.by_key(kind, body["external_key"]):
-            return Refusal(409, "conflict")
+            return ApiError(409, "conflict")
         return self.refuse_tags([(tag["tag_type"], tag["value"]) for tag in body.get("tags") or []])
 
     def create(self, kind: str, body: Body, now: int, chosen: Body) -> Record:
@@ -92,7 +92,7 @@ class Organization:
         self.records.append(record)
         return record
 
-    def refuse_patch(self, record: Record, body: Body) -> Refusal | None:
+    def refuse_patch(self, record: Record, body: Body) -> ApiError | None:
         if not self.find(record):
             return NOT_FOUND
         if faults := list(_differing(record, body)):
@@ -104,7 +104,7 @@ class Organization:
             return invalid(faults)
         parent = self.named_parent(body, record)
         if parent and (parent is record or record in parent.ancestors):
-            return Refusal(409, "conflict", word="cycle")
+            return ApiError(409, "conflict", word="cycle")
         return None
 
     def patch(self, record: Record, body: Body, chosen: Body) -> None:
@@ -116,10 +116,10 @@ class Organization:
         assert chosen["updated_at"] > record.updated_at
         record.updated_at = chosen["updated_at"]
 
-    def refuse_rename(self, record: Record, key: str) -> Refusal | None:
+    def refuse_rename(self, record: Record, key: str) -> ApiError | None:
         if not self.find(record):
             return NOT_FOUND
-        return Refusal(409, "conflict") if self.by_key(record.kind, key) not in (None, record) else None
+        return ApiError(409, "conflict") if self.by_key(record.kind, key) not in (None, record) else None
 
     def rename(self, record: Record, key: str, chosen: Body) -> int:
         """Gives the descendants affected. A rename to the same key changes nothing."""
@@ -129,14 +129,14 @@ class Organization:
         self.touch(record, chosen)
         return len(record.descendants)
 
-    def refuse_delete(self, record: Record) -> Refusal | None:
+    def refuse_delete(self, record: Record) -> ApiError | None:
         """Spec: rule 4 of the write operations; descendants are checked first."""
         if not self.find(record):
             return NOT_FOUND
         if record.children:
-            return Refusal(409, "conflict", word="descendant")
+            return ApiError(409, "conflict", word="descendant")
         if any(one.sightings and one.seen[-1].location is record for one in self.live("asset")):
-            return Refusal(409, "conflict", word="asset")
+            return ApiError(409, "conflict", word="asset")
         return None
 
     def delete(self, record: Record, now: int) -> None:
@@ -144,18 +144,18 @@ class Organization:
         record.updated_at = wire(now) or ""  # not said anywhere; a deletion is taken as a change
         record.tags = {}
 
-    def refuse_tags(self, tags: list[Tag]) -> Refusal | None:
+    def refuse_tags(self, tags: list[Tag]) -> ApiError | None:
         held = self.held_tags()
         for tag in tags:
             if tag in held:
-                return Refusal(409, "conflict", word=f"tag {tag[0]}:{tag[1]} already exists")
+                return ApiError(409, "conflict", word=f"tag {tag[0]}:{tag[1]} already exists")
             held.add(tag)
         return None
 
-    def refuse_attach(self, record: Record, tag: Tag) -> Refusal | None:
+    def refuse_attach(self, record: Record, tag: Tag) -> ApiError | None:
         return self.refuse_tags([tag]) if self.find(record) else NOT_FOUND
 
-    def refuse_detach(self, record: Record, tag_id: int) -> Refusal | None:
+    def refuse_detach(self, record: Record, tag_id: int) -> ApiError | None:
         return None if self.find(record) and tag_id in record.tags else NOT_FOUND
 
     def parent_faults(self, body: Body) -> Faults:

@@ -19,7 +19,7 @@ from edge.store.database import execute
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from tests.api.conftest import Api, data, sign_up
-from tests.api.model.organization import NOT_FOUND, Organization, Refusal
+from tests.api.model.organization import NOT_FOUND, ApiError, Organization
 from tests.api.model.record import GAP, HOUR, SECOND, Body, Record, Sighting, Tag, moment, wire
 
 START = 1_790_000_000_123_456
@@ -355,14 +355,14 @@ ACTIONS = [
 ]
 
 
-def accepted(response: TestResponse, status: int, refusal: Refusal | None) -> bool:
+def accepted(response: TestResponse, status: int, refusal: ApiError | None) -> bool:
     """Whether the request was, which must be as the model has it."""
     if refusal is None:
         assert response.status_code == status, f"{response.text}\nwhere the model gives {status}"
         return True
     error = (response.json or {}).get("error", {})
     faults = [(fault["field"], fault["code"]) for fault in error.get("fields", [])]
-    got = Refusal(response.status_code, error.get("type"), faults, refusal.word)
+    got = ApiError(response.status_code, error.get("type"), faults, refusal.word)
     assert got == refusal, f"{response.text}\nwhere the model gives {refusal}"
     assert refusal.word in error["detail"], f"{response.text} does not say {refusal.word}"
     return False

@@ -101,7 +101,7 @@ export interface Problem {
   fields?: Fault[];
 }
 type Widened<Made extends Told, Told> = Made & Told;
-export type Refusal = Widened<Generated["ErrorAnswer"], { error: Problem }>;
+export type ApiError = Widened<Generated["ErrorAnswer"], { error: Problem }>;
 
 interface Writable {
   description?: string | null;

@@ -11,7 +11,7 @@ from edge.commands.site import Setup, open_site
 from edge.errors import SetupError
 from edge.ops import backup as backups
 from edge.ops.lock import hold
-from edge.store.copies import CopyFacts
+from edge.store.snapshots import CopyFacts
 
 
 @click.command()

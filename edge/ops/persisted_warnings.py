@@ -7,7 +7,7 @@ from pathlib import Path
 from edge.ops.health import Check
 
 
-def left_warnings(data_dir: Path) -> Check:
+def persisted_warnings(data_dir: Path) -> Check:
     folder = data_dir / "warnings"
     files = sorted(folder.iterdir()) if folder.is_dir() else []
     texts = [file.read_text("utf-8", "replace").strip()[:500] for file in files]

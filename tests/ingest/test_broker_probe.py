@@ -7,7 +7,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.errors import Unavailable
-from edge.ingest import errands
+from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from tests.mosquitto import Mosquitto, mosquitto
 
@@ -25,11 +25,11 @@ def broker(tmp_path: Path) -> Iterator[Mosquitto]:
 
 
 def test_what_the_broker_tells_of_itself_can_be_asked(broker: Mosquitto) -> None:
-    assert "mosquitto" in errands.ask(Broker(broker.url, ""), ["$SYS/broker/version"])["$SYS/broker/version"]
+    assert "mosquitto" in broker_probe.ask(Broker(broker.url, ""), ["$SYS/broker/version"])["$SYS/broker/version"]
 
 
 def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_path: Path) -> None:
-    errands.leave_session(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"))
+    broker_probe.leave_session(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"))
     broker.publish("dock1/reads", [b"1"])
 
     held: list[str] = []
@@ -46,6 +46,6 @@ def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_p
 
 def test_a_broker_that_is_away_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
-        errands.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])
+        broker_probe.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])
     with pytest.raises(Unavailable, match="No broker"):
-        errands.leave_session(Broker("mqtt://x", "edge"), ["#"], str(tmp_path / "nowhere"))
+        broker_probe.leave_session(Broker("mqtt://x", "edge"), ["#"], str(tmp_path / "nowhere"))

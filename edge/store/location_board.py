@@ -80,7 +80,7 @@ def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
     return way[::-1]
 
 
-class PlaceCodes(NamedTuple):
+class LocationCodes(NamedTuple):
     """A place to scan at, with what its labels may carry besides its key."""
 
     id: int
@@ -95,7 +95,7 @@ SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS 
 """
 
 
-def with_codes(organization_id: int) -> list[PlaceCodes]:
+def with_codes(organization_id: int) -> list[LocationCodes]:
     """In the order of the tree; without those that are not in use."""
     branches = tree(organization_id)
     names = {branch.id: branch.name for branch in branches}
@@ -103,7 +103,7 @@ def with_codes(organization_id: int) -> list[PlaceCodes]:
     for location_id, value in execute(_CODES, (organization_id,)):
         codes.setdefault(location_id, []).append(value)
     return [
-        PlaceCodes(row.id, row.name, names.get(row.parent_id or 0), row.external_key, tuple(codes.get(row.id, ())))
+        LocationCodes(row.id, row.name, names.get(row.parent_id or 0), row.external_key, tuple(codes.get(row.id, ())))
         for row in branches
         if row.is_active
     ]

@@ -15,7 +15,7 @@ class ReaderFigure(NamedTuple):
     reader_id: int
     name: str
     organization: str
-    is_on: bool
+    is_enabled: bool
     last_heard_at: int | None
     clock_offset: int | None
     qos: int | None
@@ -27,7 +27,8 @@ def reader_figures() -> list[ReaderFigure]:
 
 
 _READERS = """
-    SELECT reader.id, reader.name, organization.name, is_on, last_heard_at, clock_offset, qos, ifnull(is_offline, 0)
+    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_offset, qos,
+           ifnull(is_offline, 0)
     FROM reader JOIN organization ON organization.id = reader.organization_id
     LEFT JOIN reader_state ON reader_id = reader.id
     WHERE deleted_at IS NULL ORDER BY organization.name, reader.name
@@ -41,20 +42,20 @@ def unplaced_antennas(heard_since: int) -> list[tuple[str, int]]:
 
 _UNPLACED = """
     SELECT reader.name, state.port FROM antenna_state AS state
-    JOIN reader ON reader.id = state.reader_id AND reader.deleted_at IS NULL AND reader.is_on
+    JOIN reader ON reader.id = state.reader_id AND reader.deleted_at IS NULL AND reader.is_enabled
     LEFT JOIN antenna ON antenna.reader_id = state.reader_id AND antenna.port = state.port
     LEFT JOIN location ON location.id = ifnull(antenna.location_id, reader.location_id)
-    WHERE state.last_read_at >= ? AND ifnull(antenna.is_on, 1)
+    WHERE state.last_read_at >= ? AND ifnull(antenna.is_enabled, 1)
       AND (location.id IS NULL OR location.deleted_at IS NOT NULL)
     ORDER BY reader.name, state.port
 """
 
 
-def unclaimed_topics(heard_since: int) -> list[str]:
+def unassigned_topics(heard_since: int) -> list[str]:
     return [
         row[0]
         for row in execute(
-            "SELECT topic FROM unclaimed_topic WHERE last_heard_at >= ? ORDER BY messages DESC", (heard_since,)
+            "SELECT topic FROM unassigned_topic WHERE last_heard_at >= ? ORDER BY messages DESC", (heard_since,)
         )
     ]
 

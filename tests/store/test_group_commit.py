@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from edge.errors import Conflict
-from edge.store import together
+from edge.store import group_commit
 from edge.store.database import close_database, execute, writing
-from edge.store.together import write_together
+from edge.store.group_commit import write_in_group
 
 
 def put(number: int) -> int:
-    execute("INSERT INTO unclaimed_topic VALUES (?, 0, 0, 0, x'')", (str(number),))
+    execute("INSERT INTO unassigned_topic VALUES (?, 0, 0, 0, x'')", (str(number),))
     return number
 
 
 def kept() -> set[int]:
-    return {int(row[0]) for row in execute("SELECT topic FROM unclaimed_topic")}
+    return {int(row[0]) for row in execute("SELECT topic FROM unassigned_topic")}
 
 
 def refuse(number: int) -> int:
@@ -40,17 +40,17 @@ def all_at_once(works: list[Callable[[], Any]]) -> list[Any]:
 
     def run(place: int) -> None:
         try:
-            outcomes[place] = write_together(works[place])
+            outcomes[place] = write_in_group(works[place])
         except (Conflict, sqlite3.OperationalError) as error:
             outcomes[place] = str(error)
         finally:
             close_database()
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(works))]
-    with together._turn:
+    with group_commit._commit_lock:
         for thread in threads:
             thread.start()
-        while len(together._waiting) < len(works):
+        while len(group_commit._waiting) < len(works):
             pass
     for thread in threads:
         thread.join()
@@ -76,5 +76,5 @@ def test_more_writes_than_fit_into_one_transaction_are_all_made(store: object) -
 
 def test_within_a_transaction_it_joins(store: object) -> None:
     with pytest.raises(Conflict), writing():
-        refuse(write_together(lambda: put(1)) + 1)
+        refuse(write_in_group(lambda: put(1)) + 1)
     assert kept() == set()

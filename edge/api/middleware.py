@@ -30,13 +30,13 @@ CORS = (
     ),
     ("Access-Control-Max-Age", "3600"),
 )
-_KEY = "edge.marks"  # in the environment of a request
+_KEY = "edge.request_context"  # in the environment of a request
 _random = random.Random()  # noqa: S311
 
 Headers = Sequence[tuple[str, str]]
 
 
-class Marks:
+class RequestContext:
     """What is noted of a request on its way, for the headers of its answer."""
 
     __slots__ = ("budget", "deprecation", "request_id")
@@ -51,29 +51,29 @@ def is_api_path(path: str) -> bool:
     return path.startswith("/api/") or path in ("/api", "/openapi.json", "/openapi.yaml")
 
 
-def framed(application: WSGIApplication, fixed: Headers, untouched: Budget) -> WSGIApplication:
+def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Budget) -> WSGIApplication:
     """Every answer of the API gets the `fixed` headers and its own, also that to an unknown path."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if not is_api_path("/" + environ["PATH_INFO"].lstrip("/")):
             return application(environ, start_response)
-        noted = environ[_KEY] = Marks(request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
+        noted = environ[_KEY] = RequestContext(request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
 
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
-            return start_response(status, headers_of(fixed, noted) + headers, *failure)
+            return start_response(status, response_headers(fixed, noted) + headers, *failure)
 
         return application(environ, start)
 
     return answer
 
 
-def marks() -> Marks:
+def request_context() -> RequestContext:
     """Of the request that is being answered."""
-    found: Marks = request.environ[_KEY]
+    found: RequestContext = request.environ[_KEY]
     return found
 
 
-def headers_of(fixed: Headers, noted: Marks) -> list[tuple[str, str]]:
+def response_headers(fixed: Headers, noted: RequestContext) -> list[tuple[str, str]]:
     return [
         *fixed,
         ("X-Request-ID", noted.request_id),

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from edge.clock import SECOND
 from edge.ops.backup import list_backups
 from edge.store.database import FILE_NAME
-from edge.store.figures import reader_figures
+from edge.store.stats import reader_figures
 
 
 def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, float]]) -> Iterable[Metric]:

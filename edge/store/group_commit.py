@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 _MOST = 50  # writes in one transaction
 
-_turn = threading.Lock()
+_commit_lock = threading.Lock()
 _waiting: deque[_Work] = deque()
 
 
@@ -35,7 +35,7 @@ class _Work:
         self.error: Exception | None = None
 
 
-def write_together(do: Callable[[], Result]) -> Result:
+def write_in_group(do: Callable[[], Result]) -> Result:
     """Run `do` in a durable transaction, perhaps with others' and in another's thread; its refusals are raised here.
 
     Within a transaction it simply joins. `do` may run twice, when the first transaction failed as a whole.
@@ -44,7 +44,7 @@ def write_together(do: Callable[[], Result]) -> Result:
         return do()
     work = _Work(do)
     _waiting.append(work)
-    with _turn:
+    with _commit_lock:
         while not work.is_done:
             _commit(_take())
     if work.error:

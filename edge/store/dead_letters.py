@@ -1,0 +1,70 @@
+"""Messages that could not be read, kept with their bytes and the reason until somebody has looked at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from edge.errors import NotFound
+from edge.store.database import execute, execute_many, writing
+
+
+class NewDeadLetter(NamedTuple):
+    organization_id: int
+    reader_id: int
+    topic: str
+    payload: bytes
+    reason: str
+    received_at: int
+
+
+class DeadLetter(NamedTuple):
+    no: int
+    reader_id: int | None
+    reader_name: str | None
+    topic: str
+    payload: bytes  # in a list only its beginning
+    size: int
+    reason: str
+    received_at: int
+
+
+def add(letters: Iterable[NewDeadLetter]) -> None:
+    execute_many(
+        "INSERT INTO dead_letter (organization_id, reader_id, topic, payload, reason, received_at) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        list(letters),
+    )
+
+
+def discard(dead_letter_ids: Iterable[int]) -> None:
+    """They were queued again, and what became of them this time is in the ledger."""
+    execute_many("DELETE FROM dead_letter WHERE no = ?", [(no,) for no in dead_letter_ids])
+
+
+_LETTERS = """
+SELECT d.no, d.reader_id, r.name, d.topic, substr(d.payload, 1, :bytes), length(d.payload), d.reason, d.received_at
+FROM dead_letter d LEFT JOIN reader r ON r.id = d.reader_id
+WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no) ORDER BY d.no DESC LIMIT :limit
+"""
+_ALL_BYTES = 2**30
+
+
+def list_letters(organization_id: int, shown_bytes: int, limit: int = 100) -> list[DeadLetter]:
+    """Messages of the organization's readers that could not be read, the newest first, with their first bytes."""
+    wanted = {"organization_id": organization_id, "no": None, "bytes": shown_bytes, "limit": limit}
+    return [DeadLetter(*row) for row in execute(_LETTERS, wanted)]
+
+
+def find(organization_id: int, no: int) -> DeadLetter:
+    """Raises NotFound."""
+    wanted = {"organization_id": organization_id, "no": no, "bytes": _ALL_BYTES, "limit": 1}
+    row = execute(_LETTERS, wanted).fetchone()
+    if row is None:
+        raise NotFound("no such dead letter")
+    return DeadLetter(*row)
+
+
+def drop(organization_id: int, no: int) -> None:
+    with writing():
+        execute("DELETE FROM dead_letter WHERE organization_id = ? AND no = ?", (organization_id, no))

@@ -1,0 +1,91 @@
+"""The ledger of each reader: every message, and every read in it, ends in exactly one bucket.
+
+Written by ingest within the transaction of the scans, so that the ledger always agrees with the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from edge import clock
+from edge.store.database import execute, execute_many
+from edge.store.readers import get_reader
+
+NO_READER = 0
+
+
+class Bucket(StrEnum):
+    """Where a message, and where each of its reads, ends: in exactly one of these."""
+
+    __hash__ = str.__hash__  # of an Enum it is a Python function, and the ledger asks several times for each read
+
+    RECORDED = "recorded"
+    REPEAT = "repeat"  # delivered again, or older than what the stay it belongs to already tells
+    UNMATCHED_TAG = "unmatched_tag"
+    AMBIGUOUS_TAG = "ambiguous_tag"
+    NO_LOCATION = "no_location"
+    FILTERED = "filtered"  # below the antenna's signal threshold, or the antenna is switched off
+    MALFORMED = "malformed"
+    UNKNOWN_TOPIC = "unknown_topic"
+    STATUS = "status"  # a sign of life without reads
+    IGNORED = "ignored"  # a shape that is neither
+    RETAINED = "retained"  # the broker's memory, no news
+
+
+class Tally(NamedTuple):
+    reader_id: int
+    hour: int
+    bucket: Bucket
+
+
+class Hour(NamedTuple):
+    """One hour of a reader's ledger: (messages, reads) in each bucket."""
+
+    starts_at: int
+    buckets: dict[str, tuple[int, int]]
+
+    @property
+    def messages(self) -> int:
+        return sum(messages for messages, _ in self.buckets.values())
+
+    @property
+    def reads(self) -> int:
+        return sum(reads for _, reads in self.buckets.values())
+
+
+def add(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
+    execute_many(
+        "INSERT INTO ledger (reader_id, hour, bucket, messages, reads) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET messages = messages + excluded.messages, reads = reads + excluded.reads",
+        [(*tally, messages.get(tally, 0), reads.get(tally, 0)) for tally in {**messages, **reads}],
+    )
+
+
+def hour_of(received_at: int) -> int:
+    return received_at // clock.HOUR
+
+
+def hours(organization_id: int, reader_id: int, count: int = 24) -> list[Hour]:
+    """The newest hour first; hours without a message are left out. Raises NotFound."""
+    get_reader(organization_id, reader_id)
+    found: dict[int, dict[str, tuple[int, int]]] = {}
+    rows = execute(
+        "SELECT hour, bucket, messages, reads FROM ledger WHERE reader_id = ? AND hour > ? ORDER BY hour DESC, bucket",
+        (reader_id, hour_of(clock.now()) - count),
+    )
+    for hour, bucket, messages, reads in rows:
+        found.setdefault(hour, {})[bucket] = (messages, reads)
+    return [Hour(hour * clock.HOUR, buckets) for hour, buckets in found.items()]
+
+
+def totals(reader_id: int, since_hour: int) -> list[tuple[str, int, int]]:
+    """(bucket, messages, reads) of a reader since that hour, the fullest bucket first."""
+    return list(
+        execute(
+            "SELECT bucket, sum(messages), sum(reads) FROM ledger WHERE reader_id = ? AND hour >= ? "
+            "GROUP BY bucket ORDER BY sum(messages) DESC, bucket",
+            (reader_id, since_hour),
+        )
+    )

@@ -1,0 +1,148 @@
+"""What readers and their antennas last did: recorded by ingest, shown to the people who set them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from edge import clock
+from edge.store.database import execute, execute_many, reading
+from edge.store.ledger import hour_of
+from edge.store.readers import get_reader
+
+
+class ReaderStatus(NamedTuple):
+    """The newest thing known of a reader."""
+
+    reader_id: int
+    heard_at: int
+    read_at: int | None
+    clock_offset: int | None
+    qos: int
+    note: str | None
+    is_offline: bool
+
+
+class ReaderState(NamedTuple):
+    """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up."""
+
+    id: int
+    name: str
+    topic: str
+    format: str
+    is_enabled: bool
+    location_id: int | None
+    location_name: str | None
+    last_heard_at: int | None
+    last_read_at: int | None
+    clock_offset: int | None
+    qos: int | None
+    note: str | None
+    is_offline: bool
+    messages: int
+    reads: int
+    minutes: int
+
+
+class AntennaState(NamedTuple):
+    """`is_own` when the antenna has settings of its own; else it is what its reader says."""
+
+    port: int
+    is_own: bool
+    location_id: int | None
+    location_name: str | None
+    min_rssi: float | None
+    is_enabled: bool
+    last_read_at: int | None
+
+
+def record_readers(statuses: Iterable[ReaderStatus]) -> None:
+    execute_many(
+        "INSERT INTO reader_state (reader_id, last_heard_at, last_read_at, clock_offset, qos, note, is_offline) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_heard_at = excluded.last_heard_at, "
+        "last_read_at = coalesce(excluded.last_read_at, last_read_at), clock_offset = excluded.clock_offset, "
+        "qos = excluded.qos, note = coalesce(excluded.note, note), is_offline = excluded.is_offline",
+        list(statuses),
+    )
+
+
+def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
+    """(reader, port) -> when it last read something; port 0 where the reader has no antennas."""
+    execute_many(
+        "INSERT INTO antenna_state (reader_id, port, last_read_at) VALUES (?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at",
+        [(*antenna, at) for antenna, at in read_at.items()],
+    )
+
+
+def clock_offsets() -> dict[int, int]:
+    """The constant offset of each reader's clock that was known when it was last heard."""
+    return dict(execute("SELECT reader_id, clock_offset FROM reader_state WHERE clock_offset IS NOT NULL").fetchall())
+
+
+def statuses(organization_id: int) -> dict[int, ReaderStatus]:
+    """What is known of each reader of an organization that was ever heard, by its id."""
+    rows = execute(
+        "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline "
+        "FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
+        (organization_id,),
+    )
+    return {row[0]: ReaderStatus(*row)._replace(is_offline=bool(row[6])) for row in rows}
+
+
+_STATES = """
+SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard_at, s.last_read_at, s.clock_offset,
+       s.qos, s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0), ifnull(sum(b.reads), 0),
+       max(1, (:now - max(:since, r.created_at)) / 60000000)
+FROM reader r
+LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL
+LEFT JOIN reader_state s ON s.reader_id = r.id
+LEFT JOIN ledger b ON b.reader_id = r.id AND b.hour >= :since / 3600000000
+WHERE r.organization_id = :organization_id AND r.deleted_at IS NULL
+GROUP BY r.id ORDER BY r.name
+"""
+
+
+def list_states(organization_id: int) -> list[ReaderState]:
+    now = clock.now()
+    since = (hour_of(now) - 1) * clock.HOUR
+    found = execute(_STATES, {"organization_id": organization_id, "now": now, "since": since})
+    return [ReaderState._make(row) for row in found.fetchall()]
+
+
+_ANTENNAS = """
+WITH port (port) AS (
+    SELECT port FROM antenna WHERE reader_id = :id UNION SELECT port FROM antenna_state WHERE reader_id = :id
+)
+SELECT port.port, a.port IS NOT NULL, l.id, l.name, ifnull(a.min_rssi, r.min_rssi),
+       ifnull(a.is_enabled, 1) AND r.is_enabled, s.last_read_at
+FROM port
+JOIN reader r ON r.id = :id
+LEFT JOIN antenna a ON a.reader_id = :id AND a.port = port.port
+LEFT JOIN antenna_state s ON s.reader_id = :id AND s.port = port.port
+LEFT JOIN location l ON l.id = ifnull(a.location_id, r.location_id) AND l.deleted_at IS NULL
+ORDER BY port.port
+"""
+
+
+def antennas(organization_id: int, reader_id: int) -> list[AntennaState]:
+    """Those that are set up, and those that read something; port 0 is a reader without antennas. Raises NotFound."""
+    get_reader(organization_id, reader_id)
+    return [AntennaState(*row) for row in execute(_ANTENNAS, {"id": reader_id})]
+
+
+class Waiting(NamedTuple):
+    """How much there is to set up."""
+
+    topics: int
+    unknown_tags: int
+    dead_letters: int
+
+
+def waiting(organization_id: int) -> Waiting:
+    with reading():
+        return Waiting(
+            execute("SELECT count(*) FROM unassigned_topic").fetchone()[0],
+            execute("SELECT count(*) FROM unknown_tag WHERE organization_id = ?", (organization_id,)).fetchone()[0],
+            execute("SELECT count(*) FROM dead_letter WHERE organization_id = ?", (organization_id,)).fetchone()[0],
+        )

@@ -1,0 +1,68 @@
+"""Tags that were read and belong to no asset, until somebody attaches or dismisses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from edge.store.database import execute, execute_many, writing
+
+
+class Sighting(NamedTuple):
+    organization_id: int
+    tag_type: str
+    match_key: str
+    reader_id: int
+    value: str
+    reason: str
+    seen_at: int
+    location_id: int | None
+
+
+class UnknownTag(NamedTuple):
+    tag_type: str
+    value: str
+    match_key: str
+    reason: str
+    reader_id: int
+    reader_name: str | None
+    location_name: str | None
+    first_seen_at: int
+    last_seen_at: int
+    sightings: int
+
+
+def record(sightings: Iterable[Sighting]) -> None:
+    execute_many(
+        "INSERT INTO unknown_tag (organization_id, tag_type, match_key, reader_id, value, reason, first_seen_at, "
+        "last_seen_at, sightings, location_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8) ON CONFLICT DO UPDATE "
+        "SET last_seen_at = max(last_seen_at, excluded.last_seen_at), sightings = sightings + 1, "
+        "reason = excluded.reason, location_id = excluded.location_id",
+        list(sightings),
+    )
+
+
+_UNKNOWN = """
+SELECT u.tag_type, u.value, u.match_key, u.reason, u.reader_id, r.name, l.name, u.first_seen_at, u.last_seen_at,
+       u.sightings
+FROM unknown_tag u
+LEFT JOIN reader r ON r.id = u.reader_id AND r.organization_id = u.organization_id
+LEFT JOIN location l ON l.id = u.location_id
+WHERE u.organization_id = :organization_id AND (:reader_id IS NULL OR u.reader_id = :reader_id)
+ORDER BY u.last_seen_at DESC LIMIT :limit
+"""
+
+
+def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 200) -> list[UnknownTag]:
+    """The one seen last first; reader 0 stands for people with handhelds."""
+    values = {"organization_id": organization_id, "reader_id": reader_id, "limit": limit}
+    return [UnknownTag(*row) for row in execute(_UNKNOWN, values)]
+
+
+def drop(organization_id: int, tag_type: str, match_key: str, reader_id: int) -> None:
+    """It comes back when it is seen again."""
+    with writing():
+        execute(
+            "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?",
+            (organization_id, tag_type, match_key, reader_id),
+        )
