@@ -47,6 +47,13 @@ class Parsed(NamedTuple):
     note: str | None = None
 
 
+class Guess(NamedTuple):
+    """The format of a message where only one make sends such messages; else those that could be meant, best first."""
+
+    name: str | None = None
+    candidates: tuple[str, ...] = ()
+
+
 class Malformed(Exception):
     """The payload cannot be what the reader's format says. `str()` is the reason, for the technician."""
 

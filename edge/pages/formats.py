@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from edge.ingest.reads import Guess
+
 
 class Formats(NamedTuple):
     """`titles` by name, `custom` is the name of the one that an installer describes.
 
-    `recognise` gives the name of the format a message probably speaks, `check` raises Invalid for a description that
+    `recognise` guesses the format of a message, `check` raises Invalid for a description that
     cannot be used, and `requeue` gives a dead letter (number, topic, bytes, when it was received) to ingest once
     more, which takes it off the list when it has dealt with it.
     """
 
     titles: Mapping[str, str]
     custom: str
-    recognise: Callable[[str, bytes], str | None]
+    recognise: Callable[[str, bytes], Guess]
     check: Callable[[str, str | None], None]
     requeue: Callable[[int, str, bytes, int], None] | None
 
 
-NONE = Formats({}, "", lambda _topic, _payload: None, lambda _name, _mapping: None, None)
+NONE = Formats({}, "", lambda _topic, _payload: Guess(), lambda _name, _mapping: None, None)

@@ -45,14 +45,10 @@ def readable(payload: bytes, size: int) -> Shown:
 @require_role(Role.ADMINISTRATOR)
 def show_topics() -> str:
     found = [
-        (
-            topic,
-            formats().titles.get(formats().recognise(topic.topic, topic.sample) or ""),
-            readable(topic.sample, len(topic.sample)),
-        )
+        (topic, formats().recognise(topic.topic, topic.sample), readable(topic.sample, len(topic.sample)))
         for topic in unassigned_topics.list_topics()
     ]
-    return render_template("unassigned-topics.html", topics=found)
+    return render_template("unassigned-topics.html", topics=found, titles=formats().titles)
 
 
 @pages.get("/readers/unknown-tags")

@@ -80,7 +80,7 @@ def new_reader_form() -> str:
     """From a topic that was heard, the format is suggested; the rest are three fields."""
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(topic)
-    suggested = formats().recognise(topic, sample.sample) if sample else None
+    suggested = formats().recognise(topic, sample.sample).name if sample else None
     return _form(None, {"topic": topic, "format": suggested or "", "is_enabled": "1"}, {}, suggested=suggested)
 
 

@@ -49,7 +49,7 @@ def test_messages_say_what_was_heard(name: str, heard: list[Sighting]) -> None:
 def test_nobody_would_take_a_message_for_another_make(name: str, heard: list[Sighting]) -> None:
     batch = batches(heard, name)[-1]
     reader = batch[0].ear.reader
-    assert {recognise(reader.topic, payload) for payload in MAKES[name].messages(reader, batch, 1)} == {name}
+    assert {recognise(reader.topic, payload).name for payload in MAKES[name].messages(reader, batch, 1)} == {name}
 
 
 def test_a_sign_of_life_is_one(plan: Plan) -> None:

@@ -108,9 +108,9 @@ def test_a_poison_message_is_set_aside_with_its_bytes_and_the_next_one_counts(
 
 
 def test_a_scan_list_of_which_nothing_can_be_read_is_set_aside_with_the_reason(site: Site) -> None:
-    pipeline().handle([message(b'{"reads":[{"tag":5}]}', AISLE)])
+    pipeline().handle([message(b'{"reads":[{"tag":1.5}]}', AISLE)])
     assert buckets() == {"malformed": (1, 0)}
-    assert "EPC is 5" in execute("SELECT reason FROM dead_letter").fetchone()[0]
+    assert "EPC is the number 1.5" in execute("SELECT reason FROM dead_letter").fetchone()[0]
 
 
 def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_was_fixed(

@@ -10,6 +10,7 @@ from flask import Flask
 from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
+from edge.ingest.reads import Guess
 from edge.pages.formats import Formats
 from edge.store import (
     assets,
@@ -46,7 +47,7 @@ def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
     app.extensions["formats"] = Formats(
         {"plain": "Plain format", "custom": "Described"},
         "custom",
-        lambda _topic, payload: "plain" if payload.startswith(b"{") else None,
+        lambda _topic, payload: Guess("plain") if payload.startswith(b"{") else Guess(),
         check,
         lambda *message: found.append(message),
     )

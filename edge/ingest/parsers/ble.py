@@ -45,6 +45,8 @@ def sighting(address: object, others: Identities, strength: object, observed_at:
 
 def mac(sent: object) -> str | None:
     """None for anything that is not twelve hex digits in pairs."""
+    if type(sent) is int:  # by chance without a letter, and the quotes were forgotten
+        sent = str(sent)
     if not isinstance(sent, str) or not _MAC.fullmatch(sent.strip()):
         return None
     digits = re.sub("[^0-9A-F]", "", sent.upper())

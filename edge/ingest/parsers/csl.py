@@ -20,7 +20,7 @@ from edge.ingest.parsers.fields import (
     plausible,
     rssi,
 )
-from edge.ingest.parsers.framing import IGNORED, collect, each
+from edge.ingest.parsers.framing import IGNORED, bare, collect, each
 from edge.ingest.parsers.tags import epc, tid
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
 
@@ -36,6 +36,14 @@ _STATUS_FIELDS = frozenset(
         "readerErrorDescription",
     )
 )
+_TYPICAL_FIELDS = _STATUS_FIELDS | {
+    "rfidReaderName",
+    "rfidReaderInternalSerialNumber",
+    "pcEthernetMACAddress",
+    "timeStampOfRead",
+    "timeOfRead",
+    "capturePointName",
+}
 _ZONE = re.compile(r"(?:UTC|GMT)?([+-]?)([0-9]{1,2})(?::?([0-9]{2}))?", re.IGNORECASE)
 _FIRST_PORT = 1
 
@@ -46,6 +54,13 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     except Malformed:
         _refuse_other_data_formats(payload)
         raise
+
+
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these readers send this; to recognise them by, not to read them."""
+    tags = message.get("tags")
+    fields = set(message).union(*filter(_is_object, tags)) if isinstance(tags, list) else set(message)
+    return not _TYPICAL_FIELDS.isdisjoint(fields) or {"epc", "antennaPort"} <= fields
 
 
 def _message(message: Fields) -> Parsed:
@@ -81,6 +96,10 @@ def _time(stamp: object, zone: object) -> int | None:
     return None if offset is None else plausible(micros(moment) - offset)
 
 
+def _is_object(entry: object) -> bool:
+    return isinstance(entry, dict)
+
+
 def _offset(zone: object) -> int | None:
     """`-6:00` in microseconds east of UTC. None where it cannot be told, and then neither can the time."""
     spelt = _ZONE.fullmatch(zone.strip()) if isinstance(zone, str) else None
@@ -101,7 +120,7 @@ def _note(message: Fields) -> str | None:
 
 def _refuse_other_data_formats(payload: bytes) -> None:
     """Half-read XML or CSV would be worse than none."""
-    begin = payload.lstrip()[:1]
+    begin = bare(payload)[:1]
     if begin == b"<":
         raise Malformed("this is XML: choose JSON as the data format on the reader")
     if begin not in (b"{", b"[") and (b"," in payload or b";" in payload):

@@ -32,6 +32,12 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     return each(payload, _message)
 
 
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether this is a message in our format; to recognise it by, not to read it."""
+    reads = message.get("reads")
+    return isinstance(reads, list) and all(isinstance(read, dict) and "tag" in read for read in reads)
+
+
 def _message(message: Fields) -> Parsed:
     if "reads" in message:
         reads = message["reads"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edge.ingest.parsers import ble
 from edge.ingest.parsers.fields import Fields, first, text
-from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, each, single
+from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, bare, each, single
 from edge.ingest.reads import Parsed, Read
 
 _WILL = {b"online": STATUS, b"offline": OFFLINE}
@@ -15,10 +15,15 @@ def parse(topic: str, payload: bytes) -> Parsed:
         case ["devices", _, _]:
             return each(payload, _device)
         case ["rooms", _, "status"]:
-            return _WILL.get(payload.strip().lower(), IGNORED)
+            return _WILL.get(bare(payload).lower(), IGNORED)
         case ["rooms", _, "telemetry"]:
             return STATUS
     return IGNORED
+
+
+def is_typical(topic: str, message: Fields) -> bool:
+    """Whether only these rooms send this; to recognise them by, not to read them."""
+    return topic.split("/")[-3:-2] == ["devices"] and not {"rssi@1m", "rxAdj", "rssiVar"}.isdisjoint(message)
 
 
 def _device(device: Fields) -> Parsed:

@@ -22,6 +22,7 @@ SECOND = 1_000_000
 LONGEST_TEXT = 255
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
+_DECIBELS = re.compile(r"\s*dBm?\s*$", re.IGNORECASE)
 _HIGHEST_ANTENNA = 65_535
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MICROSECOND = timedelta(microseconds=1)
@@ -42,9 +43,14 @@ def first(entry: Fields, *names: str) -> Any:
 
 
 def text(value: object, what: str) -> str | None:
-    """Without the blanks and line ends around it. The separator 0x1D of GS1 data is not one of them."""
+    """Without the blanks and line ends around it. The separator 0x1D of GS1 data is not one of them.
+
+    A whole number is taken as its digits: devices forget the quotes around an id that happens to have no letters.
+    """
     if value is None:
         return None
+    if type(value) is int:
+        return str(value)
     if not isinstance(value, str):
         raise Unreadable(f"{what} is {describe(value)}, not text")
     if len(value) > LONGEST_TEXT:
@@ -83,7 +89,8 @@ def antenna(value: object) -> int | None:
 
 
 def rssi(value: object) -> float | None:
-    return number(value, "rssi")
+    """In dBm; the unit may stand behind the number, as in `-61 dBm`."""
+    return number(_DECIBELS.sub("", value) if isinstance(value, str) else value, "rssi")
 
 
 def instant(value: object, unit: int) -> int | None:

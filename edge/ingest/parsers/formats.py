@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from edge.ingest.parsers import (
@@ -18,39 +19,78 @@ from edge.ingest.parsers import (
     zebra,
     zebra_sled,
 )
-from edge.ingest.reads import Kind, Malformed, Parsed, Parser
+from edge.ingest.parsers.fields import Fields
+from edge.ingest.parsers.framing import documents
+from edge.ingest.reads import Guess, Kind, Malformed, Parsed, Parser
 
 
 class Format(NamedTuple):
-    """`title` and `example_topic` are for the person who sets a reader up."""
+    """`title` and `example_topic` are for the person who sets a reader up.
+
+    `is_typical` says whether only this make sends an object, given its topic. `tag_level` is the level of the topic
+    that names the tag, counted from the end as -1, -2, where each tag has a topic of its own.
+    """
 
     name: str
     title: str
     example_topic: str
     parse: Parser
+    is_typical: Callable[[str, Fields], bool]
+    tag_level: int | None = None
 
 
-# The more telling shapes come first: where two formats read a message equally well, the first is suggested.
 FORMATS: dict[str, Format] = {
     format_.name: format_
     for format_ in (
-        Format("csl", "CSL CS463, CS203X", "site/reader/reads", csl.parse),
-        Format("zebra", "Zebra FX7500, FX9600, FXR60, FXR90, ATR7000", "zebra/reader/data", zebra.parse),
-        Format("zebra_sled", "Zebra RFD40, RFD90 sled", "site/DATA/clients/data1event/serial", zebra_sled.parse),
-        Format("impinj", "Impinj R700, R720", "impinj/reader/events", impinj.parse),
-        Format("smartreader", "Impinj with SmartReader", "smartreader/reader/tagEvents", smartreader.parse),
-        Format("gl_s10", "GL.iNet GL-S10", "GL-IoT/dataTopic/C4DEE2310A42", gl_s10.parse),
-        Format("moko", "MOKO MK107, MKGW-mini 03, MKGW3, MKGW4", "/MKGW3/40915a1c77e3/send", moko.parse),
-        Format("ruuvi", "Ruuvi Gateway", "ruuvi/C4:1F:7A:30:5D:92/C3:0A:11:4E:7F:21", ruuvi.parse),
-        Format("espresense", "ESPresense", "espresense/devices/c30a114e7f21/dock", espresense.parse),
-        Format("minew", "Minew G1, MG3, MG4", "/gw/ac233fc0a7d1/status", minew.parse),
+        Format("csl", "CSL CS463, CS203X", "site/reader/reads", csl.parse, csl.is_typical),
+        Format(
+            "zebra", "Zebra FX7500, FX9600, FXR60, FXR90, ATR7000", "zebra/reader/data", zebra.parse, zebra.is_typical
+        ),
+        Format(
+            "zebra_sled",
+            "Zebra RFD40, RFD90 sled",
+            "site/DATA/clients/data1event/serial",
+            zebra_sled.parse,
+            zebra_sled.is_typical,
+        ),
+        Format("impinj", "Impinj R700, R720", "impinj/reader/events", impinj.parse, impinj.is_typical),
+        Format(
+            "smartreader",
+            "Impinj with SmartReader",
+            "smartreader/reader/tagEvents",
+            smartreader.parse,
+            smartreader.is_typical,
+        ),
+        Format("gl_s10", "GL.iNet GL-S10", "GL-IoT/dataTopic/C4DEE2310A42", gl_s10.parse, gl_s10.is_typical),
+        Format(
+            "moko", "MOKO MK107, MKGW-mini 03, MKGW3, MKGW4", "/MKGW3/40915a1c77e3/send", moko.parse, moko.is_typical
+        ),
+        Format(
+            "ruuvi",
+            "Ruuvi Gateway",
+            "ruuvi/C4:1F:7A:30:5D:92/C3:0A:11:4E:7F:21",
+            ruuvi.parse,
+            ruuvi.is_typical,
+            tag_level=-1,
+        ),
+        Format(
+            "espresense",
+            "ESPresense",
+            "espresense/devices/c30a114e7f21/dock",
+            espresense.parse,
+            espresense.is_typical,
+            tag_level=-2,
+        ),
+        Format("minew", "Minew G1, MG3, MG4", "/gw/ac233fc0a7d1/status", minew.parse, minew.is_typical),
         Format(
             "openmqttgateway",
             "OpenMQTTGateway, Theengs gateway",
             "home/gateway/BTtoMQTT/C30A114E7F21",
             openmqttgateway.parse,
+            openmqttgateway.is_typical,
+            tag_level=-1,
         ),
-        Format("edge", "Plain format for your own gateway", "site/gateway/reads", edge.parse),
+        Format("edge", "Plain format for your own gateway", "site/gateway/reads", edge.parse, edge.is_typical),
     )
 }
 
@@ -58,20 +98,42 @@ FORMATS: dict[str, Format] = {
 _LARGEST_GUESSED = 262_144
 
 
-def recognise(topic: str, payload: bytes) -> str | None:
-    """The name of the format this message most probably speaks: to suggest, never to route by."""
+def recognise(topic: str, payload: bytes) -> Guess:
+    """What a message probably speaks: to suggest, never to route by."""
     if len(payload) > _LARGEST_GUESSED or not payload.strip():
+        return Guess()
+    worth = {name: _understood(format_.parse, topic, payload) for name, format_ in FORMATS.items()}
+    candidates = sorted((name for name in worth if worth[name] > (0, 0)), key=lambda name: worth[name], reverse=True)
+    objects = _objects(payload)
+    if objects is None:
+        sure = [name for name in candidates if worth[name] > _STATUS_ONLY]
+    else:
+        sure = [name for name in candidates if any(FORMATS[name].is_typical(topic, entry) for entry in objects)]
+    return Guess(sure[0]) if len(sure) == 1 else Guess(None, tuple(sure or candidates))
+
+
+_STATUS_ONLY = (1, 0)
+
+
+def _objects(payload: bytes) -> list[Fields] | None:
+    """None for what is not JSON: whoever reads that must know it, but `online` says every device."""
+    try:
+        return [entry for entry in documents(payload) if isinstance(entry, dict)]
+    except Malformed:
         return None
-    best = max(FORMATS.values(), key=lambda format_: _understood(format_.parse, topic, payload))
-    return best.name if _understood(best.parse, topic, payload) > (0, 0) else None
 
 
 def _understood(parse: Parser, topic: str, payload: bytes) -> tuple[int, int]:
-    """Reads say more than a status, and of two that find reads, the one that leaves fewer entries unread."""
+    """Reads say more than a status, and of two that find reads, the one that leaves fewer entries unread.
+
+    A message that its format knows and cannot use, such as a binary one, comes with a note.
+    """
     try:
         parsed: Parsed = parse(topic, payload)
     except Malformed:
         return (0, 0)
     if parsed.reads:
-        return (2, -parsed.skipped)
-    return (1 if parsed.kind in (Kind.STATUS, Kind.OFFLINE) else 0, 0)
+        return (3, -parsed.skipped)
+    if parsed.kind is Kind.IGNORED:
+        return (2, 0) if parsed.note else (0, 0)
+    return _STATUS_ONLY if parsed.kind in (Kind.STATUS, Kind.OFFLINE) else (0, 0)

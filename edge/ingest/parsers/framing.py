@@ -21,6 +21,7 @@ OFFLINE = Parsed(Kind.OFFLINE)
 
 _LONGEST_NOTE = 300
 _BLANKS = re.compile(r"[ \t\r\n]*")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _find_end = JSONDecoder().raw_decode
 
 
@@ -38,8 +39,14 @@ def documents(payload: bytes) -> list[Any]:
     try:
         value = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
-        return _run_together(payload, error)
+        inner = bare(payload)
+        return _run_together(payload, error) if inner == payload else documents(inner)
     return value if isinstance(value, list) else [value]
+
+
+def bare(payload: bytes) -> bytes:
+    """Without what some devices put around their text: a byte order mark, blanks, the NUL that ends a string in C."""
+    return payload.removeprefix(_BYTE_ORDER_MARK).strip(b" \t\r\n\0")
 
 
 def collect(entries: Iterable[object], read: Callable[[Fields], Read | None]) -> Parsed:

@@ -12,6 +12,11 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     return each(payload, _message)
 
 
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    return "dev_list" in message or {"adv_data", "scan_resp"} <= message.keys()
+
+
 def _message(message: Fields) -> Parsed:
     window = message.get("dev_list")
     if isinstance(window, list):

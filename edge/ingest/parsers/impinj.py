@@ -20,15 +20,37 @@ from edge.ingest.parsers.fields import (
     number,
     one_line,
 )
-from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, each, single
+from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, bare, each, single
 from edge.ingest.parsers.tags import epc, tid
 from edge.ingest.reads import Kind, Parsed, Read
 
+_EVENTS = frozenset(
+    (
+        "tagInventoryEvent",
+        "antennaConnectedEvent",
+        "antennaDisconnectedEvent",
+        "antennaActivationEvent",
+        "inventoryStatusEvent",
+        "inventoryTerminatedEvent",
+        "diagnosticEvent",
+        "overflowEvent",
+        "gpiTransitionEvent",
+        "tagLocationEntryEvent",
+        "tagLocationUpdateEvent",
+        "tagLocationExitEvent",
+    )
+)
 _PLAIN_TEXT = {b"connected": STATUS, b"connection lost": OFFLINE, b"disconnected": OFFLINE, b"": OFFLINE}
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
-    return _PLAIN_TEXT.get(payload.strip().lower()) or each(payload, _event)
+    return _PLAIN_TEXT.get(bare(payload).lower()) or each(payload, _event)
+
+
+def is_typical(_topic: str, event: Fields) -> bool:
+    """Whether only these readers send this; to recognise them by, not to read them."""
+    kind = event.get("eventType")
+    return not _EVENTS.isdisjoint(event) or (isinstance(kind, str) and f"{kind}Event" in _EVENTS)
 
 
 def _event(event: Fields) -> Parsed:

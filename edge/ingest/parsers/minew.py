@@ -19,6 +19,14 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     return collect(entries, _read)
 
 
+def is_typical(_topic: str, entry: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    if "gateway" in entry:
+        return "locator" in entry
+    typical = ("gatewayFree", "gatewayLoad", "bleName", "ibeaconUuid")
+    return "mac" in entry and not entry.keys().isdisjoint(typical)
+
+
 def _read(heard: Fields) -> Read | None:
     if heard.get("type") == "Gateway" or "gateway" in heard:
         return None

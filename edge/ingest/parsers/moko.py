@@ -23,8 +23,8 @@ from edge.ingest.parsers.fields import (
 from edge.ingest.parsers.framing import IGNORED, STATUS, collect, each
 from edge.ingest.reads import Kind, Parsed, Read
 
-_SCANS = (3004, 3070)
-_STATUS = (3003, 3004)
+_SCANS = ("3004", "3070")
+_STATUS = ("3003", "3004")
 _BINARY_HEAD = b"\xef\x30"
 _TIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})&([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([+-][0-9]{1,2})")
 
@@ -38,8 +38,13 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     return each(payload, _message)
 
 
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    return {"msg_id", "device_info"} <= message.keys()
+
+
 def _message(message: Fields) -> Parsed:
-    number, data = message.get("msg_id"), message.get("data")
+    number, data = str(message.get("msg_id")), message.get("data")
     if number in _SCANS and isinstance(data, list):
         return collect(data, _read)
     return STATUS if number in _STATUS and isinstance(data, dict) else IGNORED

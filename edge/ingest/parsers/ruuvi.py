@@ -13,6 +13,11 @@ def parse(topic: str, payload: bytes) -> Parsed:
     return each(payload, _status if last_level == "gw_status" else lambda heard: _message(last_level, heard))
 
 
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    return "gw_mac" in message and not {"gwts", "aoa", "coords"}.isdisjoint(message)
+
+
 def _status(status: Fields) -> Parsed:
     return {"online": STATUS, "offline": OFFLINE}.get(str(status.get("state")), IGNORED)
 

@@ -17,6 +17,11 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     return each(payload, _message)
 
 
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these readers send this; to recognise them by, not to read them."""
+    return not {"tag_reads", "smartreader-mqtt-status", "smartreader-status"}.isdisjoint(message)
+
+
 def _message(message: Fields) -> Parsed:
     tags = message.get("tag_reads")
     if isinstance(tags, list):

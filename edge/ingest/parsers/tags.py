@@ -10,7 +10,7 @@ from edge.ingest.parsers.fields import LONGEST_TEXT, Unreadable, describe, text
 TAG_TYPES = ("rfid", "ble", "barcode")
 
 _HEX = re.compile(r"[0-9A-Fa-f]{1,255}")
-_SEPARATORS = str.maketrans("", "", " -")
+_SEPARATORS = str.maketrans("", "", " -:._")
 _SERIALIZED_TID = 24
 
 
@@ -25,7 +25,15 @@ def value(tag_type: str, sent: object) -> str:
 
 
 def epc(sent: object) -> str:
-    """Hex as the reader sent it, without blanks or hyphens between groups and the 0x of hand-made formats."""
+    """Hex as the reader sent it, without what divides its groups and without the 0x of hand-made formats.
+
+    A whole number is an EPC without letters whose quotes were forgotten. One with a decimal point or an exponent
+    has lost digits.
+    """
+    if type(sent) is int and sent >= 0:
+        sent = str(sent)
+    if isinstance(sent, float):
+        raise Unreadable(f"the EPC is the number {sent}, which has lost digits: send it in quotes")
     if not isinstance(sent, str):
         raise Unreadable("the EPC is missing" if sent is None else f"the EPC is {describe(sent)}, not text")
     if _HEX.fullmatch(sent):

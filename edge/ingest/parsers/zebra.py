@@ -26,12 +26,21 @@ _TAG_EVENTS = frozenset(
         "DIRECTIONALITY_RAW",
     )
 )
+_MANAGEMENT_EVENTS = frozenset(("heartbeat", "gpi", "gpo", "error", "warning", "firmwareUpdateProgress", "userapp"))
 _PC_WORD = re.compile(r"[0-9A-Fa-f]{4}")
 _USUAL_EPC_DIGITS = 24
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
     return each(payload, _event)
+
+
+def is_typical(_topic: str, event: Fields) -> bool:
+    """Whether only these readers send this; to recognise them by, not to read them."""
+    data, kind = event.get("data"), event.get("type")
+    if "component" in event:
+        return isinstance(kind, str) and kind in _MANAGEMENT_EVENTS
+    return isinstance(data, dict) and ("idHex" in data or kind == "BLE_DATA")
 
 
 def _event(event: Fields) -> Parsed:

@@ -15,6 +15,12 @@ def parse(_topic: str, payload: bytes) -> Parsed:
     return each(payload, _message)
 
 
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these sleds send this; to recognise them by, not to read them."""
+    data = message.get("data")
+    return isinstance(data, dict) and not {"tagData", "barcodeData"}.isdisjoint(data)
+
+
 def _message(message: Fields) -> Parsed:
     data = message.get("data")
     scans = data if isinstance(data, dict) else {}

@@ -51,7 +51,7 @@ def test_an_antenna_that_cannot_be_meant_skips_the_entry(told, sent):
     assert (parsed.skipped, parsed.note[:9]) == (1, "entry 2: ")
 
 
-@pytest.mark.parametrize("sent", [True, "nan", "inf", "1e999", "1_0", "-58 dBm", [], "9" * 5_000])
+@pytest.mark.parametrize("sent", [True, "nan", "inf", "1e999", "1_0", "-58 dB over noise", [], "9" * 5_000])
 def test_a_strength_that_is_no_number_skips_the_entry(told, sent):
     assert told("csl", {"tags": [tag(rssi=sent)]}).skipped == 1
 
@@ -197,7 +197,10 @@ def test_broken_json_is_not_taken_for_csv(told):
         ("3074-257B-F719-4E40-0000-1A85", EPC),
         ("0x3074257BF7194E4000001A85", EPC),
         ("3074257bf7194e4000001a85", EPC.lower()),
+        ("30:74:25:7B:F7:19:4E:40:00:00:1A:85", EPC),
+        ("3074.257B.F719.4E40.0000.1A85", EPC),
         ("000000000000000000010018", "000000000000000000010018"),
+        (10018, "10018"),
         ("7BF7194", "7BF7194"),
     ],
 )
@@ -205,7 +208,9 @@ def test_the_epc_stays_as_sent_but_for_what_stands_between_groups(told, sent, va
     assert the_read(told, tag(epc=sent)).value == value
 
 
-@pytest.mark.parametrize("sent", ["*****", "3074257G", " - ", "urn:epc:id:sgtin:0614141", 10018, True, ["3074"]])
+@pytest.mark.parametrize(
+    "sent", ["*****", "3074257G", " - ", "urn:epc:id:sgtin:0614141", -10018, 3.074e23, True, ["3074"]]
+)
 def test_an_epc_that_is_not_hexadecimal_is_a_bad_read(told, sent):
     parsed = told("csl", {"tags": [tag(epc=sent), tag()]})
     assert (len(parsed.reads), parsed.skipped) == (1, 1)

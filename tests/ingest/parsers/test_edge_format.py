@@ -37,7 +37,7 @@ def test_time_is_rfc_3339_or_whole_milliseconds(told, spelt):
     ("entry", "reason"),
     [
         ({"antenna": 1}, "tag is missing"),
-        ({"tag": 10018}, "the EPC is 10018, not text"),
+        ({"tag": 3e23}, "the EPC is the number 3e+23, which has lost digits: send it in quotes"),
         ({"tag": "pallet"}, 'the EPC is "pallet", not hexadecimal'),
         ({"tag": "", "type": "barcode"}, "tag is missing"),
         ({"tag": EPC, "type": "nfc"}, 'type is "nfc": write one of rfid, ble, barcode'),

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.ingest import parsers
-from edge.ingest.parsers.formats import FORMATS, recognise
+from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.tags import TAG_TYPES
 from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
 from tests.ingest.parsers.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
@@ -153,7 +153,6 @@ BROKEN = {
     "nested 100,000 deep, run together": b"{}" + b'{"a":' * 100_000,
     "half a surrogate pair": b'{"a":"\\ud800"}',
     "half a surrogate pair, run together": b'{}{"a":"\\ud800"}',
-    "byte order mark": b"\xef\xbb\xbf{}",
 }
 
 
@@ -171,6 +170,31 @@ def test_what_is_not_readable_json_is_refused_with_a_reason(name, payload):
         parse(name, payload)
     assert 5 < len(str(refused.value)) < 200
     assert "\n" not in str(refused.value)
+
+
+AROUND = {
+    "byte order mark": (b"\xef\xbb\xbf", b""),
+    "NUL at the end": (b"", b"\0"),
+    "buffer of NULs": (b"", b"\0" * 64),
+    "all of it": (b"\xef\xbb\xbf ", b"\r\n\0\0"),
+}
+
+
+@every_format
+@pytest.mark.parametrize(("before", "after"), AROUND.values(), ids=AROUND)
+def test_what_devices_put_around_their_json_costs_no_message(name, before, after):
+    assert parse(name, before + orjson.dumps(SAMPLES[name].message) + after).reads == SAMPLES[name].reads
+
+
+@every_format
+def test_a_strength_with_its_unit_is_read(name):
+    if name == "impinj":  # which counts hundredths
+        return
+    message = copy.deepcopy(SAMPLES[name].message)
+    entries = at(message, SAMPLES[name].entries) if SAMPLES[name].entries else message
+    scan = entries[1 if name == "minew" else 0] if isinstance(entries, list) else entries
+    at(scan, SAMPLES[name].rssi[:-1])[SAMPLES[name].rssi[-1]] = "-61 dBm"
+    assert parse(name, message).reads[0].rssi == -61.0
 
 
 MEGABYTE = 1_000_000
@@ -277,36 +301,3 @@ def test_no_bytes_raise_anything_but_malformed_and_every_answer_is_well_formed(t
             with suppress(Malformed):
                 parsed = parser(heard_on, payload)
                 assert is_well_formed(parsed), parsed
-
-
-@settings(max_examples=50)
-@given(topic=TOPICS, payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps)))
-def test_recognising_never_fails(topic, payload):
-    assert recognise(topic, payload) in (None, *FORMATS)
-
-
-@every_format
-def test_a_documented_message_is_recognised(name):
-    assert recognise(FORMATS[name].example_topic, orjson.dumps(SAMPLES[name].message)) == name
-
-
-@pytest.mark.parametrize("payload", [*BROKEN.values(), b"", b"null", b"{}", b"[5]", b'{"temperature":21.5}'])
-def test_what_no_reader_sends_is_not_recognised(payload):
-    assert recognise("some/topic", payload) is None
-
-
-def test_status_messages_are_recognised_too():
-    assert recognise("x/reader/heartbeat", b'{"heartBeatFlag":true}') == "csl"
-    assert recognise("home/gateway/LWT", b"online") == "openmqttgateway"
-    assert recognise("espresense/rooms/dock/status", b"offline") == "espresense"
-
-
-def test_reads_say_more_than_a_status_and_whole_messages_more_than_halves():
-    zebras_answer = {"response": 0, "id": MAC, "rssi": -70}
-    half_minew = [{"id": MAC, "mac": MAC, "rssi": -70}, {"id": MAC, "rssi": -70}]
-    assert recognise("some/topic", orjson.dumps(zebras_answer)) == "openmqttgateway"
-    assert recognise("some/topic", orjson.dumps(half_minew)) == "openmqttgateway"
-
-
-def test_what_is_larger_than_any_batch_is_not_guessed_at():
-    assert recognise("site/reader/reads", orjson.dumps(SAMPLES["csl"].message) + b" " * 300_000) is None
