@@ -25,7 +25,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
-from edge.ingest.pipeline import Message
+from edge.ingest.messages import Message
 from edge.ingest.wire import Delivery, Wire
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,8 @@ from edge import clock, server
 from edge.app import AppSettings, create_app
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret
-from edge.ingest.pipeline import Message, Pipeline
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
 from edge.ops.health import Health
 from edge.store import assets, count_cache, keys, locations, migrate, organizations, readers
 from edge.store.assets import AssetFilter

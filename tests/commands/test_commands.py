@@ -11,7 +11,8 @@ import pytest
 
 from edge import cli
 from edge.clock import now
-from edge.ingest.pipeline import Message, Pipeline
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
 from edge.store.database import close_database
 
 PASSWORD = "correct horse battery"

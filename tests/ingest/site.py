@@ -8,7 +8,8 @@ import orjson
 
 from edge import clock
 from edge.clock import SECOND
-from edge.ingest.pipeline import Message, Pipeline
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
 from edge.store import assets, locations, readers
 from edge.store.database import execute
 from edge.store.readers import Placement

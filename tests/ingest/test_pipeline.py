@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
+from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
-from edge.ingest.pipeline import Message
+from edge.ingest.messages import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
 from edge.store import assets, locations, readers, receipts
@@ -92,14 +93,14 @@ def test_a_message_ends_where_its_best_read_ends(site: Site) -> None:
 def test_a_poison_message_is_set_aside_with_its_bytes_and_the_next_one_counts(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    works = pipeline_module.match_key
+    works = batch_module.match_key
 
     def fails(tag_type: str, value: str) -> str:
         if value == "30BAD0":
             raise ZeroDivisionError("a bug")
         return works(tag_type, value)
 
-    monkeypatch.setattr(pipeline_module, "match_key", fails)
+    monkeypatch.setattr(batch_module, "match_key", fails)
     poison = csl(seen("30BAD0"))
     pipeline().handle([message(csl(seen(site.epcs[0]))), message(poison), message(csl(seen(site.epcs[1])))])
     assert buckets() == {"recorded": (2, 2), "malformed": (1, 0)}
@@ -119,8 +120,8 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     def fails(*_: object) -> str:
         raise ZeroDivisionError("a bug")
 
-    line, at, works = pipeline(), clock.now() - 60 * SECOND, pipeline_module.match_key
-    monkeypatch.setattr(pipeline_module, "match_key", fails)
+    line, at, works = pipeline(), clock.now() - 60 * SECOND, batch_module.match_key
+    monkeypatch.setattr(batch_module, "match_key", fails)
     sent = csl(seen("30BAD0", at=at // 1000))
     line.handle([message(sent, mid=7, received_at=at)])
     no, payload, received_at = execute("SELECT no, payload, received_at FROM dead_letter").fetchone()
@@ -128,7 +129,7 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     line.handle([again])
     anew = execute("SELECT no FROM dead_letter").fetchall()  # the cause is still there: set aside anew
     assert (len(anew), anew[0][0] != no) == (1, True)
-    monkeypatch.setattr(pipeline_module, "match_key", works)
+    monkeypatch.setattr(batch_module, "match_key", works)
     assets.attach_tag(site.organization_id, site.assets[0], NewTag("rfid", "30BAD0"))
     line.handle([again._replace(dead_letter_id=anew[0][0])])
     assert location_of(site.assets[0]) == site.dock
@@ -166,7 +167,7 @@ def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_aga
     line = pipeline()
     batch = [message(csl(seen(epc)), mid=mid) for mid, epc in enumerate([*site.epcs, "30BAD0"], start=1)]
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline_module, "match_key", lambda *_: 1 / 0)
+        patch.setattr(batch_module, "match_key", lambda *_: 1 / 0)
         patch.setattr(pipeline_module.log, "exception", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
         with pytest.raises(Unavailable):
             line.handle(batch)

@@ -16,7 +16,7 @@ from paho.mqtt import publish as paho_publish
 from edge.errors import Unavailable
 from edge.ingest import subscriber as subscriber_module
 from edge.ingest.broker import EmbeddedBroker
-from edge.ingest.pipeline import Message
+from edge.ingest.messages import Message
 from edge.ingest.subscriber import LARGEST_PAYLOAD, Broker, Subscriber
 from edge.ingest.wire import Delivery
 from edge.store import database, migrate, organizations

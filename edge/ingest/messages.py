@@ -1,0 +1,42 @@
+"""A message on its way through ingest: as it was delivered, and then as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge.ingest.reads import Parsed
+from edge.ingest.routing import Line
+from edge.ingest.timing import Stamp
+from edge.store.ledger import Bucket
+
+
+class Message(NamedTuple):
+    """One MQTT message as it was delivered; `received_at` by the box's clock.
+
+    `connection` counts the connections to the broker: a packet id means something only on its own. `dead_letter_id`:
+    it was set aside under this number and is queued once more, so it is no repeat of itself.
+    """
+
+    topic: str
+    payload: bytes
+    received_at: int
+    mid: int = 0
+    qos: int = 0
+    is_retained: bool = False
+    is_redelivered: bool = False
+    connection: int = 0
+    dead_letter_id: int = 0
+
+
+class Opened(NamedTuple):
+    """A message that was read: its reader, its reads with their times, or the bucket it already fell into."""
+
+    message: Message
+    digest: bytes
+    received_at: int
+    line: Line | None = None
+    parsed: Parsed | None = None
+    stamps: Sequence[Stamp] = ()
+    bucket: Bucket | None = None
+    reason: str = ""
