@@ -18,6 +18,7 @@ from edge.ops.health import Health
 from edge.pages import formats, site
 from edge.pages.formats import Formats
 from edge.pages.probes import probes
+from edge.store.database import domain_error
 
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
@@ -70,6 +71,7 @@ def _site(settings: AppSettings) -> site.Site:
 
 def _on_error(error: Exception) -> Response:
     """Here, because a blueprint does not see unknown paths and methods."""
+    error = domain_error(error)
     return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
 
 

@@ -11,8 +11,9 @@ import click
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
 from edge.commands import broker_accounts, demo, doctor, maintenance, readers, records
-from edge.commands.site import Setup, ask_password, open_site
+from edge.commands.site import Setup, ask_password, require_database
 from edge.errors import EdgeError
+from edge.ops.lock import hold
 from edge.store import migrate, organizations, people
 from edge.store.database import FILE_NAME
 
@@ -45,7 +46,8 @@ def init(setup: Setup, org: str, email: str) -> None:
     The password is asked for twice, or read as one line from standard input.
     """
     setup.config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    migrate.migrate(setup.config.data_dir)
+    with hold(setup.config.data_dir):
+        migrate.migrate(setup.config.data_dir)
     existing = organizations.list_organizations()
     if existing:
         names = ", ".join(row.name for row in existing)
@@ -63,7 +65,7 @@ def init(setup: Setup, org: str, email: str) -> None:
 @click.pass_obj
 def serve(setup: Setup) -> None:
     """Run the service until it is told to stop."""
-    open_site(setup)
+    require_database(setup)
     runtime.serve(setup.config)
 
 

@@ -6,7 +6,8 @@ EdgeError
 ├── Invalid           one or more fields are wrong; carries a FieldError for each
 ├── Unreadable        the request cannot be read at all: not JSON, or not the JSON that was asked for
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
-├── Unavailable       the store cannot take writes now (disk full, locked); try again later
+├── Unavailable       the store cannot be used now (disk full, locked, read-only, failing); try again later
+│   └── Damaged       the database file is damaged; only a person can mend that
 └── SetupError        the installation is not usable as it is; the message says what to do
 """
 
@@ -59,6 +60,10 @@ class Unavailable(EdgeError):
     def __init__(self, message: str, retry_after_seconds: int = 5) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class Damaged(Unavailable):
+    """Trying again does not help by itself, but nothing may be lost meanwhile: whoever waits keeps what it has."""
 
 
 class SetupError(EdgeError):

@@ -18,7 +18,13 @@ from edge.store.database import close_database
 settings.register_profile("edge", deadline=None)
 settings.load_profile("edge")
 
-PROGRAMS = {"mosquitto": ("mosquitto",), "browser": ("chromium",), "node": ("node", "npm")}
+PROGRAMS = {
+    "mosquitto": ("mosquitto",),
+    "browser": ("chromium",),
+    "node": ("node", "npm"),
+    "curl": ("curl",),
+    "shellcheck": ("shellcheck",),
+}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from edge import __version__
-from edge.commands.site import Setup, open_site
+from edge.commands.site import Setup, open_file
 from edge.config import Config, Value, read_secret
 from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
@@ -30,7 +30,7 @@ _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM
 @click.pass_obj
 def doctor(setup: Setup, as_json: bool, bundle: Path | None) -> None:
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
-    open_site(setup)
+    open_file(setup)
     examined = []
     for item in examination.examine(_subject(setup.config)):
         examined.append(item)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from edge import clock
-from edge.commands.site import Setup, open_site
+from edge.commands.site import Setup, open_file
 from edge.errors import SetupError
 from edge.ops import backup as backups
 from edge.ops.lock import hold
@@ -18,7 +18,7 @@ from edge.store.snapshots import CopyFacts
 @click.pass_obj
 def backup(setup: Setup) -> None:
     """Back up the database, while the service runs, and drop backups that are no longer kept."""
-    open_site(setup)
+    open_file(setup)  # also of an older schema: an upgrade begins with a backup
     config = setup.config
     kept = backups.Kept(config.backup_daily, config.backup_weekly)
     made = backups.make_backup(config.data_dir, config.backup_folder, kept, config.backup_second_dir)

@@ -8,7 +8,7 @@ import click
 
 from edge.auth.passwords import hash_password
 from edge.commands.lookup import asset_of, location_of
-from edge.commands.site import Setup, ask_password, for_organization, open_site, print_table
+from edge.commands.site import Setup, ask_password, for_organization, open_file, open_site, print_table
 from edge.store import assets, locations, organizations, people, tags
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.locations import LocationFilter, LocationRow, Parent
@@ -38,7 +38,7 @@ def add_org(setup: Setup, name: str) -> None:
 @click.pass_obj
 def list_orgs(setup: Setup) -> None:
     """List the organizations."""
-    open_site(setup)
+    open_file(setup)  # also of an older schema: the installer asks before the service has changed it
     print_table(["ID", "NAME"], [(row.id, row.name) for row in organizations.list_organizations()])
 
 

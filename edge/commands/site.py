@@ -12,7 +12,7 @@ import click
 from edge.config import Config, Value
 from edge.errors import SetupError
 from edge.store import migrate, organizations
-from edge.store.database import FILE_NAME
+from edge.store.database import FILE_NAME, open_database
 
 
 class Setup(NamedTuple):
@@ -23,12 +23,25 @@ class Setup(NamedTuple):
 
 
 def open_site(setup: Setup) -> None:
-    """For commands that work on a site that exists. Raises SetupError when there is none."""
+    """For commands that work on a site that exists; they never change its schema, since the service may be running.
+
+    Raises SetupError when there is none, or it is of another version of this program.
+    """
+    open_file(setup)
+    migrate.check_schema(setup.config.data_dir)
+
+
+def open_file(setup: Setup) -> None:
+    """For commands that must work with any schema, and with a damaged file. Raises SetupError when there is none."""
+    require_database(setup)
+    open_database(setup.config.data_dir / FILE_NAME)
+
+
+def require_database(setup: Setup) -> None:
     if not (setup.config.data_dir / FILE_NAME).exists():
         raise SetupError(
             f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
         )
-    migrate.migrate(setup.config.data_dir)
 
 
 def for_organization(command: Callable[..., None]) -> Callable[..., None]:

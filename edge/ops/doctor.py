@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from edge.errors import EdgeError
 from edge.ops.checks import box, data, readers
 from edge.ops.findings import Finding, Level, Subject, problem
 
@@ -65,6 +66,8 @@ def _made(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
     """A check that cannot be made is a finding, too, and must not hide the others."""
     try:
         return check(subject)
+    except EdgeError as error:
+        return problem(f"could not be checked: {error}", "see the other findings first")
     except Exception as error:  # noqa: BLE001  whatever it is, it is told
         return problem(
             f"could not be checked: {error!r}", "if you cannot tell why, send a bundle: edge doctor --bundle FILE"

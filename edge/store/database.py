@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import peewee
 
-from edge.errors import Unavailable
+from edge.errors import Damaged, Unavailable
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
@@ -33,6 +33,13 @@ PRAGMAS = {
 
 
 class _Database(peewee.SqliteDatabase):
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Built queries fail as the written ones do."""
+        try:
+            return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
+        except peewee.DatabaseError as error:
+            _raise(error)
+
     def rollback(self) -> None:
         """SQLite undoes a transaction by itself when the disk is full; a second rollback would hide that error."""
         if self.connection().in_transaction:  # type: ignore[no-untyped-call]
@@ -60,32 +67,28 @@ def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sql
     """Run one statement as written. For the queries that are too hot, or too recursive, for the query builder."""
     try:
         return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]
-    except sqlite3.OperationalError as error:
-        raise _translated(error) from error
+    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # Peewee's where the connection cannot be opened
+        _raise(error)
 
 
 def execute_many(sql: str, rows: Sequence[Sequence[Any]]) -> None:
     try:
         database.cursor().executemany(sql, rows)
-    except sqlite3.OperationalError as error:
-        raise _translated(error) from error
+    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
+        _raise(error)
 
 
 @contextmanager
 def writing() -> Iterator[None]:
     """One durable transaction, alone among the writers. Nested, it joins the outer one.
 
-    Raises Unavailable when the disk is full or another process holds the database; nothing is half-written then.
+    Raises Unavailable when the store cannot be written now (see `domain_error`); nothing is half-written then.
     """
     if database.in_transaction():
         yield
         return
-    with _write_lock:
-        try:
-            with database.atomic("IMMEDIATE"):
-                yield
-        except (peewee.OperationalError, sqlite3.OperationalError) as error:
-            raise _translated(error) from error
+    with _write_lock, translating(), database.atomic("IMMEDIATE"):
+        yield
 
 
 @contextmanager
@@ -94,7 +97,7 @@ def reading() -> Iterator[None]:
     if database.in_transaction():
         yield
         return
-    with database.atomic("DEFERRED"):
+    with translating(), database.atomic("DEFERRED"):
         yield
 
 
@@ -103,14 +106,41 @@ def translating() -> Iterator[None]:
     """For the few places that use the connection itself: a full disk and a lock are Unavailable there, too."""
     try:
         yield
-    except (peewee.OperationalError, sqlite3.OperationalError) as error:
-        raise _translated(error) from error
+    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
+        _raise(error)
 
 
-def _translated(error: Exception) -> Exception:
-    text = str(error)
-    if "full" in text or "disk I/O" in text:
-        return Unavailable("The disk is full; make room and try again")
-    if "locked" in text or "busy" in text:
-        return Unavailable("Another process holds the database; try again")
-    return error
+_UNAVAILABLE = {
+    sqlite3.SQLITE_FULL: "The disk is full; make room and try again",
+    sqlite3.SQLITE_BUSY: "Another process holds the database; try again",
+    sqlite3.SQLITE_LOCKED: "Another process holds the database; try again",
+    sqlite3.SQLITE_READONLY: "The database is read-only, as after a fault of the disk: see `dmesg` and `mount`",
+    sqlite3.SQLITE_IOERR: "The disk cannot be read or written; see `dmesg`",
+    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; is its disk mounted, and its folder the service's?",
+}
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY = 0xFF  # an extended code holds the primary one in its lowest byte
+
+
+def _raise(error: Exception) -> NoReturn:
+    known = domain_error(error)
+    if known is error:
+        raise error
+    raise known from error
+
+
+def domain_error(error: Exception) -> Exception:
+    """An error of SQLite, or of Peewee around one, as what it means to the caller; any other one as it is.
+
+    Unavailable for what may pass (disk full, busy, read-only, input/output, cannot open), Damaged for a database
+    that is corrupt or not one. Decided by SQLite's code, never by its words.
+    """
+    cause: Exception | None = error
+    while isinstance(cause, peewee.PeeweeException):  # Peewee wraps once for each of its own calls
+        cause = getattr(cause, "orig", None)
+    if not isinstance(cause, sqlite3.DatabaseError):
+        return error
+    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY
+    if code in _DAMAGED:
+        return Damaged(f"The database is damaged ({cause}); stop the service and restore a backup: edge restore FILE")
+    return Unavailable(_UNAVAILABLE[code]) if code in _UNAVAILABLE else error

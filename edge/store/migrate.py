@@ -15,18 +15,16 @@ from edge.store.database import FILE_NAME, execute, open_database, writing
 def migrate(data_dir: Path) -> list[str]:
     """Open the database of `data_dir`, make it if it is new, and apply the steps it lacks; returns their names.
 
-    The file is copied before the first step changes it. Raises SetupError for a schema newer than this program.
+    Only for whoever holds the lock of the data directory. The file is copied before the first step changes it. Raises
+    SetupError for a schema newer than this program.
     """
     path = data_dir / FILE_NAME
     path.touch(mode=0o600)
     open_database(path)
     steps = _steps()
-    present = execute("PRAGMA user_version").fetchone()[0]
+    present = present_schema()
     if present > len(steps):
-        raise SetupError(
-            f"{path} was written by a newer version of edge (schema {present}, this one knows {len(steps)}). "
-            "Install that version again, or restore a backup made before the upgrade."
-        )
+        raise _too_new(path, present)
     missing = steps[present:]
     if missing and present:
         _copy_aside(path, present)
@@ -35,6 +33,30 @@ def migrate(data_dir: Path) -> list[str]:
     if execute("SELECT one FROM instance").fetchone() is None:
         _found_instance()
     return [name for name, _ in missing]
+
+
+def check_schema(data_dir: Path) -> None:
+    """Of the database that is open. Raises SetupError where this program cannot work with it as it is."""
+    present, newest = present_schema(), newest_schema()
+    if present > newest:
+        raise _too_new(data_dir / FILE_NAME, present)
+    if present < newest:
+        raise SetupError(
+            f"{data_dir / FILE_NAME} has schema {present} and this version of edge needs {newest}. Start the service, "
+            "which changes it: systemctl restart edge"
+        )
+
+
+def present_schema() -> int:
+    number: int = execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
+def _too_new(path: Path, present: int) -> SetupError:
+    return SetupError(
+        f"{path} was written by a newer version of edge (schema {present}, this one knows {newest_schema()}). "
+        "Install that version again, or restore a backup made before the upgrade."
+    )
 
 
 def newest_schema() -> int:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import NamedTuple
 
-import peewee
-
 from edge.clock import HOUR
-from edge.store.database import execute
+from edge.errors import Damaged
+from edge.store.database import execute, translating
 
 
 class ReaderFigure(NamedTuple):
@@ -77,15 +75,11 @@ def administrators() -> int:
     return number
 
 
-def schema() -> int:
-    number: int = execute("PRAGMA user_version").fetchone()[0]
-    return number
-
-
 def faults(limit: int = 3) -> list[str]:
     """What is wrong with the file; reads all of it. Empty when it is sound."""
     try:
-        found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
-    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # too damaged even to be checked
-        return [str(error)]
+        with translating():
+            found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+    except Damaged as error:  # too damaged even to be checked
+        return [str(error.__cause__)]
     return [] if found == ["ok"] else found

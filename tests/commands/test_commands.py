@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ from edge import cli
 from edge.clock import now
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store.database import close_database
+from edge.store import migrate
+from edge.store.database import FILE_NAME, close_database, execute
 
 PASSWORD = "correct horse battery"
 
@@ -170,3 +172,39 @@ def _commands(group: click.Group) -> Iterator[click.Command]:
         yield command
         if isinstance(command, click.Group):
             yield from _commands(command)
+
+
+@pytest.mark.parametrize("arguments", [("asset", "list"), ("reader", "list"), ("user", "list"), ("accounts",)])
+def test_a_command_never_changes_the_schema_under_a_running_service(
+    edge: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    schema = migrate.newest_schema()
+    steps = [*migrate._steps(), ("9999_later", "CREATE TABLE later (a);")]
+    monkeypatch.setattr(migrate, "_steps", lambda: steps)
+    code, text = edge(*arguments)
+    assert (code, f"has schema {schema}" in text, "systemctl restart edge" in text) == (1, True, True)
+    assert migrate.present_schema() == schema
+
+
+def test_a_command_refuses_a_database_of_a_newer_program(edge: Shell) -> None:
+    execute("PRAGMA user_version = 999")
+    code, text = edge("asset", "list")
+    assert (code, "written by a newer version of edge" in text) == (1, True)
+
+
+def test_the_doctor_finds_a_schema_that_is_not_this_programs(edge: Shell) -> None:
+    for version, advice in ((0, "systemctl restart edge"), (999, "install the newer version")):
+        execute(f"PRAGMA user_version = {version}")
+        code, text = edge("doctor")
+        assert (code, f"schema {version}" in text, advice in text) == (2, True, True)
+
+
+def test_the_doctor_tells_a_damaged_header_and_what_to_do(edge: Shell, tmp_path: Path) -> None:
+    close_database()
+    file = tmp_path / FILE_NAME
+    file.write_bytes(bytes(100) + file.read_bytes()[100:])
+    code, text = edge("doctor")
+    assert code == 2
+    assert re.search("PROBLEM database +the database is damaged", text), text
+    assert "edge restore" in text
+    assert "Traceback" not in text

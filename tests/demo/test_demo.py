@@ -20,8 +20,6 @@ from edge.store.assets import AssetFilter
 from edge.store.database import execute
 from edge.store.tracking import PlaceFilter
 
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
@@ -74,7 +72,7 @@ def test_only_strangers_are_unknown_and_nothing_is_lost(demo: Demo) -> None:
     assert buckets <= {"recorded", "status", "unmatched_tag", "repeat"}
 
 
-@needs_curl
+@pytest.mark.curl
 def test_the_printed_commands_answer(demo: Demo) -> None:
     until(lambda: "FORK-001" in places(demo))
     commands = re.findall(r"^  (TOKEN=.*|curl .*)$", guide(demo), re.MULTILINE)
@@ -84,7 +82,7 @@ def test_the_printed_commands_answer(demo: Demo) -> None:
     assert all(row["location_external_key"] for row in history["data"])
 
 
-@needs_curl
+@pytest.mark.curl
 def test_a_message_by_hand_is_seen_through_the_api(demo: Demo) -> None:
     [printed] = re.findall(r"^  (\S+ (?:-h|-c) .*)$", guide(demo), re.MULTILINE)
     shell(printed)

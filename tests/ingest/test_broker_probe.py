@@ -1,4 +1,3 @@
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +10,7 @@ from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from tests.mosquitto import Mosquitto, mosquitto
 
-pytestmark = [
-    pytest.mark.mosquitto,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH"),
-]
+pytestmark = pytest.mark.mosquitto
 
 
 @pytest.fixture

@@ -160,6 +160,17 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     assert buckets() == {"recorded": (1, 1)}
 
 
+def test_a_store_that_turned_read_only_waits_and_the_same_batch_counts_later(site: Site) -> None:
+    line = pipeline()
+    batch = [message(csl(seen(site.epcs[0])), mid=7), message(b"no JSON", mid=8)]
+    execute("PRAGMA query_only = 1")  # what SQLite answers when an SD card was mounted read-only
+    with pytest.raises(Unavailable, match="read-only"):
+        line.handle(batch)
+    execute("PRAGMA query_only = 0")
+    line.handle(batch)
+    assert buckets() == {"recorded": (1, 1), "malformed": (1, 0)}
+
+
 def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_again(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,7 +161,6 @@ def turn_until(client: mqtt.Client, heard: list[str], count: int) -> None:
 
 
 @pytest.mark.mosquitto
-@pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH")
 def test_mosquitto_lets_a_reader_publish_under_its_topic_only_and_edge_alone_read(broker: int) -> None:
     own, own_heard = connect(broker, *OWN)
     own.subscribe("#", 1)

@@ -3,7 +3,6 @@
 import http.client
 import json
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -47,7 +46,6 @@ def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
 
 
 @pytest.mark.mosquitto
-@pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH")
 def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     close_database()
     let_go = threading.Event()
@@ -146,7 +144,7 @@ def test_what_runs_as_root_is_confined() -> None:
     assert "CapabilityBoundingSet=CAP_CHOWN CAP_SETUID CAP_SETGID" in unit
 
 
-@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck on PATH")
+@pytest.mark.shellcheck
 def test_the_scripts_are_clean() -> None:
     systemd = Path(__file__).parents[2] / "systemd"
     scripts = [path for path in systemd.iterdir() if path.read_bytes().startswith(b"#!")]

@@ -6,9 +6,10 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import peewee
 import pytest
 
-from edge.errors import Unavailable
+from edge.errors import Damaged, Unavailable
 from edge.store import database
 from edge.store.database import FILE_NAME, close_database, execute, reading, writing
 from edge.store.organizations import add_organization, list_organizations
@@ -103,3 +104,41 @@ def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
     execute("PRAGMA max_page_count = 1000000")
     assert list_organizations() == []
     assert database.database.is_closed() is False
+
+
+def test_a_database_that_turned_read_only_is_unavailable_and_said_as_such(store: Path) -> None:
+    execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that was mounted read-only
+    with pytest.raises(Unavailable, match="read-only"):
+        add_organization("Acme")
+    execute("PRAGMA query_only = 0")
+    add_organization("Acme")
+
+
+def test_only_the_code_of_sqlite_decides_what_an_error_is(store: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="fullness"):
+        execute("SELECT fullness, locked, busy FROM organization")
+    with pytest.raises(peewee.OperationalError, match="fullness"):
+        database.database.execute_sql("SELECT fullness FROM organization")
+
+
+def test_a_file_that_is_no_database_is_damaged(store: Path) -> None:
+    add_organization("Acme")
+    close_database()
+    file = store / FILE_NAME
+    file.write_bytes(b"\x5a" * 100 + file.read_bytes()[100:])
+    with pytest.raises(Damaged, match=r"damaged.*restore"):
+        list_organizations()
+    with pytest.raises(Damaged):
+        add_organization("Beta")
+
+
+def test_a_page_that_was_overwritten_is_damaged(store: Path) -> None:
+    add_organization("Acme")
+    root = execute("SELECT rootpage FROM sqlite_schema WHERE name = 'organization'").fetchone()[0]
+    size = execute("PRAGMA page_size").fetchone()[0]
+    close_database()
+    with (store / FILE_NAME).open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * size)
+    with pytest.raises(Damaged):
+        execute("SELECT * FROM organization").fetchall()

@@ -11,7 +11,7 @@ from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.store import stats
 from edge.store.database import FILE_NAME
-from edge.store.migrate import newest_schema
+from edge.store.migrate import newest_schema, present_schema
 from edge.store.retention import last_dropped
 
 LATE = timedelta(hours=36)
@@ -27,8 +27,10 @@ def database(subject: Subject) -> Finding:
 
 
 def schema(_: Subject) -> Finding:
-    present, newest = stats.schema(), newest_schema()
-    if present != newest:
+    present, newest = present_schema(), newest_schema()
+    if present > newest:
+        return problem(f"schema {present}, this version knows {newest}", "install the newer version of edge again")
+    if present < newest:
         return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
     return ok(f"schema {present}")
 
