@@ -92,30 +92,36 @@ def whereabouts(organization_id: int, asset_id: int) -> BoardRow | None:
 
 _MOVES = """
 SELECT h.observed_at, h.seq,
-       iif(h.observed_at = p.row_at AND h.seq = p.row_seq, p.last_seen_at, h.observed_at + h.seen_for),
-       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, r.name, s.port,
-       (SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
-        WHERE hs.asset_id = p.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq AND hs.undone_at IS NULL),
+       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
+       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name), s.port,
+       ifnull(remote_person.name, (
+           SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
+           WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
+             AND hs.undone_at IS NULL AND t.site_no IS NULL
+       )),
        h.quality, h.delay
-FROM position p
-JOIN history h ON h.position_no = p.no
+FROM track t
+JOIN history h ON h.position_no = t.no
 JOIN source s ON s.no = h.source_no
 JOIN location l ON l.id = s.location_id
 LEFT JOIN reader r ON r.id = s.reader_id
-WHERE p.asset_id = :asset_id AND p.organization_id = :organization_id AND h.observed_at < :before
+LEFT JOIN remote_name remote_reader
+    ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
+LEFT JOIN remote_name remote_person
+    ON remote_person.site_no = s.site_no AND remote_person.kind = 5 AND remote_person.remote_id = s.remote_person
+WHERE t.no = :track AND h.observed_at < :before
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 """
 
 
 def moves(organization_id: int, asset_id: int, *, before: int | None = None, limit: int = 50) -> list[Move]:
-    """The newest first; `before` leads to older ones."""
-    values = {
-        "asset_id": asset_id,
-        "organization_id": organization_id,
-        "before": 2**62 if before is None else before,
-        "limit": limit,
-    }
-    return [Move(*row) for row in execute(_MOVES, values)]
+    """The newest first; `before` leads to older ones. On a hub, what the sites saw is merged by time."""
+    numbers = execute(
+        "SELECT no FROM track WHERE asset_id = ? AND organization_id = ?", (asset_id, organization_id)
+    ).fetchall()
+    values = {"before": 2**62 if before is None else before, "limit": limit}
+    found = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
+    return sorted(found, key=lambda move: (move.observed_at, move.seq), reverse=True)[:limit]
 
 
 def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:

@@ -128,8 +128,8 @@ def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0)
 _PASSAGES = """
 WITH since AS (
     SELECT p.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
-           lag(s.location_id) OVER (PARTITION BY h.position_no ORDER BY h.observed_at, h.seq) AS previous
-    FROM position p
+           lag(s.location_id) OVER (PARTITION BY p.asset_id ORDER BY h.observed_at, h.seq) AS previous
+    FROM track p
     CROSS JOIN history h ON h.position_no = p.no AND h.observed_at >= :since
     CROSS JOIN source s ON s.no = h.source_no
     WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since

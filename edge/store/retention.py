@@ -32,7 +32,7 @@ def drop_history(before: int, limit: int = ROWS) -> int:
     with writing():
         for (position_no,) in positions:
             count = execute(_DROP_HISTORY, (position_no, before, position_no, limit - dropped)).rowcount
-            execute("UPDATE position SET history_rows = history_rows - ? WHERE no = ?", (count, position_no))
+            execute("UPDATE track SET history_rows = history_rows - ? WHERE no = ?", (count, position_no))
             dropped += count
             if dropped >= limit:
                 break
@@ -40,8 +40,8 @@ def drop_history(before: int, limit: int = ROWS) -> int:
 
 
 _FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"
-_OLDEST = f"SELECT min({_FIRST_END}) FROM position WHERE history_rows > 1"  # noqa: S608  all of it is ours
-_POSITIONS_WITH_OLD = f"SELECT no FROM position WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"  # noqa: S608
+_OLDEST = f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1"  # noqa: S608  all of it is ours
+_POSITIONS_WITH_OLD = f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"  # noqa: S608
 _DROP_HISTORY = """
     DELETE FROM history WHERE (position_no, observed_at, seq) IN (
         SELECT position_no, observed_at, seq FROM history

@@ -42,8 +42,8 @@ def record_by_person(scan: Scan) -> int:
     with writing():
         record([scan], gap=0)
         seq: int = execute(
-            "SELECT h.seq FROM history h JOIN position p ON p.no = h.position_no "
-            "WHERE p.asset_id = ? AND h.observed_at = ? ORDER BY h.seq DESC LIMIT 1",
+            "SELECT h.seq FROM history h JOIN track t ON t.no = h.position_no "
+            "WHERE t.asset_id = ? AND t.site_no IS NULL AND h.observed_at = ? ORDER BY h.seq DESC LIMIT 1",
             (scan.asset_id, scan.observed_at),
         ).fetchone()[0]
     return seq
@@ -89,7 +89,7 @@ class _Batch:
     def _first(self, scan: Scan) -> Position:
         at = scan.observed_at
         no = execute(
-            "INSERT INTO position (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
             "row_seq, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, 1) RETURNING no",
             (scan.asset_id, scan.organization_id, scan.location_id, at, at, at),
         ).fetchone()[0]
@@ -126,7 +126,9 @@ class _Batch:
 def _source_no(organization_id: int, location_id: int, reader_id: int | None, port: int | None) -> int:
     place = (location_id, reader_id or 0, -1 if port is None else port)
     found = execute(
-        "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ? AND ifnull(port, -1) = ?", place
+        "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ? AND ifnull(port, -1) = ? "
+        "AND site_no IS NULL",
+        place,
     ).fetchone()
     if found is None:
         found = execute(

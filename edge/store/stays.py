@@ -103,7 +103,7 @@ def row_values(
 def load_positions(asset_ids: set[int]) -> dict[int, Position]:
     found = execute(
         "SELECT asset_id, no, location_id, last_seen_at, dwell_started_at, row_at, row_seq, history_rows "
-        "FROM position WHERE asset_id IN (SELECT value FROM json_each(?))",
+        "FROM track WHERE site_no IS NULL AND asset_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(asset_ids)),),
     )
     return {asset_id: Position(*columns) for asset_id, *columns in found}
@@ -111,12 +111,12 @@ def load_positions(asset_ids: set[int]) -> dict[int, Position]:
 
 def write_positions(positions: Sequence[Position]) -> None:
     execute_many(
-        "UPDATE position SET last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, history_rows = ? "
+        "UPDATE track SET last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, history_rows = ? "
         "WHERE no = ?",
         [(p.last_seen_at, p.dwell_started_at, p.row_at, p.row_seq, p.history_rows, p.no) for p in positions],
     )
     moved = [(p.location_id, p.no) for p in positions if p.location_id != p.stored_location_id]
-    execute_many("UPDATE position SET location_id = ? WHERE no = ?", moved)
+    execute_many("UPDATE track SET location_id = ? WHERE no = ?", moved)
 
 
 def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> bool:
@@ -258,7 +258,7 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
             _settle(position)
             write_positions([position])
         else:
-            execute("DELETE FROM position WHERE no = ?", (position.no,))
+            execute("DELETE FROM track WHERE no = ?", (position.no,))
 
 
 def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:

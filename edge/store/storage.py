@@ -37,7 +37,7 @@ def counts(organization_id: int) -> Counts:
                 for what in (
                     "count(*) FILTER (WHERE deleted_at IS NULL) FROM asset",
                     "count(*) FILTER (WHERE deleted_at IS NULL) FROM location",
-                    "ifnull(sum(history_rows), 0) FROM position",
+                    "ifnull(sum(history_rows), 0) FROM track",
                 )
             )
         )

@@ -93,12 +93,11 @@ def list_history(
     """Every stay of a live asset in the order it was observed. Raises NotFound."""
     newest_first = sort[0].descending
     with reading():
-        position = _position(organization_id, asset_id)
-        if position is None:
+        tracks, total = _tracks(organization_id, asset_id)
+        if not tracks:
             return Page([], 0)
-        position_no, total = position
-        values = {"no": position_no, "since": since, "until": until, "limit": limit, "offset": offset}
-        where = _within(since, until)
+        values = {"since": since, "until": until, "limit": limit, "offset": offset}
+        where = _within(tracks, since, until)
         if since is not None or until is not None:
             total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]  # noqa: S608
         direction = "DESC" if newest_first else "ASC"
@@ -111,25 +110,34 @@ def list_history(
             values,
         ).fetchall()
         oldest_first = found[::-1] if newest_first else found
-        stays = _with_durations(position_no, oldest_first)
+        stays = _with_durations(tracks, oldest_first)
     return Page(stays[::-1] if newest_first else stays, total)
 
 
-def _position(organization_id: int, asset_id: int) -> tuple[int, int] | None:
-    """Its number in history and how many rows it has there; None for an asset that was never scanned."""
+def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
+    """The numbers under which an asset is in history, and how many rows it has there. Raises NotFound.
+
+    One at most, but on a hub, where each site that saw the asset has its own: their rows are merged by time.
+    """
     found = execute(
-        "SELECT p.no, p.history_rows FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
+        "SELECT t.no, t.history_rows FROM asset a LEFT JOIN track t ON t.asset_id = a.id "
         "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL",
         (asset_id, organization_id),
-    ).fetchone()
-    if found is None:
+    ).fetchall()
+    if not found:
         raise NotFound("asset not found")
-    return None if found[0] is None else (found[0], found[1])
+    tracks = [(no, count) for no, count in found if no is not None]
+    return [no for no, _ in tracks], sum(count for _, count in tracks)
 
 
-def _within(since: int | None, until: int | None) -> str:
+def _of_tracks(column: str, tracks: Sequence[int]) -> str:
+    """With one number, as nearly always, the rows come in the order of the index."""
+    return f"{column} = {tracks[0]:d}" if len(tracks) == 1 else f"{column} IN ({', '.join(map(str, tracks))})"
+
+
+def _within(tracks: Sequence[int], since: int | None, until: int | None) -> str:
     """Both ends belong to the range."""
-    parts = ["h.position_no = :no"]
+    parts = [_of_tracks("h.position_no", tracks)]
     if since is not None:
         parts.append("h.observed_at >= :since")
     if until is not None:
@@ -137,14 +145,14 @@ def _within(since: int | None, until: int | None) -> str:
     return " AND ".join(parts)
 
 
-def _with_durations(position_no: int, oldest_first: Sequence[tuple[int, int, int, str]]) -> list[StayRow]:
+def _with_durations(tracks: Sequence[int], oldest_first: Sequence[tuple[int, int, int, str]]) -> list[StayRow]:
     """Over the whole history, so the row before the page is looked up (contract: duration_seconds)."""
     if not oldest_first:
         return []
     before = execute(
-        "SELECT observed_at FROM history WHERE position_no = ? AND (observed_at, seq) < (?, ?) "
-        "ORDER BY observed_at DESC, seq DESC LIMIT 1",
-        (position_no, *oldest_first[0][:2]),
+        f"SELECT observed_at FROM history WHERE {_of_tracks('position_no', tracks)} "  # noqa: S608  numbers
+        "AND (observed_at, seq) < (?, ?) ORDER BY observed_at DESC, seq DESC LIMIT 1",
+        oldest_first[0][:2],
     ).fetchone()
     previous = before[0] if before else None
     stays = []

@@ -112,7 +112,7 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
     counts = [0] * ASSETS
     with writing():
         execute_many(
-            "INSERT INTO position (no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "INSERT INTO track (no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
             "row_seq, history_rows) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0)",
             [(number + 1, asset, organization_id, location_ids[0]) for number, asset in enumerate(asset_ids)],
         )
@@ -135,7 +135,7 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
             execute_many("UPDATE history SET seen_for = ? WHERE position_no = ? AND observed_at = ?", closed)
     with writing():
         execute_many(
-            "UPDATE position SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, history_rows = ? "
+            "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, history_rows = ? "
             "WHERE no = ?",
             [
                 (location_ids[row[1] - 1], row[0] + SECOND, row[2], row[0], counts[number], number + 1)
@@ -143,7 +143,7 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
                 if row
             ],
         )
-        execute("DELETE FROM position WHERE history_rows = 0")
+        execute("DELETE FROM track WHERE history_rows = 0")
 
 
 def generate(rows: int) -> None:

@@ -29,7 +29,7 @@ def add_asset(stays: list[Stay]) -> int:
         ).fetchone()[0]
         newest = max(stays)
         position = execute(
-            "INSERT INTO position"
+            "INSERT INTO track"
             " (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, row_seq, history_rows)"
             " VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6 - 1, ?6) RETURNING no",
             (asset, organization, location, newest.observed_at + newest.seen_for, newest.observed_at, len(stays)),

@@ -232,7 +232,7 @@ def test_whatever_the_order_of_arrival_undone_scans_leave_no_trace(
     cast: Cast, site: Site, steps: list[tuple[int, int]], undone: set[int], data: st.DataObject
 ) -> None:
     """Scans with repeats, in any order, some taken back: position and history are those of the others alone."""
-    for table in ("handheld_scan", "history", "position"):
+    for table in ("handheld_scan", "history", "track"):
         execute(f"DELETE FROM {table}")
     person = execute("SELECT id FROM person").fetchone()
     if person is None:

@@ -273,32 +273,49 @@ CREATE TABLE source (
     organization_id INTEGER NOT NULL REFERENCES organization (id),
     location_id     INTEGER NOT NULL REFERENCES location (id),
     reader_id       INTEGER REFERENCES reader (id), -- null for a handheld scan
-    port            INTEGER                         -- null where the reader has no antennas
+    port            INTEGER,                        -- null where the reader has no antennas
+    site_no         INTEGER REFERENCES site (no),   -- on a hub: the site whose reader or person it was
+    remote_reader   INTEGER,                        -- the ids of these at the site; `remote_name` has their names
+    remote_person   INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX source_origin ON source (location_id, ifnull(reader_id, 0), ifnull(port, -1));
+CREATE UNIQUE INDEX source_origin ON source (
+    location_id, ifnull(reader_id, 0), ifnull(port, -1), ifnull(site_no, 0), ifnull(remote_reader, 0),
+    ifnull(remote_person, 0)
+);
 
--- The newest scan of each scanned asset.
-CREATE TABLE position (
-    no               INTEGER PRIMARY KEY, -- small number of the asset in `history`
-    asset_id         INTEGER NOT NULL UNIQUE REFERENCES asset (id),
+-- What one box knows of one asset. An ordinary box has one track for each scanned asset, its own; a hub also keeps one
+-- for every site that saw the asset. Numbers are never used again: a site names its tracks by them.
+CREATE TABLE track (
+    no               INTEGER PRIMARY KEY AUTOINCREMENT,
+    asset_id         INTEGER NOT NULL REFERENCES asset (id),
+    site_no          INTEGER REFERENCES site (no), -- null: seen by this box itself
+    remote_no        INTEGER,                      -- its number at the site
     organization_id  INTEGER NOT NULL REFERENCES organization (id),
     location_id      INTEGER NOT NULL REFERENCES location (id),
     last_seen_at     INTEGER NOT NULL,
     dwell_started_at INTEGER NOT NULL,
     row_at           INTEGER NOT NULL, -- key of its newest history row, whose stay ends at last_seen_at
     row_seq          INTEGER NOT NULL,
-    history_rows     INTEGER NOT NULL
+    history_rows     INTEGER NOT NULL,
+    is_newest        INTEGER NOT NULL DEFAULT 1 -- of the tracks of its asset; kept by triggers where there are several
 ) STRICT;
-CREATE TRIGGER position_added AFTER INSERT ON position BEGIN UPDATE version SET records = records + 1; END;
-CREATE TRIGGER position_removed AFTER DELETE ON position BEGIN UPDATE version SET records = records + 1; END;
-CREATE INDEX position_newest ON position (organization_id, last_seen_at DESC, asset_id);
-CREATE INDEX position_location ON position (location_id);
+CREATE UNIQUE INDEX track_asset ON track (asset_id, ifnull(site_no, 0), ifnull(remote_no, 0));
+CREATE UNIQUE INDEX track_remote ON track (site_no, remote_no) WHERE site_no IS NOT NULL;
+CREATE INDEX track_newest ON track (organization_id, last_seen_at DESC, asset_id) WHERE is_newest = 1;
+CREATE INDEX track_location ON track (location_id) WHERE is_newest = 1;
+CREATE TRIGGER track_added AFTER INSERT ON track BEGIN UPDATE version SET records = records + 1; END;
+CREATE TRIGGER track_removed AFTER DELETE ON track BEGIN UPDATE version SET records = records + 1; END;
+
+-- The newest scan of each scanned asset, whichever box made it.
+CREATE VIEW position AS
+    SELECT no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, row_seq, history_rows
+    FROM track WHERE is_newest = 1;
 
 -- One row for each stay: seen first at `observed_at`, then again and again until `seen_for` later. The newest
--- row of an asset is still open: its end is the position's `last_seen_at`, so most reads write no history at all.
+-- row of an asset is still open: its end is the track's `last_seen_at`, so most reads write no history at all.
 -- No secondary index and small numbers: a row costs about 50 bytes of disk.
 CREATE TABLE history (
-    position_no INTEGER NOT NULL REFERENCES position (no),
+    position_no INTEGER NOT NULL REFERENCES track (no),
     observed_at INTEGER NOT NULL,
     seq         INTEGER NOT NULL, -- order of arrival among rows of one instant
     seen_for    INTEGER NOT NULL, -- microseconds
@@ -380,3 +397,138 @@ CREATE TABLE unassigned_topic (
     messages       INTEGER NOT NULL,
     sample         BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Sync: what changed here ------------------------------------------------------------------------------------
+
+-- Which rows changed, in the order of the commits; what they are now is read when it is sent. Filled by triggers that
+-- exist only while a hub, or a site below this hub, wants to know: see edge.store.changes. AUTOINCREMENT, since an
+-- emptied table must never use a number again.
+CREATE TABLE change (
+    seq  INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind INTEGER NOT NULL, -- see edge.store.changes.Kind
+    a    INTEGER NOT NULL,
+    b    INTEGER,
+    c    INTEGER
+) STRICT;
+
+-- Sync: this box is a site of a hub --------------------------------------------------------------------------
+
+CREATE TABLE target (
+    one             INTEGER PRIMARY KEY CHECK (one = 1),
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    url             TEXT NOT NULL,
+    code            TEXT NOT NULL, -- of this site at the hub
+    hub_name        TEXT NOT NULL,
+    client_id       TEXT NOT NULL, -- its secret is in a file of its own
+    joined_at       INTEGER NOT NULL,
+    paused_at       INTEGER,
+    stopped         TEXT,          -- why it stopped for good, in words
+    epoch           TEXT NOT NULL, -- of this database; a restored one gets a new one
+    acked_seq       INTEGER NOT NULL DEFAULT 0, -- the hub has everything up to here on its disk
+    chain           BLOB NOT NULL DEFAULT x'',  -- over all batches it acknowledged
+    now_at          INTEGER NOT NULL DEFAULT 0, -- positions up to this time of last sight were told
+    now_no          INTEGER NOT NULL DEFAULT 0,
+    pending         BLOB,                       -- the batch on its way, stored before it is sent
+    pending_seq     INTEGER,
+    horizon         INTEGER NOT NULL DEFAULT 0, -- retention dropped history that ended before; nothing is said of it
+    restored_from   INTEGER,                    -- after a restore: the hub may know more than this box from here on
+    master_seq      INTEGER NOT NULL DEFAULT 0, -- master data of the hub is here up to its change
+    hub_epoch       TEXT,
+    clock_offset    INTEGER,
+    last_contact_at INTEGER,
+    last_commit_at  INTEGER,
+    last_error      TEXT,
+    last_error_at   INTEGER,
+    day             INTEGER NOT NULL DEFAULT 0, -- days since the epoch, of the two counters
+    bytes_sent      INTEGER NOT NULL DEFAULT 0,
+    bytes_received  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Where the site can go back to when the hub was restored from a backup.
+CREATE TABLE checkpoint (
+    seq   INTEGER PRIMARY KEY,
+    chain BLOB NOT NULL,
+    at    INTEGER NOT NULL
+) STRICT;
+
+-- Sync: this box is the hub of sites -------------------------------------------------------------------------
+
+CREATE TABLE site (
+    no              INTEGER PRIMARY KEY AUTOINCREMENT,
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    code            TEXT NOT NULL,
+    name            TEXT NOT NULL,
+    location_id     INTEGER NOT NULL REFERENCES location (id), -- its locations are below this one
+    api_key_id      TEXT UNIQUE REFERENCES api_key (id),       -- null until it has joined
+    join_hash       BLOB UNIQUE,                               -- of the one-time code; null once used
+    join_until      INTEGER,
+    epoch           TEXT,
+    acked_seq       INTEGER NOT NULL DEFAULT 0,
+    chain           BLOB NOT NULL DEFAULT x'',
+    horizon         INTEGER NOT NULL DEFAULT 0, -- the site says nothing of history that ended before
+    report          TEXT NOT NULL DEFAULT '{}', -- what it last told of itself, JSON
+    last_contact_at INTEGER,
+    last_commit_at  INTEGER,
+    day             INTEGER NOT NULL DEFAULT 0,
+    bytes_received  INTEGER NOT NULL DEFAULT 0,
+    created_at      INTEGER NOT NULL,
+    removed_at      INTEGER
+) STRICT;
+CREATE UNIQUE INDEX site_live_code ON site (organization_id, code) WHERE removed_at IS NULL;
+
+-- Epochs of databases that were replaced: a box that still has one is a copy, and must not speak for the site.
+CREATE TABLE retired_epoch (
+    site_no    INTEGER NOT NULL REFERENCES site (no),
+    epoch      TEXT NOT NULL,
+    retired_at INTEGER NOT NULL,
+    PRIMARY KEY (site_no, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- Names of a site's readers and people, for the history it sent.
+CREATE TABLE remote_name (
+    site_no   INTEGER NOT NULL REFERENCES site (no),
+    remote_id INTEGER NOT NULL,
+    kind      INTEGER NOT NULL, -- Kind.READER or Kind.PERSON
+    name      TEXT NOT NULL,
+    PRIMARY KEY (site_no, kind, remote_id)
+) STRICT, WITHOUT ROWID;
+
+-- Sync: both -------------------------------------------------------------------------------------------------
+
+-- Which record of another box is which of ours. `peer` is the number of a site, or 0 for the hub above.
+CREATE TABLE link (
+    peer      INTEGER NOT NULL,
+    remote_id INTEGER NOT NULL,
+    local_id  INTEGER NOT NULL, -- of an asset or a location
+    PRIMARY KEY (peer, remote_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX link_local ON link (local_id);
+
+-- Records whose home is another box: they are shown and tracked here, and changed there.
+CREATE TABLE mirror (
+    record_id INTEGER PRIMARY KEY, -- of an asset or a location
+    peer      INTEGER NOT NULL,    -- where its changes come from, as in `link`
+    home      TEXT NOT NULL        -- the name of that box, for people
+) STRICT;
+
+-- A record that came from another box and clashes with one that is here: kept as it came, until somebody decides.
+CREATE TABLE conflict (
+    peer      INTEGER NOT NULL,
+    remote_id INTEGER NOT NULL,
+    kind      INTEGER NOT NULL,
+    local_id  INTEGER NOT NULL, -- of the clashing record here
+    reason    TEXT NOT NULL,
+    record    TEXT NOT NULL,    -- JSON, as it came
+    since     INTEGER NOT NULL,
+    PRIMARY KEY (peer, remote_id)
+) STRICT, WITHOUT ROWID;
+
+-- What could not be taken, so that the rest could go on.
+CREATE TABLE set_aside (
+    no     INTEGER PRIMARY KEY,
+    peer   INTEGER NOT NULL,
+    what   TEXT NOT NULL, -- in words
+    reason TEXT NOT NULL,
+    since  INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX set_aside_what ON set_aside (peer, what);
