@@ -151,13 +151,25 @@ make_site() {
   fi
 }
 
+# A quarter of the memory in bytes, at least 128 MB and at most 1 GB.
+broker_memory() {
+  local quarter
+  quarter=$(awk '/^MemTotal:/ { print int($2 * 1024 / 4) }' /proc/meminfo)
+  ((quarter >= 128000000)) || quarter=128000000
+  ((quarter <= 1000000000)) || quarter=1000000000
+  echo "$quarter"
+}
+
 configure_broker() {
   say "Broker"
   if [[ $broker != *[@/]127.0.0.1:* && $broker != *[@/]localhost:* ]]; then
     echo "$broker is not on this box, so mosquitto here is left alone"
     return
   fi
-  sed "s/@MQTT_PORT@/$mqtt_port/" "$here/mosquitto.conf" >/etc/mosquitto/conf.d/edge.conf
+  local memory
+  memory=$(broker_memory)
+  sed -e "s/@MQTT_PORT@/$mqtt_port/" -e "s/@MEMORY_LIMIT@/$memory/" -e "s/@QUEUED_BYTES@/$((memory * 2 / 5))/" \
+    -e "s/@QUEUED_MESSAGES@/$((memory / 1000))/" "$here/mosquitto.conf" >/etc/mosquitto/conf.d/edge.conf
   install -d "$units/mosquitto.service.d"
   install -m 0644 "$here/mosquitto-check.conf" "$units/mosquitto.service.d/edge.conf"
   local name

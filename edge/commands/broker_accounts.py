@@ -46,7 +46,8 @@ def make_account(config: Config, organization_id: int, reader_id: int) -> None:
     """Prints user and password, the only time the password is seen."""
     password = accounts.new_password()
     own = accounts.own_account(config.mqtt_broker, "").name
-    made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password), own)
+    reserved = (own, accounts.doctor_name(own))
+    made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password), reserved)
     _write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nmay publish under {made.topic} only")
 

@@ -14,6 +14,7 @@ from edge.commands.site import Setup, open_file
 from edge.config import Config, Value, read_secret
 from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
+from edge.ops import accounts
 from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
 from edge.ops.findings import Level, Subject
@@ -61,7 +62,10 @@ def _subject(config: Config) -> Subject:
         file = config.mqtt_password_file
         password = read_secret(file, "mqtt.password_file") if file else None
         ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-        return broker_probe.ask(Broker(config.mqtt_broker, "", password, ca_file), BROKER_TOPICS)
+        url = config.mqtt_broker
+        if config.mqtt_accounts_dir:
+            url = accounts.as_doctor(url)
+        return broker_probe.ask(Broker(url, "", password, ca_file), BROKER_TOPICS)
 
     return Subject(
         version=__version__,

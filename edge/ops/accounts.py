@@ -31,6 +31,18 @@ def own_account(broker_url: str, password: str) -> Own:
     return Own(urlsplit(broker_url).username or "edge", password)
 
 
+def doctor_name(own_name: str) -> str:
+    """`edge doctor` has an account of its own: mosquitto takes an account for one client, and ends the older one."""
+    return f"{own_name}-doctor"
+
+
+def as_doctor(broker_url: str) -> str:
+    """The address of the broker with the account of `edge doctor` instead of the service's."""
+    parts = urlsplit(broker_url)
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
+
+
 def new_password() -> str:
     """100 bits, to be typed into a reader."""
     return "-".join("".join(secrets.choice(_ALPHABET) for _ in range(5)) for _ in range(4))
@@ -77,15 +89,19 @@ def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
 
 
 def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
-    """Our own salt follows from the password, so that the file stays the same while nothing changes."""
-    salt = sha256(f"{own.name}:{own.password}".encode()).digest()[:12]
-    lines = [(own.name, hash_for_broker(own.password, salt))]
+    lines = [(name, _own_hash(name, own.password)) for name in (own.name, doctor_name(own.name))]
     lines += [(account.name, account.password_hash) for account in accounts]
     return "".join(f"{name}:{password_hash}\n" for name, password_hash in lines)
 
 
+def _own_hash(name: str, password: str) -> str:
+    """The salt follows from the password, so that the file stays the same while nothing changes."""
+    return hash_for_broker(password, sha256(f"{name}:{password}".encode()).digest()[:12])
+
+
 def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
     blocks = [f"user {own.name}\ntopic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
+    blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\n"]
     blocks += [f"user {account.name}\ntopic write {account.topic}\n" for account in accounts]
     return "# Written by edge; changes made here are lost.\n\n" + "\n".join(blocks)
 

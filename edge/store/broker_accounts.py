@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from edge import clock
@@ -20,12 +21,14 @@ class BrokerAccountRow(NamedTuple):
     topic: str
 
 
-def set_account(organization_id: int, reader_id: int, password_hash: str, own_name: str = "edge") -> BrokerAccountRow:
-    """Give a reader its account, or the account it has another password; never `own_name`. Raises NotFound."""
+def set_account(
+    organization_id: int, reader_id: int, password_hash: str, reserved: Collection[str] = ()
+) -> BrokerAccountRow:
+    """Give a reader its account, or the account it has another password; never a reserved name. Raises NotFound."""
     with writing():
         reader = get_reader(organization_id, reader_id)
         known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
-        name = known.name if known else _free_name(reader.name, own_name)
+        name = known.name if known else _free_name(reader.name, reserved)
         BrokerAccount.insert(
             reader_id=reader_id, name=name, password_hash=password_hash, created_at=clock.now()
         ).on_conflict_replace().execute()
@@ -44,11 +47,11 @@ _LIVE = """
 """
 
 
-def _free_name(reader_name: str, own_name: str) -> str:
+def _free_name(reader_name: str, reserved: Collection[str]) -> str:
     """Short and typable on a reader's own pages; unique on the box, whoever the reader belongs to."""
     plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower())[:LONGEST_NAME].strip("-") or "reader"
     name, number = plain, 1
-    while name == own_name or BrokerAccount.get_or_none(BrokerAccount.name == name):
+    while name in reserved or BrokerAccount.get_or_none(BrokerAccount.name == name):
         number += 1
         name = f"{plain}-{number}"
     return name

@@ -43,10 +43,10 @@ def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
     first = reader("Dock 1", "a/1")
     second = Reader(rival.id, add_reader(rival.id, name="Dock 1", topic="b/1", format="edge").id)
     reserved = reader("edge", "c/1")
-    names = [set_account(*who, password_hash="x").name for who in (first, second, reserved, first)]
+    names = [set_account(*who, password_hash="x", reserved=["edge"]).name for who in (first, second, reserved, first)]
     assert names == ["dock-1", "dock-1-2", "edge-2", "dock-1"]
     ours = reader("Gateway", "d/1")
-    assert set_account(*ours, password_hash="x", own_name="gateway").name == "gateway-2"
+    assert set_account(*ours, password_hash="x", reserved=["gateway"]).name == "gateway-2"
 
 
 def test_readers_that_are_off_or_removed_have_no_account(site: Path) -> None:

@@ -1,0 +1,149 @@
+"""systemd/mosquitto.conf as the installer writes it, in a real mosquitto."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edge.ingest import broker_probe
+from edge.ingest.subscriber import Broker
+from edge.ops.accounts import Own, as_doctor, new_hash, write_files
+from edge.store.broker_accounts import set_account
+from edge.store.organizations import list_organizations
+from edge.store.readers import add_reader
+from tests.mosquitto import free_port
+from tests.service import wait_for
+
+SYSTEMD = Path(__file__).parents[2] / "systemd"
+OWN = Own("edge", "own password")
+MEMORY = 16_000_000
+
+pytestmark = [
+    pytest.mark.mosquitto,
+    pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH"),
+]
+
+
+class Running(NamedTuple):
+    port: int
+    pid: int
+
+    def memory(self) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
+
+
+@pytest.fixture
+def broker(site: Path) -> Iterator[Running]:
+    """Two readers have accounts, `dock` and `gate`."""
+    organization_id = list_organizations()[0].id
+    for name in ("dock", "gate"):
+        reader = add_reader(organization_id, name=name, topic=f"site/{name}/#", format="edge")
+        set_account(organization_id, reader.id, new_hash(f"{name} password"))
+    write_files(site / "broker", OWN)
+    port = free_port()
+    values = {
+        "MQTT_PORT": port,
+        "MEMORY_LIMIT": MEMORY,
+        "QUEUED_BYTES": MEMORY * 2 // 5,
+        "QUEUED_MESSAGES": MEMORY // 1000,
+    }
+    text = (SYSTEMD / "mosquitto.conf").read_text().replace("/etc/mosquitto/edge.", f"{site}/broker/")
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", str(value))
+    conf = site / "mosquitto.conf"
+    conf.write_text(f"user root\npersistence_location {site}/\n{text}")
+    process = subprocess.Popen(["mosquitto", "-c", str(conf)], stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"running" in line:
+            break
+    yield Running(port, process.pid)
+    process.terminate()
+    process.communicate()
+
+
+class Client:
+    def __init__(self, port: int, name: str, password: str, client_id: str = "", *, clean: bool = True) -> None:
+        self.heard: list[mqtt.MQTTMessage] = []
+        self.acknowledged = 0
+        self.disconnected = 0
+        self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean)
+        self._mqtt.username_pw_set(name, password)
+        self._mqtt.on_message = lambda *given: self.heard.append(given[2])
+        self._mqtt.on_publish = lambda *_: self._count("acknowledged")
+        self._mqtt.on_disconnect = lambda *_: self._count("disconnected")
+        self._mqtt.connect("127.0.0.1", port)
+        self._mqtt.loop_start()
+        wait_for(self._mqtt.is_connected, 10)
+
+    def _count(self, name: str) -> None:
+        setattr(self, name, getattr(self, name) + 1)
+
+    def subscribe(self) -> None:
+        done: list[Any] = []
+        self._mqtt.on_subscribe = lambda *given: done.append(given)
+        self._mqtt.subscribe("#", 1)
+        wait_for(lambda: bool(done), 10)
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        self._mqtt.publish(topic, payload, qos=1)
+
+    def close(self) -> None:
+        self._mqtt.disconnect()
+        self._mqtt.loop_stop()
+
+
+def test_a_reader_cannot_throw_the_service_off_by_its_client_id(broker: Running) -> None:
+    service = Client(broker.port, *OWN, "edge-secret", clean=False)
+    service.subscribe()
+    gate = Client(broker.port, "gate", "gate password", "gate")
+    rogues = [Client(broker.port, "dock", "dock password", name) for name in ("edge-secret", "edge", "gate")]
+    gate.publish("site/gate/reads", b"1")
+    wait_for(lambda: bool(service.heard), 10)
+    assert (service.disconnected, gate.disconnected) == (0, 0)
+    for client in (service, gate, *rogues):
+        client.close()
+
+
+def test_the_doctor_asks_the_broker_beside_the_service(broker: Running) -> None:
+    service = Client(broker.port, *OWN, "edge", clean=False)
+    url = as_doctor(f"mqtt://edge@127.0.0.1:{broker.port}")
+    assert url == f"mqtt://edge-doctor@127.0.0.1:{broker.port}"
+    found = broker_probe.ask(Broker(url, "", OWN.password), ["$SYS/broker/version"])
+    assert "mosquitto" in found["$SYS/broker/version"]
+    assert service.disconnected == 0
+    service.close()
+
+
+def test_a_message_that_is_too_large_is_refused(broker: Running) -> None:
+    dock = Client(broker.port, "dock", "dock password")
+    dock.publish("site/dock/reads", bytes(1_000_000))
+    wait_for(lambda: dock.disconnected > 0, 10)
+    assert dock.acknowledged == 0
+    dock.close()
+
+
+@pytest.mark.parametrize(("size", "count"), [(500_000, 100), (200, 25_000)], ids=["large messages", "many messages"])
+def test_a_flood_while_the_service_is_away_stays_in_bounds_and_does_not_lock_it_out(
+    broker: Running, size: int, count: int
+) -> None:
+    service = Client(broker.port, *OWN, "edge", clean=False)
+    service.subscribe()
+    service.close()
+    before = broker.memory()
+    dock = Client(broker.port, "dock", "dock password")
+    for _ in range(count):
+        dock.publish("site/dock/reads", bytes(size))
+    wait_for(lambda: dock.acknowledged == count, 60)
+    assert broker.memory() - before < 1.5 * MEMORY
+    service = Client(broker.port, *OWN, "edge", clean=False)
+    wait_for(lambda: bool(service.heard), 10)
+    for client in (service, dock):
+        client.close()
