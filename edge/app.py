@@ -35,7 +35,7 @@ class AppSettings:
     session_hours: int = 12
     pin_required: bool = False
     metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
-    authority_file: Path = Path("authority.crt")
+    authority_file: Path | None = None
     sighting_gap_seconds: int = 300
     formats: Formats = formats.NONE
 

@@ -130,6 +130,12 @@ class Config:
         _text,
         "address of the proxy whose X-Forwarded-* headers are believed; empty: none",
     )
+    http_authority_file: Path | None = _setting(
+        "http.authority_file",
+        None,
+        _optional_path,
+        "certificate of the authority of this box's HTTPS, which devices get at /certificate",
+    )
     http_metrics_from: tuple[str, ...] = _setting(
         "http.metrics_from", ("127.0.0.0/8", "::1/128"), _networks, "networks that may read /metrics"
     )
@@ -161,6 +167,12 @@ class Config:
         None,
         _optional_path,
         "where the broker's password and ACL files are written for the readers; empty: nowhere",
+    )
+    mqtt_tls_port: int = _setting(
+        "mqtt.tls_port",
+        0,
+        _whole(0, 65535),
+        "where the broker takes readers by TLS, shown with their accounts; 0: nowhere",
     )
     mqtt_client_id: str = _setting(
         "mqtt.client_id", "edge", _text, "fixed, as the broker keeps messages under this name; known to nobody else"

@@ -221,7 +221,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             pin_required=config.pin_required,
             sighting_gap_seconds=config.sighting_gap_seconds,
             metrics_from=config.http_metrics_from,
-            authority_file=config.data_dir / "authority.crt",
+            authority_file=config.http_authority_file,
             formats=formats,
         ),
         health,

@@ -3,6 +3,7 @@
 #
 #   sudo systemd/install.sh                    asks for the organization and its first administrator
 #   sudo systemd/install.sh --answers FILE     asks nothing; see systemd/answers.example
+#   sudo systemd/install.sh --http             without HTTPS, for a network that nobody else can reach
 #   sudo systemd/install.sh --uninstall        removes the program, keeps settings, database and backups
 #   sudo systemd/install.sh --uninstall --purge    removes those, too
 set -euo pipefail
@@ -13,16 +14,18 @@ program=/opt/edge
 settings=/etc/edge
 data=/var/lib/edge
 units=/etc/systemd/system
-unit_files=(edge.service edge-backup.service edge-backup.timer edge-accounts.path edge-accounts.service)
+unit_files=(edge.service edge-backup.service edge-backup.timer edge-accounts.path edge-accounts.service
+  edge-https.timer edge-https.service)
 
 main() {
-  local answers='' uninstall='' purge=''
+  local answers='' uninstall='' purge='' https=yes
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
+      --http) https='' ;;
       --uninstall) uninstall=yes ;;
       --purge) purge=yes ;;
-      *) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+      *) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     shift
   done
@@ -38,7 +41,9 @@ main() {
   install_program
   write_settings
   make_site
+  install_units
   configure_broker
+  if [[ -n $https ]]; then serve_https; fi
   start_service
   summary
 }
@@ -55,7 +60,8 @@ check_system() {
 
 # Only names that are known are taken from the file; nothing in it is run.
 read_answers() {
-  organization='' email='' password='' http_port='' mqtt_port='' broker=''
+  organization='' email='' password='' http_port='' mqtt_port='' broker='' https_name=''
+  https_port=443 redirect_port=80 mqtts_port=8883
   [[ -n $1 ]] || return 0
   local line value
   while IFS= read -r line || [[ -n $line ]]; do
@@ -66,6 +72,10 @@ read_answers() {
       PASSWORD=*) password=$value ;;
       HTTP_PORT=*) http_port=$value ;;
       MQTT_PORT=*) mqtt_port=$value ;;
+      HTTPS_PORT=*) https_port=$value ;;
+      REDIRECT_PORT=*) redirect_port=$value ;;
+      MQTTS_PORT=*) mqtts_port=$value ;;
+      HTTPS_NAME=*) https_name=$value ;;
       '' | '#'*) ;;
       *) fail "$1: not an answer: ${line%%=*}" ;;
     esac
@@ -123,7 +133,10 @@ write_settings() {
   if [[ ! -f $settings/mqtt.password ]]; then
     (umask 077 && head -c 24 /dev/urandom | base64 >"$settings/mqtt.password")
   fi
-  if [[ ! -f $settings/edge.toml ]]; then
+  if [[ -f $settings/edge.toml ]]; then
+    # It stays as it was chosen.
+    [[ -f $settings/https.conf ]] || https=''
+  else
     sed -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
       -e "s/@CLIENT_ID@/$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')/" "$here/edge.toml" >"$settings/edge.toml"
   fi
@@ -154,7 +167,7 @@ make_site() {
 # A quarter of the memory in bytes, at least 128 MB and at most 1 GB.
 broker_memory() {
   local quarter
-  quarter=$(awk '/^MemTotal:/ { print int($2 * 1024 / 4) }' /proc/meminfo)
+  quarter=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) * 1024 / 4))
   ((quarter >= 128000000)) || quarter=128000000
   ((quarter <= 1000000000)) || quarter=1000000000
   echo "$quarter"
@@ -184,11 +197,24 @@ configure_broker() {
   echo "mosquitto on port $mqtt_port"
 }
 
-start_service() {
-  say "Service"
+install_units() {
   local name
   for name in "${unit_files[@]}"; do install -m 0644 "$here/$name" "$units/$name"; done
   systemctl daemon-reload
+}
+
+serve_https() {
+  say "HTTPS"
+  if [[ -f $settings/https.conf ]]; then
+    /usr/local/sbin/edge-https on --as-before
+  else
+    /usr/local/sbin/edge-https on --port "$https_port" --redirect-port "$redirect_port" --mqtt-port "$mqtts_port" \
+      ${https_name:+--name "$https_name"}
+  fi
+}
+
+start_service() {
+  say "Service"
   systemctl enable --quiet edge.service edge-backup.timer edge-accounts.path
   systemctl restart edge-accounts.path edge-backup.timer
   systemctl restart edge.service || {
@@ -199,20 +225,24 @@ start_service() {
 }
 
 summary() {
-  local name address addresses
+  local name address addresses scheme=http port=$http_port tls_port
   name=$(hostname)
   addresses=$(ip -o -4 addr show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')
-  address=$(head -1 <<<"$addresses")
+  if [[ -f $settings/https.conf ]]; then
+    scheme=https port=$(sed -n 's/^PORT=//p' "$settings/https.conf") tls_port=$(sed -n 's/^MQTT_PORT=//p' "$settings/https.conf")
+    tls_port=", with TLS mqtts://${addresses%%$'\n'*}:$tls_port"
+  fi
+  case $scheme:$port in https:443 | http:80) port='' ;; *) port=:$port ;; esac
   say "edge runs on this box and starts with it"
-  for address in $addresses "$name.local"; do echo "  pages and API   http://$address:$http_port/"; done
-  for address in $addresses; do echo "  readers         mqtt://$address:$mqtt_port (an account for each, see below)"; done
-  address=$(head -1 <<<"$addresses")
-  "$program/venv/bin/segno" --compact --border 2 "http://${address:-$name}:$http_port/" 2>/dev/null || true
+  for address in $addresses "$name.local"; do echo "  pages and API   $scheme://$address$port/"; done
+  for address in $addresses; do echo "  readers         mqtt://$address:$mqtt_port${tls_port:-}"; done
+  address=${addresses%%$'\n'*}
+  "$program/venv/bin/segno" --compact --border 2 "$scheme://${address:-$name}$port/" 2>/dev/null || true
   cat <<NEXT
 Next:
   edge reader add ...        set up a reader;  edge account NAME  makes its account at the broker
   edge doctor                says what is not right, and what to do
-  edge-https on              pages by HTTPS, which phones want before they give the camera
+  edge-https show            the fingerprint to compare when a device asks whether to trust this box
   edge backup                makes a backup now; one is made every night
   journalctl -u edge -f      what the service tells
 Settings are in $settings/edge.toml; after a change: systemctl restart edge
@@ -223,7 +253,7 @@ uninstall() {
   say "Removing edge"
   local name
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
-  systemctl disable --quiet --now edge.service edge-backup.timer edge-accounts.path 2>/dev/null || true
+  systemctl disable --quiet --now edge.service edge-backup.timer edge-accounts.path edge-https.timer 2>/dev/null || true
   for name in "${unit_files[@]}"; do rm -f "${units:?}/$name"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
     /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import click
 
 from edge.commands.lookup import reader_of
@@ -49,7 +51,17 @@ def make_account(config: Config, organization_id: int, reader_id: int) -> None:
     reserved = (own, accounts.doctor_name(own))
     made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password), reserved)
     _write_accounts(config)
-    click.echo(f"user      {made.name}\npassword  {password}\nmay publish under {made.topic} only")
+    click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
+    click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would throw it off")
+
+
+def _ports(config: Config) -> str:
+    plain = str(urlsplit(config.mqtt_broker).port or 1883)
+    if not config.mqtt_tls_port:
+        return plain
+    return (
+        f"{config.mqtt_tls_port} with TLS, if the reader can (give it the authority from /certificate); {plain} without"
+    )
 
 
 def _write_accounts(config: Config) -> None:

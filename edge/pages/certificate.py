@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from hashlib import sha256
 from pathlib import Path
 
 from flask import Response, abort, current_app, render_template, request
@@ -12,24 +14,31 @@ from edge.pages.guard import open_to_all, pages
 @pages.get("/certificate")
 @open_to_all
 def certificate() -> str:
-    is_there = _file().is_file()
-    return render_template("certificate.html", is_there=is_there, host=request.host.partition(":")[0])
+    pem = _pem()
+    return render_template(
+        "certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=request.host.partition(":")[0]
+    )
 
 
 @pages.get("/certificate/edge-authority.crt")
 @open_to_all
 def authority() -> Response:
-    file = _file()
-    if not file.is_file():
+    pem = _pem()
+    if pem is None:
         abort(404, "HTTPS is not switched on at this box.")
     # The type that makes Android and iOS offer to install it.
     return Response(
-        file.read_bytes(),
+        pem,
         mimetype="application/x-x509-ca-cert",
         headers={"Content-Disposition": 'attachment; filename="edge-authority.crt"'},
     )
 
 
-def _file() -> Path:
-    file: Path = current_app.extensions["authority_file"]
-    return file
+def _pem() -> str | None:
+    file: Path | None = current_app.extensions["authority_file"]
+    return file.read_text("ascii") if file and file.is_file() else None
+
+
+def _fingerprint(pem: str) -> str:
+    """As devices and OpenSSL show it: `AB:CD:…`."""
+    return sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()

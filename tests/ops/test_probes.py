@@ -1,5 +1,6 @@
 import json
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,14 @@ def test_the_certificate_is_there_for_everybody_once_https_is_on(app: Flask, sit
     client = app.test_client()
     assert "edge-https on" in client.get("/certificate").text
     assert client.get("/certificate/edge-authority.crt").status_code == 404
-    (site / "authority.crt").write_bytes(b"-----BEGIN CERTIFICATE-----")
+    pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
+    (site / "authority.crt").write_text(pem)
     page = client.get("/certificate").text
     assert all(word in page for word in ("Android", "iPhone", "Windows"))
+    fingerprint = sha256(b"0\0").hexdigest().upper()
+    assert ":".join(re.findall("..", fingerprint)) in page
     answer = client.get("/certificate/edge-authority.crt")
-    assert answer.data == b"-----BEGIN CERTIFICATE-----"
+    assert answer.text == pem
     assert answer.mimetype == "application/x-x509-ca-cert"
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import socket
 import ssl
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,8 +37,25 @@ class Row(NamedTuple):
 
 
 class Ports(NamedTuple):
-    http: int
-    mqtt: int
+    """Free ports from the first one on."""
+
+    first: int
+
+    @property
+    def http(self) -> int:
+        return self.first
+
+    @property
+    def mqtt(self) -> int:
+        return self.first + 1
+
+    @property
+    def https(self) -> int:
+        return self.first + 2
+
+    def answers(self) -> str:
+        names = ("HTTP_PORT", "MQTT_PORT", "HTTPS_PORT", "REDIRECT_PORT", "MQTTS_PORT")
+        return "".join(f"{name}={self.first + number}\n" for number, name in enumerate(names))
 
 
 class Site:
@@ -122,7 +141,7 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
             checkout = Path(folder) / "edge"
             subprocess.run(["git", "clone", "-q", str(source), str(checkout)], check=True)
             (checkout / "systemd" / "answers").write_text(
-                f"ORGANIZATION=Acme\nEMAIL={EMAIL}\nPASSWORD={PASSWORD}\nHTTP_PORT={ports.http}\nMQTT_PORT={ports.mqtt}\n"
+                f"ORGANIZATION=Acme\nEMAIL={EMAIL}\nPASSWORD={PASSWORD}\n{ports.answers()}"
             )
             box.put(checkout, "/root/edge")
         box.run(
@@ -277,15 +296,50 @@ def move_to(first: Site, second: Site) -> Row:
     return second.under_load("... the reader goes on there", lambda: None)
 
 
-def switch_https_on(site: Site, port: int) -> str:
-    site.box.run(of_readme("https").replace("on", f"on {port}", 1))
-    certificate = site.box.run(f"curl -fsS http://127.0.0.1:{site.ports.http}/certificate/edge-authority.crt")
+def use_https(site: Site) -> str:
+    """With what a device gets at /certificate, and after the comparison that a person makes."""
+    port = site.ports.https
+    certificate = site.box.run(f"curl -fsS http://127.0.0.1:{port + 1}/certificate/edge-authority.crt")
+    digest = sha256(ssl.PEM_cert_to_DER_cert(certificate)).digest().hex(":").upper()
+    assert digest in site.box.run(of_readme("https"))
     context = ssl.create_default_context(cadata=certificate)
-    context.check_hostname = True
     secure = Api(f"https://127.0.0.1:{port}", context)
     secure.use_key_of(site.api)
     key = secure.get(f"/api/v1/assets/{site.asset_id}")["data"]["external_key"]
-    return f"{key} read with the authority of /certificate alone"
+    assert "only for this box" in _of_another_address(site)
+    with socket.create_connection(("127.0.0.1", port + 2)) as plain:
+        tls = context.wrap_socket(plain, server_hostname="127.0.0.1").version()
+    return f"{key} read with the authority of /certificate alone; the broker speaks {tls}"
+
+
+def _of_another_address(site: Site) -> str:
+    """The service itself is behind Caddy and answers nobody else."""
+    said = site.box.run(
+        f"curl -sS --max-time 3 http://$(hostname -I | cut -d' ' -f1):{site.ports.http}/healthz 2>&1", check=False
+    )
+    return "only for this box" if "refused" in said else said
+
+
+def plant_links(site: Site) -> str:
+    """What somebody who has taken over the service, or the broker, would try to become root."""
+    box = site.box
+    state = "stat -c '%a %U %n' /etc /etc/passwd /etc/hostname; md5sum /etc/shadow /etc/passwd /etc/hostname"
+    before = box.run(state)
+    box.run("runuser -u edge -- sh -c 'cd /var/lib/edge; mv broker broker.was; ln -s /etc broker'")
+    box.run("cd /root/edge && systemd/install.sh", check=False)
+    box.run(
+        "runuser -u edge -- sh -c 'cd /var/lib/edge; rm broker; mv broker.was broker; ln -sf /etc/shadow broker/passwd'"
+    )
+    box.run("systemctl start edge-accounts", check=False)
+    assert "root:" not in box.run("cat /etc/mosquitto/edge.passwd")
+    box.run(
+        "rm /var/lib/edge/broker/*; edge accounts; systemctl reset-failed edge-accounts; systemctl stop mosquitto;"
+        " setpriv --reuid=mosquitto --regid=mosquitto --clear-groups sh -c"
+        " 'cd /var/lib/mosquitto; rm -f mosquitto.db*; ln -s /etc/hostname mosquitto.db';"
+        " systemctl start mosquitto; rm -f /var/lib/mosquitto/*.corrupt-* /var/lib/edge/warnings/*"
+    )
+    assert box.run(state) == before
+    return "nothing of root's was read, written or given away"
 
 
 def run_low(site: Site) -> str:
@@ -327,13 +381,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--box", required=True)
     parser.add_argument("--folder", required=True, type=Path)
-    parser.add_argument("--port", type=int, default=18500, help="the first of five free ports")
+    parser.add_argument("--port", type=int, default=18500, help="the first of ten free ports")
     parser.add_argument("--cuts", type=int, default=10)
     parser.add_argument("--source", type=Path, default=ROOT, help="the repository that is installed")
     options = parser.parse_args()
     port = options.port
-    first = Site(Box(options.box, options.folder / "first"), Ports(port, port + 1))
-    second = Site(Box(options.box, options.folder / "second"), Ports(port + 2, port + 3))
+    first = Site(Box(options.box, options.folder / "first"), Ports(port))
+    second = Site(Box(options.box, options.folder / "second"), Ports(port + 5))
     print("| what | reads sent | found | twice | down (s) | |\n|---|---|---|---|---|---|")
     try:
         show(Row("install", None, None, None, None, install(first.box, first.ports, options.source)))
@@ -350,7 +404,8 @@ def main() -> None:
         first.under_load("backup", lambda: back_up(first))
         show(Row("install on a second box", None, None, None, None, install(second.box, second.ports, options.source)))
         move_to(first, second)
-        first.under_load("HTTPS on", lambda: switch_https_on(first, port + 4))
+        first.under_load("HTTPS", lambda: use_https(first))
+        show(Row("links to root's files", None, None, None, None, plant_links(first)))
         show(Row("log", None, None, None, None, log_volume(first, 30, 20)))
         show(Row("disk low", None, None, None, None, run_low(first)))
         show(Row("uninstall", None, None, None, None, uninstall(first)))
