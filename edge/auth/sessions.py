@@ -32,11 +32,13 @@ class SignIn(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """`wait_seconds` is set when there were too many wrong answers; `needs_pin` when only the PIN is missing."""
+    """`wait_seconds` is set when there were too many wrong answers; `needs_pin` when only the PIN is missing, then
+    `name` says whose."""
 
     reason: str
     wait_seconds: int = 0
     needs_pin: bool = False
+    name: str = ""
 
 
 WRONG_PASSWORD = "Email and password do not match an account"  # noqa: S105
@@ -86,10 +88,10 @@ def sign_in_on_device(
         if person.pin_hash is None:
             return Refused(NO_PIN)
         if not pin:
-            return Refused("", needs_pin=True)
+            return Refused("", needs_pin=True, name=person.name)
         if not _matches(person.pin_hash, pin):
             _count_wrong(account, address)
-            return Refused(WRONG_PIN, needs_pin=True)
+            return Refused(WRONG_PIN, needs_pin=True, name=person.name)
     _by_account.forget(account)
     return _begin(person, device_id, hours)
 

@@ -29,15 +29,20 @@ def web_folder() -> Path:
 
 
 class Files:
-    """All of `web/static`. Addresses carry one hash over all of it: modules find each other by relative names."""
+    """All of `web/static`. Addresses carry one hash over all of it: modules find each other by relative names.
 
-    def __init__(self, folder: Path) -> None:
+    The hash is over the templates, too: a page that a device keeps must be of one version with its files.
+    """
+
+    def __init__(self, folder: Path, templates: Path) -> None:
         self._files = {
             path.relative_to(folder).as_posix(): _read(path) for path in sorted(folder.rglob("*")) if path.is_file()
         }
         digest = sha256()
         for name, file in self._files.items():
             digest.update(name.encode() + b"\0" + sha256(file.content).digest())
+        for path in sorted(templates.iterdir()):
+            digest.update(path.name.encode() + b"\0" + sha256(path.read_bytes()).digest())
         self.version = digest.hexdigest()[:12]
 
     def url(self, name: str) -> str:

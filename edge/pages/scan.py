@@ -9,6 +9,7 @@ from flask import Response, abort, current_app, g, jsonify, render_template, req
 
 from edge import clock
 from edge.errors import EdgeError
+from edge.pages import labels
 from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import current_session, device, has_role, open_to_all, pages, require_role
@@ -20,6 +21,9 @@ from edge.store.handheld import Answer, Result, Sender, Submitted
 from edge.store.people import Role
 
 MAX_BATCH = 100
+SERVICE_WORKER = "scan/sw.js"
+# Characters that another keyboard layout, or a scanner's own rules, would change.
+TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
 SMALL_OFFSET = 2 * clock.SECOND  # a device's clock that is off by less is believed
 EARLIEST = 1_577_836_800 * clock.SECOND  # 2020: before it a clock was never set
 _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
@@ -29,7 +33,17 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @require_role(Role.OPERATOR)
 def scan_page() -> str:
     """The same for everybody, so that a device may keep it for the time without a connection."""
-    return render_template("scan.html")
+    files: Files = current_app.extensions["files"]
+    modules = [name for name in files.names() if name.startswith("scan/") and name.endswith(".js")]
+    scripts = ["times.js", *(name for name in modules if name != SERVICE_WORKER)]
+    return render_template("scan.html", scripts=scripts, test_code=TEST_CODE)
+
+
+@pages.get("/scan/test-code")
+@require_role(Role.OPERATOR)
+def scan_test_code() -> str:
+    """To be scanned from another screen or from paper: a device learns from it what its scanner adds or changes."""
+    return render_template("scan-test-code.html", code=labels.qr(TEST_CODE), text=TEST_CODE)
 
 
 @pages.get("/sw.js")
@@ -37,9 +51,9 @@ def scan_page() -> str:
 def service_worker() -> Response:
     files: Files = current_app.extensions["files"]
     wanted = ("scan/", "app.css", "times.js", "icon")
-    urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != "scan/sw.js"]
+    urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != SERVICE_WORKER]
     facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
-    response = Response(facts + files.text("scan/sw.js"), mimetype="text/javascript")
+    response = Response(facts + files.text(SERVICE_WORKER), mimetype="text/javascript")
     response.headers["Cache-Control"] = "no-cache"
     return response
 
@@ -56,16 +70,17 @@ def scan_state() -> Response:
         person=current_session().person_id,
         name=current_session().name,
         organization=current_session().organization_id,
+        since=current_session().created_at // 1000,
         may_edit=has_role(Role.EDITOR),
         device=here.name if here else None,
         now=clock.now() // 1000,
     )
 
 
-@pages.get("/scan/places")
+@pages.get("/scan/locations")
 @require_role(Role.OPERATOR)
-def scan_places() -> Response:
-    """Every place with the codes of its labels, so that the device knows them without a connection."""
+def scan_locations() -> Response:
+    """Every location with the codes of its labels, so that the device knows them without a connection."""
     found = location_board.with_codes(current_session().organization_id)
     version = version_of(found)
     if request.if_none_match.contains(version):
@@ -80,17 +95,20 @@ def scan_places() -> Response:
 @pages.post("/scan/batch")
 @require_role(Role.OPERATOR)
 def scan_batch() -> Response:
-    """Scans and undos in the order in which they were made; an answer for each, also for one that was here before."""
+    """Scans and undos in the order in which they were made; an answer for each, also for one that was here before.
+
+    `choice` is the same for scans that were made under one choice of a location. When one of them turns out to be the
+    label of another location, those after it are unclear: nothing is recorded, the device asks where they were made.
+    """
     body = _body()
     items = body.get("items")
     if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
         abort(400, f"1 to {MAX_BATCH} items")
     received_at = clock.now()
     correction = _correction(body.get("sent_at"), received_at)
-    answers = []
+    ended: set[str] = set()  # choices of a location that a label has ended
     with writing():
-        for item in items:
-            answers.append(_handle(item, correction, received_at))
+        answers = [_handle(item, correction, received_at, ended) for item in items]
     return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf)
 
 
@@ -106,7 +124,7 @@ def scan_find() -> Response:
         row = board.whereabouts(current_session().organization_id, exact.id)
         return jsonify(found=[_thing(row, with_moves=True)] if row else [])
     if exact:
-        return jsonify(place={"id": exact.id, "name": exact.name}, found=[])
+        return jsonify(location={"id": exact.id, "name": exact.name}, found=[])
     page = board.board(current_session().organization_id, board.BoardFilter(q=text), limit=20)
     return jsonify(found=[_thing(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
 
@@ -135,7 +153,7 @@ def _new_asset(name: str) -> assets.AssetRow:
     return assets.create(current_session().organization_id, name=name)
 
 
-def _handle(item: Any, correction: int, received_at: int) -> Answer:
+def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
     """One that makes no sense is refused by itself: it must not hold up what is queued behind it."""
     if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, "This scan has no id")
@@ -143,11 +161,16 @@ def _handle(item: Any, correction: int, received_at: int) -> Answer:
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
         gap = current_app.extensions["site"].sighting_gap
         return handheld.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
-    code, place, at = item.get("code"), item.get("place"), item.get("at")
-    if not isinstance(code, str) or not _is_id(place) or not isinstance(at, int | float):
+    code, location, at, choice = item.get("code"), item.get("location"), item.get("at"), str(item.get("choice", ""))
+    if choice in ended:
+        return Answer(scan_id, Result.UNCLEAR, "It was scanned after the label of another location")
+    if not isinstance(code, str) or not _is_id(location) or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, "This scan is not complete")
-    scan = Submitted(scan_id, typable(code), place, _observed(at, correction, received_at))
-    return handheld.submit(sender, [scan], received_at)[0]
+    scan = Submitted(scan_id, typable(code), location, _observed(at, correction, received_at))
+    answer = handheld.submit(sender, [scan], received_at)[0]
+    if answer.result is Result.LOCATION:
+        ended.add(choice)
+    return answer
 
 
 def _sender(person_id: Any = None) -> Sender:
@@ -188,8 +211,9 @@ def _told(answer: Answer) -> dict[str, Any]:
             "key": answer.found.external_key,
             "name": answer.found.name,
         }
-    if answer.was and answer.was.location_id and answer.was.last_seen_at:
-        told["was"] = {"name": answer.was.location_name, "seen_at": answer.was.last_seen_at // 1000}
+    if answer.was:
+        seen_at = answer.was.location_id and answer.was.last_seen_at
+        told["was"] = {"name": answer.was.location_name, "seen_at": seen_at // 1000} if seen_at else None
     return told
 
 
@@ -199,11 +223,11 @@ def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
         "id": row.asset_id,
         "key": row.external_key,
         "name": row.name,
-        "place": row.location_name,
+        "location": row.location_name,
         "area": row.area_name,
         "since": row.dwell_started_at and row.dwell_started_at // 1000,
         "seen_at": row.last_seen_at and row.last_seen_at // 1000,
-        "moves": [{"place": move.location_name, "at": move.observed_at // 1000} for move in moves],
+        "moves": [{"location": move.location_name, "at": move.observed_at // 1000} for move in moves],
     }
 
 

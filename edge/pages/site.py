@@ -77,7 +77,7 @@ class _Whole(IntegerConverter):
 def register(app: Flask, site: Site) -> None:
     folder = web_folder()
     app.extensions["site"] = site
-    app.extensions["files"] = files = Files(folder / "static")
+    app.extensions["files"] = files = Files(folder / "static", folder / "templates")
     pages.jinja_loader = FileSystemLoader(folder / "templates")
     app.jinja_env.filters.update(
         ago=words.when,

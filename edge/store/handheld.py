@@ -20,15 +20,16 @@ from edge.store.tables import HandheldScan
 from edge.store.tags import NewTag
 
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
-AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same place again within it is news to nobody
+AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same location again within it is news to nobody
 MAX_CODE_LENGTH = 255
 
 
 class Result(StrEnum):
     RECORDED = "recorded"
-    AGAIN = "again"  # recorded, and somebody had scanned it at this place in this shift
+    AGAIN = "again"  # recorded, and somebody had scanned it at this location in this shift
     UNKNOWN = "unknown"  # parked in the unknown-tag inbox
-    PLACE = "place"  # the label of a location: not a scan of a thing
+    LOCATION = "location"  # the label of a location: not a scan of a thing
+    UNCLEAR = "unclear"  # not recorded: it follows such a label, and the device must ask where it was made
     REFUSED = "refused"
     UNDONE = "undone"
 
@@ -51,7 +52,7 @@ class Sender(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a scan. `was` is where the asset was before; `reason` is said to the person."""
+    """What became of a scan. `was` is where the asset was before, None when that was told with an earlier answer."""
 
     id: str
     result: Result
@@ -84,6 +85,8 @@ def undo(sender: Sender, scan_id: str, gap: int) -> Answer:
             HandheldScan.update(undone_at=moment).where(HandheldScan.id == scan_id).execute()
             if row.asset_id is not None and row.seq is not None and not _shares_its_row(row):
                 stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
+            if row.outcome == Result.UNKNOWN:
+                _unpark(row)
             _note_undo(sender, row)
         return Answer(scan_id, Result.UNDONE, found=found)
 
@@ -98,7 +101,9 @@ def attach(sender: Sender, scan_id: str, asset_id: int) -> Answer:
         if row is None or row.organization_id != sender.organization_id:
             raise NotFound("no such parked scan")
         owner = lookup.by_code(sender.organization_id, row.code)
+        was = None
         if owner is None:
+            was = board.whereabouts(sender.organization_id, asset_id)
             tag = NewTag(guess_type(row.code), row.code)
             assets.attach_tag(sender.organization_id, asset_id, tag)
             adopt(sender.organization_id, tag)
@@ -106,7 +111,7 @@ def attach(sender: Sender, scan_id: str, asset_id: int) -> Answer:
             audit.note(sender.organization_id, actor, "tag attached", asset=asset_id, value=row.code)
         elif owner.id != asset_id:
             raise Conflict("this code belongs to something else meanwhile")
-        return _first_answer(sender, _stored(scan_id) or row)
+        return _first_answer(sender, _stored(scan_id) or row)._replace(was=was)
 
 
 def adopt(organization_id: int, tag: NewTag) -> None:
@@ -139,14 +144,14 @@ def _submit_one(sender: Sender, scan: Submitted, received_at: int) -> Answer:
     if not 1 <= len(scan.code) <= MAX_CODE_LENGTH:
         return _refuse(sender, scan, received_at, "The code is empty or too long")
     if not _is_live_location(sender.organization_id, scan.location_id):
-        return _refuse(sender, scan, received_at, "The place was retired; choose another one")
+        return _refuse(sender, scan, received_at, "The location was retired; choose another one")
     found = lookup.by_code(sender.organization_id, scan.code)
     if found is None:
         _park(sender, scan, received_at)
         return Answer(scan.id, Result.UNKNOWN)
     if found.kind == "location":
-        _keep(sender, scan, Result.PLACE, received_at)
-        return Answer(scan.id, Result.PLACE, found=found)
+        _keep(sender, scan, Result.LOCATION, received_at)
+        return Answer(scan.id, Result.LOCATION, found=found)
     return _record(sender, scan, found, received_at)
 
 
@@ -173,7 +178,7 @@ def _first_answer(sender: Sender, row: _Stored) -> Answer:
     if row.organization_id != sender.organization_id:
         return Answer(row.id, Result.REFUSED, "This scan belongs to another organization")
     found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
-    if row.outcome == Result.PLACE:
+    if row.outcome == Result.LOCATION:
         found = lookup.by_code(sender.organization_id, row.code)
     if row.undone_at is not None:
         return Answer(row.id, Result.UNDONE, found=found)
@@ -192,6 +197,15 @@ def _park(sender: Sender, scan: Submitted, received_at: int) -> None:
     unknown = (sender.organization_id, tag_type, key, BY_HANDHELD, scan.code, "unmatched", scan.observed_at)
     unknown_tags.record([unknown_tags.Sighting(*unknown, scan.location_id)])
     _keep(sender, scan, Result.UNKNOWN, received_at)
+
+
+def _unpark(row: _Stored) -> None:
+    """Out of the inbox of unknown tags, unless others scanned it as well."""
+    tag_type = guess_type(row.code)
+    values = (row.organization_id, tag_type, tags.match_key(tag_type, row.code), BY_HANDHELD)
+    one = "WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?"
+    execute(f"UPDATE unknown_tag SET sightings = sightings - 1 {one}", values)  # noqa: S608
+    execute(f"DELETE FROM unknown_tag {one} AND sightings < 1", values)  # noqa: S608
 
 
 class _Stored(NamedTuple):
@@ -250,7 +264,7 @@ def _keep(
 
 
 def _was_scanned_here(scan: Submitted, asset_id: int) -> bool:
-    """By a person, at this place, within the shift, and the asset has not been elsewhere since."""
+    """By a person, at this location, within the shift, and the asset has not been elsewhere since."""
     row = execute(
         "SELECT scan.location_id, position.location_id, position.dwell_started_at <= scan.observed_at "
         "FROM handheld_scan scan JOIN position ON position.asset_id = scan.asset_id "
@@ -262,7 +276,7 @@ def _was_scanned_here(scan: Submitted, asset_id: int) -> bool:
 
 
 def _shares_its_row(row: _Stored) -> bool:
-    """Two people scanned the same thing at the same place in the same instant: one row of history for both."""
+    """Two people scanned the same thing at the same location in the same instant: one row of history for both."""
     others = execute(
         "SELECT 1 FROM handheld_scan WHERE asset_id = ? AND observed_at = ? AND seq = ? AND id <> ? "
         "AND undone_at IS NULL",

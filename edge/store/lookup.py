@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -27,19 +28,25 @@ def location_by_key(organization_id: int, external_key: str) -> Found | None:
 
 
 def by_code(organization_id: int, code: str) -> Found | None:
-    """What a scanned code stands for: a label's link, then a tag, then a key. None when nothing, or not clear what."""
+    """What a scanned code stands for: a label's link, then a tag, then a key, at last a key in another case.
+
+    None when it stands for nothing, or when it is not clear for what.
+    """
     code = code.strip()
     kind, key = label_key(code)
     if kind:
-        return _by_key(kind, organization_id, key)
+        return _by_key(kind, organization_id, key) or _by_key_in_any_case((kind,), organization_id, key)
     return (
-        _by_tag(organization_id, code) or asset_by_key(organization_id, code) or location_by_key(organization_id, code)
+        _by_tag(organization_id, code)
+        or asset_by_key(organization_id, code)
+        or location_by_key(organization_id, code)
+        or _by_key_in_any_case(("asset", "location"), organization_id, code)
     )
 
 
 def label_key(code: str) -> tuple[str, str]:
     """("asset", key) or ("location", key) of a label's link, whichever address the box had when it was printed."""
-    if "/a/" not in code and "/l/" not in code:
+    if "/a/" not in code.lower() and "/l/" not in code.lower():
         return "", ""
     try:
         parts = urlsplit(code)
@@ -49,7 +56,7 @@ def label_key(code: str) -> tuple[str, str]:
         return "", ""
     _, _, letter_and_key = parts.path.partition("/")
     letter, _, key = letter_and_key.partition("/")
-    kind = {"a": "asset", "l": "location"}.get(letter, "")
+    kind = {"a": "asset", "l": "location"}.get(letter.lower(), "")
     return (kind, unquote(key)) if kind and key and "/" not in key else ("", "")
 
 
@@ -82,6 +89,18 @@ def _by_key(kind: str, organization_id: int, external_key: str) -> Found | None:
     )
     row = execute(sql, (organization_id, external_key)).fetchone()
     return Found(kind, *row) if row else None
+
+
+def _by_key_in_any_case(kinds: Sequence[str], organization_id: int, external_key: str) -> Found | None:
+    """Keys are told apart by case, but people and scanners do not always keep it. Several that fit are no answer."""
+    found: list[Found] = []
+    for kind in kinds:
+        sql = (
+            f"SELECT id, external_key, name FROM {kind} "  # noqa: S608 - one of two tables
+            "WHERE organization_id = ? AND external_key = ? COLLATE NOCASE AND deleted_at IS NULL LIMIT 2"
+        )
+        found += [Found(kind, *row) for row in execute(sql, (organization_id, external_key))]
+    return found[0] if len(found) == 1 else None
 
 
 def _by_id(kind: str, record_id: int) -> Found | None:

@@ -72,13 +72,13 @@ class Server:
 
 
 class Site:
-    """A warehouse with six places and two hundred assets; every asset has a barcode `BC-0001` and so on."""
+    """A warehouse with six locations and two hundred assets; every asset has a barcode `BC-0001` and so on."""
 
     def __init__(self) -> None:
         self.organization_id = organizations.add_organization("Nordhafen").id
-        hall = self._place("Hall 1", "HALL-1", None)
-        self.docks = [self._place(f"Dock {number}", f"DOCK-{number}", hall) for number in (1, 2)]
-        self.racks = [self._place(f"Rack {letter}", f"RACK-{letter}", hall) for letter in "ABC"]
+        hall = self._location("Hall 1", "HALL-1", None)
+        self.docks = [self._location(f"Dock {number}", f"DOCK-{number}", hall) for number in (1, 2)]
+        self.racks = [self._location(f"Rack {letter}", f"RACK-{letter}", hall) for letter in "ABC"]
         self.assets: list[AssetRow] = [
             assets.create(self.organization_id, name=f"Pallet {number}", tags=[NewTag("barcode", f"BC-{number:04}")])
             for number in range(1, 201)
@@ -93,7 +93,7 @@ class Site:
         ):
             people.add_person(self.organization_id, name, role, email=f"{name}@nord.example", password_hash=hashed)
 
-    def _place(self, name: str, key: str, parent: LocationRow | None) -> LocationRow:
+    def _location(self, name: str, key: str, parent: LocationRow | None) -> LocationRow:
         above = Parent(parent.id if parent else None, UNSET)
         return locations.create(self.organization_id, name=name, external_key=key, parent=above)
 
@@ -170,7 +170,7 @@ def scan_page(enter: Callable[..., Page]) -> Callable[..., Page]:
         page = enter(name, "/scan", **options)
         page.wait_for_selector("body[data-ready]")
         scan(page, "DOCK-1")
-        page.wait_for_selector("#place-name:text-is('Dock 1')")
+        page.wait_for_selector("#location-name:text-is('Dock 1')")
         return page
 
     return make
@@ -181,6 +181,11 @@ def scan(page: Page, code: str, end: str = "Enter", delay: float = 5) -> None:
     page.keyboard.type(code, delay=delay)
     if end:
         page.keyboard.press(end)
+
+
+def outcome(page: Page, name: str, thing: str) -> None:
+    """Wait until the large result says so."""
+    expect(page.locator(f".station[data-outcome={name}] #thing")).to_have_text(thing)
 
 
 def queued(page: Page) -> int:

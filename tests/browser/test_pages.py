@@ -109,7 +109,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(enter: Enter, furnished: S
 def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., Page]) -> None:
     page = scan_page("ed", viewport=PHONE, reduced_motion="reduce")
     found = {}
-    for name in ("none", "recorded", "again", "unknown", "refused", "queued", "place", "undone"):
+    for name in ("none", "recorded", "again", "unknown", "unclear", "refused", "queued", "location", "undone"):
         page.evaluate("(name) => { document.querySelector('.station').dataset.outcome = name; }", name)
         if faults_here := faults(page):
             found[name] = faults_here
@@ -232,8 +232,9 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
     page.goto(link)
     page.click("text=Yes, enrol it")
     page.wait_for_selector("#badge:focus")
+    page.evaluate("() => document.activeElement.blur()")
     scan(page, "BADGE-77")
-    expect(page.locator("h1")).to_have_text("Your PIN")
+    expect(page.locator("h1")).to_have_text("PIN of Pia")
     page.fill("#pin", "1111")
     page.keyboard.press("Enter")
     expect(page.locator("[role=alert]")).to_contain_text("not right")

@@ -9,23 +9,19 @@ from playwright.sync_api import Page, expect
 
 from edge.store import board
 from edge.store.database import execute
-from tests.browser.conftest import PHONE, Server, Site, queued, scan
+from tests.browser.conftest import PHONE, Server, Site, outcome, queued, scan
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
 OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
 
 
-def outcome(page: Page, name: str, thing: str) -> None:
-    expect(page.locator(f".station[data-outcome={name}] #thing")).to_have_text(thing)
-
-
-def place_of(site: Site, number: int) -> str | None:
+def location_of(site: Site, number: int) -> str | None:
     row = board.whereabouts(site.organization_id, site.assets[number - 1].id)
     return row.location_name if row else None
 
 
-def test_place_then_things_one_after_the_other(scan_page: ScanPage, site: Site) -> None:
+def test_location_then_things_one_after_the_other(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(viewport=PHONE)
     scan(page, "BC-0001")
     outcome(page, "recorded", "Pallet 1")
@@ -34,11 +30,11 @@ def test_place_then_things_one_after_the_other(scan_page: ScanPage, site: Site) 
     scan(page, "ASSET-0002")
     outcome(page, "recorded", "Pallet 2")
     scan(page, "http://somewhere.example/l/RACK-A")
-    outcome(page, "place", "Rack A")
+    outcome(page, "location", "Rack A")
     scan(page, "BC-0001")
     outcome(page, "recorded", "Pallet 1")
     expect(page.locator("#told")).to_contain_text("Was at Dock 1")
-    assert (place_of(site, 1), place_of(site, 2)) == ("Rack A", "Dock 1")
+    assert (location_of(site, 1), location_of(site, 2)) == ("Rack A", "Dock 1")
 
 
 @pytest.mark.parametrize("end", ["Enter", "Tab", ""])
@@ -82,11 +78,11 @@ def test_a_code_never_presses_the_button_that_has_the_focus(scan_page: ScanPage)
     assert execute("SELECT count(*) FROM handheld_scan WHERE undone_at IS NOT NULL").fetchone() == (0,)
 
 
-def test_without_a_place_nothing_is_recorded(enter: Callable[..., Page], site: Site) -> None:
+def test_without_a_location_nothing_is_recorded(enter: Callable[..., Page], site: Site) -> None:
     page = enter("olga", "/scan")
     page.wait_for_selector("body[data-ready]")
     scan(page, "BC-0001")
-    outcome(page, "refused", "Scan a place first")
+    outcome(page, "refused", "Scan a location first")
     assert queued(page) == 0
 
 
@@ -128,11 +124,11 @@ def test_undo_takes_the_last_scan_back(scan_page: ScanPage, site: Site) -> None:
     expect(page.locator("#told")).to_contain_text("Was at Dock 1")
     page.click("#undo")
     outcome(page, "undone", "Pallet 1")
-    assert place_of(site, 1) == "Dock 1"
+    assert location_of(site, 1) == "Dock 1"
     page.click("#undo")
     expect(page.locator("#undo")).to_be_disabled()
     expect(page.locator("li[data-outcome=undone]")).to_have_count(2)
-    assert place_of(site, 1) is None
+    assert location_of(site, 1) is None
 
 
 def test_find_records_nothing(scan_page: ScanPage, site: Site) -> None:
@@ -142,13 +138,13 @@ def test_find_records_nothing(scan_page: ScanPage, site: Site) -> None:
     page.click("#find")
     scan(page, "BC-0001")
     expect(page.locator("#answer h3")).to_have_text("Pallet 1")
-    expect(page.locator(".found-place")).to_have_text("Dock 1")
+    expect(page.locator(".found-location")).to_have_text("Dock 1")
     page.fill("#asked", "pallet 7")
     page.keyboard.press("Enter")
     expect(page.locator("#answer .choice-button").first).to_be_visible()
     page.click("#answer .choice-button:has-text('ASSET-0007')")
     expect(page.locator("#answer h3")).to_have_text("Pallet 7")
-    expect(page.locator(".found-place")).to_have_text("Never seen")
+    expect(page.locator(".found-location")).to_have_text("Never seen")
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
 
 
@@ -166,7 +162,7 @@ def test_an_editor_gives_an_unknown_tag_to_an_asset_in_two_taps(scan_page: ScanP
     page.keyboard.press("Enter")
     page.click(".choice-button:has-text('Pallet 9')")
     outcome(page, "recorded", "Pallet 9")
-    assert place_of(site, 9) == "Dock 1"
+    assert location_of(site, 9) == "Dock 1"
 
 
 def test_an_operators_unknown_tag_is_parked(scan_page: ScanPage) -> None:
@@ -190,12 +186,12 @@ def test_the_scanner_test_shows_the_keys_and_records_nothing(scan_page: ScanPage
 
 def test_typing_in_a_field_is_typing(scan_page: ScanPage) -> None:
     page = scan_page()
-    page.click("#place")
+    page.click("#location")
     page.fill("#asked", "")
     page.type("#asked", "rack b")
     expect(page.locator(".choice-button")).to_have_count(1)
     page.keyboard.press("Enter")
-    expect(page.locator("#place-name")).to_have_text("Rack B")
+    expect(page.locator("#location-name")).to_have_text("Rack B")
 
 
 def test_two_hundred_scans_without_a_connection_are_saved_exactly_once(
@@ -212,10 +208,10 @@ def test_two_hundred_scans_without_a_connection_are_saved_exactly_once(
         scan(page, f"BC-{number:04}", delay=0)
     page.wait_for_selector("li:has-text('BC-0100')")
     assert queued(page) == 100
-    expect(page.locator("#link")).to_contain_text("No connection · 100 scans kept here")
+    expect(page.locator("#link")).to_contain_text("Offline · 100 kept")
     page.reload()
     page.wait_for_selector("body[data-ready]")
-    expect(page.locator("#place-name")).to_have_text("Dock 1")
+    expect(page.locator("#location-name")).to_have_text("Dock 1")
     assert queued(page) == 100
     for number in range(101, 201):
         scan(page, f"BC-{number:04}", delay=0)
@@ -223,7 +219,7 @@ def test_two_hundred_scans_without_a_connection_are_saved_exactly_once(
     execute("DELETE FROM web_session")
     server.start()
     page.evaluate("() => dispatchEvent(new Event('online'))")
-    expect(page.locator("#link")).to_contain_text("Sign in again · 200 scans kept here", timeout=20_000)
+    expect(page.locator("#link")).to_contain_text("Sign in again · 200 kept", timeout=20_000)
     page.click("#link a")
     page.fill("#email", "olga@nord.example")
     page.fill("#password", "correct horse battery")
@@ -249,9 +245,9 @@ def test_an_answer_that_is_lost_does_not_double_a_scan(scan_page: ScanPage) -> N
 
     page.route("**/scan/batch", lose)
     scan(page, "BC-0001")
-    expect(page.locator("#link")).to_contain_text("No connection")
+    expect(page.locator("#link")).to_contain_text("Offline")
     page.evaluate("() => dispatchEvent(new Event('online'))")
-    expect(page.locator("#link")).to_contain_text("No connection")
+    expect(page.locator("#link")).to_contain_text("Offline")
     page.evaluate("() => dispatchEvent(new Event('online'))")
     expect(page.locator("#link")).to_have_text("All saved")
     outcome(page, "recorded", "Pallet 1")
@@ -271,7 +267,7 @@ def test_an_undo_without_a_connection_waits_in_the_queue(scan_page: ScanPage, si
     page.context.set_offline(False)
     expect(page.locator("#link")).to_have_text("All saved")
     outcome(page, "recorded", "Pallet 2")
-    assert (place_of(site, 1), place_of(site, 2)) == (None, "Dock 1")
+    assert (location_of(site, 1), location_of(site, 2)) == (None, "Dock 1")
 
 
 def test_two_handhelds_at_once(scan_page: ScanPage, site: Site) -> None:
@@ -284,7 +280,7 @@ def test_two_handhelds_at_once(scan_page: ScanPage, site: Site) -> None:
         outcome(page, "recorded", "Pallet 20")
         expect(page.locator("#link")).to_have_text("All saved", timeout=20_000)
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (40,)
-    assert {place_of(site, number) for number in range(1, 21)} == {"Rack A"}
+    assert {location_of(site, number) for number in range(1, 21)} == {"Rack A"}
 
 
 def test_everything_is_reached_by_keyboard_alone(scan_page: ScanPage) -> None:
@@ -297,7 +293,7 @@ def test_everything_is_reached_by_keyboard_alone(scan_page: ScanPage) -> None:
     for _ in range(12):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("() => document.activeElement.id || document.activeElement.tagName"))
-    assert {"place", "undo", "find", "SUMMARY"} <= reached
+    assert {"location", "undo", "find", "SUMMARY"} <= reached
     page.focus("#find")
     page.keyboard.press("Enter")
     expect(page.locator("#sheet")).to_be_visible()
@@ -344,4 +340,4 @@ def test_on_plain_http_the_queue_survives_and_the_page_says_what_it_cannot(
     page.context.set_offline(False)
     page.reload()
     expect(page.locator("#link")).to_have_text("All saved")
-    assert place_of(site, 1) == "Dock 1"
+    assert location_of(site, 1) == "Dock 1"

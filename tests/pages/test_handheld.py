@@ -22,7 +22,7 @@ BARCODE = "4006381333931"
 
 
 def item(scan_id: str, code: str, place: int, at: int | None = None) -> dict[str, object]:
-    return {"id": f"scan-no-{scan_id}", "code": code, "place": place, "at": (at or clock.now()) // 1000}
+    return {"id": f"scan-no-{scan_id}", "code": code, "location": place, "at": (at or clock.now()) // 1000}
 
 
 def send(browser: Browser, *items: dict[str, object]) -> list[dict[str, object]]:
@@ -47,7 +47,7 @@ def test_a_scan_says_what_it_is_and_where_it_was(sign_in_as: SignIn, cast: Cast,
     first = send(browser, item("1", f"]E0{BARCODE}", site.dock.id))
     assert first[0]["result"] == "recorded"
     assert first[0]["asset"] == {"id": site.pallet.id, "key": site.pallet.external_key, "name": "Pallet 1"}
-    assert "was" not in first[0]
+    assert first[0]["was"] is None
     second = send(browser, item("2", BARCODE, site.rack.id))
     assert second[0]["was"]["name"] == "Dock 1"  # type: ignore[index]
     assert place_of(cast.acme, site.pallet.id) == "Rack A"
@@ -177,8 +177,8 @@ def test_one_that_makes_no_sense_does_not_hold_up_the_others(sign_in_as: SignIn,
         sign_in_as(Role.OPERATOR),
         {"id": "scan-bad-1"},
         {"id": "x"},
-        {"id": "scan-bad-2", "code": 5, "place": "dock", "at": None},
-        {"id": "scan-bad-3", "code": "C" * 300, "place": site.dock.id, "at": 1},
+        {"id": "scan-bad-2", "code": 5, "location": "dock", "at": None},
+        {"id": "scan-bad-3", "code": "C" * 300, "location": site.dock.id, "at": 1},
         item("gone", BARCODE, 12345),
         item("far", BARCODE, 10**30),
         {**item("half", "\ud800", site.dock.id), "person": 10**30},
@@ -202,7 +202,7 @@ def test_a_wrong_clock_of_the_device_is_corrected(
     browser = sign_in_as(Role.OPERATOR)
     body = {
         "sent_at": now // 1000 + ahead * 1000,
-        "items": [{"id": "scan-clock", "code": BARCODE, "place": site.dock.id, "at": scanned}],
+        "items": [{"id": "scan-clock", "code": BARCODE, "location": site.dock.id, "at": scanned}],
     }
     assert browser.send("/scan/batch", body).status_code == 200
     seen = board.moves(cast.acme, site.pallet.id)[0].observed_at

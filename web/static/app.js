@@ -22,6 +22,19 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// A scanner types wherever the focus is. While it is in no field, what is typed goes to the one that awaits a code; and
+// the Enter after a code goes on to the next field instead of sending a form that is not filled in yet.
+document.addEventListener("keydown", (event) => {
+  const awaiting = document.querySelector("[data-scan]");
+  if (!awaiting || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.key.length === 1 && event.key !== " " && !event.target.closest("input, select, textarea")) awaiting.focus();
+  if (event.key === "Enter" && event.target === awaiting && awaiting.dataset.scan === "stay") {
+    event.preventDefault();
+    const fields = [...awaiting.form.elements].filter((one) => one.matches("input:not([type=hidden])"));
+    fields[fields.indexOf(awaiting) + 1].focus();
+  }
+});
+
 // Choosing in a filter is asking for it: no extra button to press.
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();

@@ -124,6 +124,7 @@ CREATE TABLE asset (
     deleted_at      INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX asset_live_key ON asset (organization_id, external_key) WHERE deleted_at IS NULL;
+CREATE INDEX asset_key_in_any_case ON asset (organization_id, external_key COLLATE NOCASE) WHERE deleted_at IS NULL;
 CREATE INDEX asset_key_number ON asset (organization_id, key_number)
     WHERE deleted_at IS NULL AND key_number IS NOT NULL;
 
@@ -145,6 +146,8 @@ CREATE TABLE location (
     deleted_at      INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX location_live_key ON location (organization_id, external_key) WHERE deleted_at IS NULL;
+CREATE INDEX location_key_in_any_case ON location (organization_id, external_key COLLATE NOCASE)
+    WHERE deleted_at IS NULL;
 CREATE INDEX location_key_number ON location (organization_id, key_number)
     WHERE deleted_at IS NULL AND key_number IS NOT NULL;
 CREATE INDEX location_children ON location (parent_id, name, id);

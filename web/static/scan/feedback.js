@@ -4,7 +4,8 @@ const TUNES = { // [hertz, seconds] one after the other
   recorded: [[1320, 0.09]],
   queued: [[990, 0.07]],
   again: [[880, 0.07], [0, 0.05], [880, 0.07]],
-  place: [[660, 0.07], [880, 0.07], [1180, 0.1]],
+  location: [[660, 0.07], [880, 0.07], [1180, 0.1]],
+  unclear: [[1180, 0.07], [880, 0.07], [440, 0.3]],
   unknown: [[520, 0.14], [780, 0.14], [520, 0.18]],
   refused: [[170, 0.5]],
   undone: [[880, 0.08], [590, 0.12]],
@@ -13,7 +14,8 @@ const BEATS = {
   recorded: [70],
   queued: [40],
   again: [40, 70, 40],
-  place: [120],
+  location: [120],
+  unclear: [120, 60, 300],
   unknown: [180, 90, 180],
   refused: [600],
   undone: [30, 40, 30],
@@ -31,7 +33,7 @@ export function signal(outcome) {
 function play(tune) {
   const Audio = window.AudioContext || window.webkitAudioContext;
   if (!Audio || !tune.length) return;
-  audio ??= new Audio();
+  audio = audio || new Audio();
   if (audio.state === "suspended") audio.resume(); // before the first touch or key it stays silent
   let at = audio.currentTime + 0.01;
   for (const [hertz, seconds] of tune) {
@@ -54,7 +56,7 @@ function beep(hertz, at, seconds) {
 
 /** Keeps the screen on where the browser allows it (https). */
 export function keepAwake() {
-  const ask = () => document.hidden || navigator.wakeLock?.request("screen").catch(() => {});
+  const ask = () => document.hidden || navigator.wakeLock && navigator.wakeLock.request("screen").catch(() => {});
   ask();
   document.addEventListener("visibilitychange", ask);
 }

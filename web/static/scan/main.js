@@ -1,67 +1,83 @@
 // The scan page. A code goes this way: caught, kept on the device, shown, sent, answered, shown again.
 
+import { attachButtons } from "./attach.js";
+import { openHeld, openLocations } from "./choose.js";
+import { looksLikeLocation } from "./codes.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
-import { find, offerToAttach, openFind, openPlaces, openTest, showRaw, showTested } from "./find.js";
+import { find, openFind } from "./find.js";
+import { guardExits } from "./leave.js";
+import { countOf, openList, showList } from "./list.js";
+import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { listen } from "./scanner.js";
-import { $, closeSheet, facts, sheet, showLink, showLog, showPlace, showResult } from "./show.js";
-import { ask, flush, link, start } from "./sync.js";
+import { closeSheet, guardBack, sheet } from "./sheets.js";
+import { $, facts, say, showCount, showLink, showLocation, showLog, showResult } from "./show.js";
+import { flush, link, start } from "./sync.js";
+import { openTest, showRaw, showTested } from "./test.js";
+import { t } from "./texts.js";
 
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
-const PATIENCE = 700; // ms: after it a scan is shown as stored, without waiting longer for the server's answer
-const WORST_FIRST = ["refused", "place", "unknown", "again", "recorded", "undone"];
+const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
+const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone"];
+const UNDOABLE = ["queued", "recorded", "again", "unknown", "unclear"];
 
-let places = [];
-let place = null; // where is being scanned
 let names = {}; // what codes meant before, to show a name without a connection
 let lastCode = { code: "", at: 0 };
 let shownId = ""; // of the scan in the large result
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
 let line = load(); // codes are worked on one after the other, in the order they were scanned
 
-async function onCode(code, at) {
-  if (sheet.name === "test") return showTested(code);
+async function onCode(code, raw, at) {
+  if (sheet.name === "test") return showTested(code, raw);
   if (sheet.name === "find") return find(code);
   closeSheet();
   if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
   lastCode = { code, at };
-  const label = placeOf(code);
-  if (label) return choosePlace(label);
-  if (!place) {
+  const location = locations.find(code);
+  if (location) return chooseLocation(location);
+  if (looksLikeLocation(code)) return loseLocation(code);
+  if (!locations.choice.location && !locations.choice.label) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: "Scan a place first", told: `${code} was not recorded`, state: "" });
+    return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
   }
   await keep(code, at);
 }
 
 async function keep(code, at) {
+  const { id, location, label } = locations.choice;
   const item = {
-    id: newId(), code, at, place: place.id, placeName: place.name, known: names[code],
-    person: link.me?.person ?? null, organization: link.me?.organization ?? null,
+    id: newId(), code, at, choice: id, locationId: location && location.id, locationName: location ? location.name : "",
+    held: location ? null : { label }, known: names[code],
+    person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
   };
   try {
     await queue.add(item);
   } catch (error) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: code, told: `This device cannot store it: ${error.message}`, state: "" });
+    return showResult({ outcome: "refused", thing: code, told: t("This device cannot store it: {reason}", { reason: error.message }), state: "" });
   }
   shownId = item.id;
-  const entry = { ...item, state: "queued" };
-  const late = () => {
-    unsignalled.delete(item.id);
-    signal("queued");
-    if (shownId === item.id) showResult(facts(entry));
-  };
-  unsignalled.set(item.id, setTimeout(late, link.state === "ok" ? PATIENCE : 0));
-  if (link.state === "ok") showResult(facts(entry), false);
-  showLog(await queue.recent());
-  $("undo").disabled = false;
+  announce({ ...item, state: item.held ? "unclear" : "queued" });
+  redraw();
   flush();
+}
+
+/** Wait a moment for the server's answer before a scan is said to be only kept. */
+function announce(entry) {
+  const late = () => {
+    unsignalled.delete(entry.id);
+    signal(entry.state);
+    if (shownId === entry.id) showResult(facts(entry));
+  };
+  const waits = link.state === "ok" && entry.state === "queued";
+  unsignalled.set(entry.id, setTimeout(late, waits ? PATIENCE : 0));
+  if (waits) showResult(facts(entry), false);
 }
 
 /** Answers came: say the worst of them aloud, show the newest. */
 async function onAnswers(results) {
   showLink(link);
+  if (link.state === "ok" && awaitsLabel()) refreshLocations().catch(report);
   if (!results.length) return;
   const log = await queue.recent(300);
   const byId = new Map(log.map((entry) => [entry.id, entry]));
@@ -71,100 +87,164 @@ async function onAnswers(results) {
       clearTimeout(unsignalled.get(id));
       unsignalled.delete(id);
       heard.push(result);
-    } else if (["refused", "unknown", "place", "undone"].includes(result)) {
+    } else if (["refused", "unknown", "location", "unclear", "undone"].includes(result)) {
       heard.push(result);
       if (byId.has(id) && result !== "undone") shownId = id; // a late answer that needs somebody
     }
     const entry = byId.get(id);
-    if (entry?.asset) names[entry.code] = entry.asset.name;
+    if (entry && entry.asset) names[entry.code] = entry.asset.name;
   }
   if (heard.length) signal(heard.sort((a, b) => WORST_FIRST.indexOf(a) - WORST_FIRST.indexOf(b))[0]);
   showEntry(byId.get(shownId), heard.length > 0);
-  showLog(log);
-  $("undo").disabled = !undoable(log);
+  await followLabel(results.filter(({ result }) => result === "location").map(({ id }) => byId.get(id)));
+  await redraw();
   rememberNames();
-  if (log.length > 200) await queue.tidy();
+  if (log.length >= 300) await queue.tidy();
 }
 
 function showEntry(entry, flash) {
   if (!entry) return;
   showResult(facts(entry), flash);
-  if (entry.state === "unknown" && link.me?.may_edit) offerToAttach(entry, (answer) => onAttached(entry, answer));
+  if (entry.state === "unknown" && link.me && link.me.may_edit) {
+    $("acts").append(...attachButtons(entry, (answer) => onAttached(entry, answer)));
+  }
 }
 
 async function onAttached(entry, answer) {
   await queue.update({ ...entry, ...answer, id: entry.id, state: answer.result });
   signal(answer.result);
-  await refresh(entry.id);
+  await showAgain(entry.id);
 }
 
-async function refresh(id = shownId) {
+/** A scan of the log in the large result, as it stands now. */
+async function showAgain(id) {
   shownId = id;
-  const log = await queue.recent(300);
+  const log = await queue.recent(Infinity);
   showEntry(log.find((entry) => entry.id === id), false);
+  await redraw();
+}
+
+let drawing = null;
+let drawAgain = false;
+/** The log, the count and what can be undone. Many scans in one moment are drawn once. */
+function redraw() {
+  drawAgain = Boolean(drawing);
+  drawing = drawing || draw().finally(() => {
+    drawing = null;
+    if (drawAgain) return redraw();
+  });
+  return drawing;
+}
+
+async function draw() {
+  const log = await queue.recent(Infinity);
   showLog(log);
-  $("undo").disabled = !undoable(log);
+  showCount(countOf(log));
+  if (sheet.name === "list") showList(log);
+  $("undo").disabled = !log.find(isUndoable);
 }
 
-// Places --------------------------------------------------------------------------------------------------------
+// Locations -----------------------------------------------------------------------------------------------------
 
-function placeOf(code) {
-  const label = /^https?:\/\/[^/]+\/l\/([^/?#]+)/.exec(code);
-  if (label) return places.find((one) => one.key === decodeURIComponent(label[1]));
-  return places.find((one) => one.codes.includes(code)) || places.find((one) => one.key === code);
-}
-
-async function choosePlace(chosen) {
-  place = chosen;
+async function chooseLocation(location, id = newId()) {
+  await locations.choose(location, id);
   closeSheet();
-  showPlace(place);
-  signal("place");
+  showLocation(locations.choice);
+  signal("location");
   shownId = "";
-  showResult({ outcome: "place", thing: place.name, told: "Now scan what is here", state: "" });
-  await queue.save("place", place);
+  showResult({ outcome: "location", thing: location.name, told: t("Now scan what is here"), state: "" });
+  await redraw();
 }
 
-async function loadPlaces() {
-  const kept = await queue.load("places");
-  if (kept) places = kept.places;
-  let version;
-  try {
-    const fresh = await ask("/scan/places", {
-      headers: kept ? { "If-None-Match": kept.version } : {},
-      etag: (value) => { version = value; },
-    });
-    if (fresh) {
-      places = fresh.map(([id, name, area, key, ...codes]) => ({ id, name, area, key, codes }));
-      await queue.save("places", { version, places });
-    }
-  } catch {
-    return; // without a connection the kept ones are used
+/** A label nobody knows ends the location before it: what is scanned now would be saved at the wrong one. */
+async function loseLocation(code) {
+  await locations.becomeUnclear(code, newId());
+  showLocation(locations.choice);
+  signal("unclear");
+  shownId = "";
+  const told = t("{code} names no location this device knows. What you scan now waits until you choose one", { code });
+  showResult({ outcome: "unclear", thing: t("Location unclear"), told, state: "" });
+  await redraw();
+  refreshLocations().catch(report); // it may have been made after this page was opened
+}
+
+/** A code that was sent as a thing turned out to be a location's label: from now on it is scanned there. */
+async function followLabel(entries) {
+  for (const entry of entries) {
+    if (!entry || entry.choice !== locations.choice.id) continue;
+    const { id, key, name } = entry.location;
+    await chooseLocation(locations.all().find((one) => one.id === id) || { id, key, name, area: null });
+    refreshLocations().catch(report);
   }
-  if (place && !places.some((one) => one.id === place.id)) {
-    place = null;
-    showPlace(place);
+}
+
+/** Whether a label was scanned that the server may know by now. */
+function awaitsLabel() {
+  return Boolean(locations.choice.label) || link.held.some(({ held }) => !held.location);
+}
+
+async function refreshLocations() {
+  if (!(await locations.refresh())) return;
+  const { location, label, id } = locations.choice;
+  if (location && !locations.all().some((one) => one.id === location.id)) {
+    await locations.choose(null, newId());
+    showLocation(locations.choice);
   }
+  const found = label && locations.find(label);
+  if (found) await chooseLocation(found, id);
+  await releaseKnown();
+}
+
+/** Scans under a label that has become known meanwhile were made there: the page showed no other location. */
+async function releaseKnown() {
+  const labels = new Map(link.held.filter(({ held }) => !held.location).map((item) => [item.choice, item.held.label]));
+  for (const [choice, label] of labels) {
+    const found = locations.find(label);
+    if (found) await place(choice, found);
+  }
+}
+
+async function place(choice, location) {
+  await queue.release(choice, location);
+  if (choice === locations.choice.id && !locations.choice.location) await chooseLocation(location, choice);
+  closeSheet();
+  say(t("They are saved at {location}", { location: location.name }));
+  await redraw();
+  flush();
+}
+
+async function takeBackHeld(choice) {
+  await queue.discard(choice);
+  closeSheet();
+  await redraw();
+  flush();
 }
 
 // Undo ----------------------------------------------------------------------------------------------------------
 
-const undoable = (log) => log.find((entry) => entry.person === (link.me?.person ?? entry.person)
-  && ["queued", "recorded", "again", "unknown"].includes(entry.state));
+function isUndoable(entry) {
+  return entry.person === (link.me ? link.me.person : entry.person) && UNDOABLE.includes(entry.state);
+}
 
 async function undoLast() {
-  const entry = undoable(await queue.recent(300));
-  if (!entry) return;
+  const entry = (await queue.recent(Infinity)).find(isUndoable);
+  if (entry) await undo(entry);
+}
+
+async function undo(entry) {
   lastCode = { code: "", at: 0 }; // the same code may be scanned anew at once
-  await queue.add({ id: newId(), undo: entry.id, at: Date.now(), person: entry.person, organization: entry.organization });
-  await queue.update({ ...entry, state: "undoing" });
-  await refresh(entry.id);
+  if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) {
+    await queue.add({ id: newId(), undo: entry.id, at: Date.now(), person: entry.person, organization: entry.organization });
+    await queue.update({ ...entry, state: "undoing" });
+  }
+  await showAgain(entry.id);
   flush();
 }
 
 // Start ---------------------------------------------------------------------------------------------------------
 
 function newId() {
-  if (crypto.randomUUID) return crypto.randomUUID(); // only on https
+  if (crypto.randomUUID) return crypto.randomUUID(); // only on https, and not in old browsers
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -178,59 +258,78 @@ function rememberNames() {
   }, 2000);
 }
 
+/** One after the other, scans included. */
+function inLine(task) {
+  line = line.then(task).catch(report);
+  return line;
+}
+
 function wire() {
-  listen((code) => {
+  listen($("catcher"), (code, raw) => {
     const at = Date.now(); // now, not when its turn comes
-    line = line.then(() => onCode(code, at)).catch(report);
-  }, (event) => sheet.name === "test" && showRaw(event));
-  $("undo").addEventListener("click", () => { line = line.then(undoLast).catch(report); });
+    inLine(() => onCode(code, raw, at));
+  }, (name, isText) => sheet.name === "test" && showRaw(name, isText));
+  guardBack(say);
+  guardExits();
+  const onLocation = (location) => inLine(() => chooseLocation(location));
+  $("undo").addEventListener("click", () => inLine(undoLast));
   $("find").addEventListener("click", openFind);
-  $("place").addEventListener("click", () => openPlaces(places, choosePlace));
-  $("sheet-close").addEventListener("click", closeSheet);
-  $("sheet").addEventListener("close", () => { sheet.name = ""; });
+  $("location").addEventListener("click", () => openLocations(t("Where are you scanning?"), onLocation));
+  $("count").addEventListener("click", () => openList({
+    isUndoable, onUndo: (entry) => inLine(() => undo(entry)), onShow: showListed, onBegin: () => inLine(redraw),
+  }).catch(report));
+  $("held").addEventListener("click", () => openHeld(link.held,
+    (choice, location) => inLine(() => place(choice, location)), (choice) => inLine(() => takeBackHeld(choice))));
   $("test").addEventListener("click", () => { $("menu").open = false; openTest(); });
   $("mute").addEventListener("click", () => { setMuted(!isMuted()); showMute(); });
-  $("sign-out").addEventListener("submit", (event) => { event.target.csrf.value = link.me?.csrf || ""; });
   document.addEventListener("click", (event) => {
-    if (event.detail) document.activeElement?.closest(".bar button, .place")?.blur(); // tapped, not reached by keyboard
+    const tapped = event.detail && event.target.closest("button, summary"); // not reached by keyboard
+    if (tapped) tapped.blur();
     if (!$("menu").contains(event.target)) $("menu").open = false;
   });
   showMute();
   document.body.dataset.listening = "1"; // whatever is scanned from here on is kept
 }
 
+function showListed(entry) {
+  closeSheet();
+  inLine(() => showAgain(entry.id));
+}
+
 function showMute() {
   $("mute").setAttribute("aria-pressed", String(isMuted()));
-  $("mute").textContent = isMuted() ? "Sounds are muted: unmute" : "Mute the sounds";
+  $("mute").textContent = isMuted() ? t("Sounds are muted: unmute") : t("Mute the sounds");
 }
 
 function report(error) {
   signal("refused");
-  showResult({ outcome: "refused", thing: "This page has a problem", told: String(error.message || error), state: "" });
+  showResult({ outcome: "refused", thing: t("This page has a problem"), told: String(error.message || error), state: "" });
 }
 
 /** What the device kept; a code that is scanned before it is there waits for it. */
 async function load() {
-  [place, names, link.me] = await Promise.all([queue.load("place"), queue.load("names"), queue.load("me")]);
-  names ??= {};
-  showPlace(place);
+  [names, link.me] = await Promise.all([queue.load("names"), queue.load("me"), locations.load()]);
+  names = names || {};
+  showLocation(locations.choice);
 }
 
 async function begin() {
   wire();
   keepAwake();
   await line;
-  const log = await queue.recent();
-  showLog(log);
+  await redraw();
   await start(onAnswers);
-  await loadPlaces();
-  $("undo").disabled = !undoable(log);
-  setInterval(loadPlaces, 5 * 60 * 1000);
+  await refreshLocations();
+  await redraw();
+  setInterval(() => refreshLocations().catch(report), 60 * 1000);
   queue.tidy();
-  navigator.storage?.persist?.();
-  if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js");
+  if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
+  if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
   document.body.dataset.ready = "1";
 }
 
-begin().catch(report);
+function sayNoOffline() {
+  say(t("This page could not be kept for the time without a connection"));
+}
 
+begin().catch(report);

@@ -1,30 +1,37 @@
-// What the device keeps: scans not yet answered, what was answered last, and the places. All in IndexedDB, written
-// before anything else happens, so that a reload, a crash or an empty battery loses no scan.
+// What the device keeps: scans not yet answered, what was answered last, and what it knows of the site. All in
+// IndexedDB, written before anything else happens, so that a reload, a crash or an empty battery loses no scan.
 
 const NAME = "edge-scan";
+const VERSION = 2;
 let opened;
 
 function open() {
-  opened ??= new Promise((resolve, reject) => {
-    const request = indexedDB.open(NAME, 1);
+  opened = opened || new Promise((resolve, reject) => {
+    const request = indexedDB.open(NAME, VERSION);
     request.onupgradeneeded = () => {
       const base = request.result;
-      base.createObjectStore("queue", { keyPath: "no", autoIncrement: true }).createIndex("id", "id", { unique: true });
-      base.createObjectStore("log", { keyPath: "id" }).createIndex("at", "at");
-      base.createObjectStore("kept");
+      const has = (name) => base.objectStoreNames.contains(name);
+      if (!has("queue")) {
+        base.createObjectStore("queue", { keyPath: "no", autoIncrement: true }).createIndex("id", "id", { unique: true });
+        base.createObjectStore("log", { keyPath: "id" }).createIndex("at", "at");
+        base.createObjectStore("kept");
+      }
     };
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      request.result.onversionchange = () => { request.result.close(); opened = null; }; // another tab is newer
+      resolve(request.result);
+    };
     request.onerror = () => reject(request.error);
   });
   return opened;
 }
 
-async function work(stores, mode, task) {
+export async function work(stores, mode, task) {
   const base = await open();
   return new Promise((resolve, reject) => {
     const transaction = base.transaction(stores, mode, mode === "readwrite" ? { durability: "strict" } : {});
     const result = task(transaction);
-    transaction.oncomplete = () => resolve(result?.result);
+    transaction.oncomplete = () => resolve(result && result.result);
     transaction.onabort = transaction.onerror = () => reject(transaction.error);
   });
 }
@@ -32,31 +39,86 @@ async function work(stores, mode, task) {
 /** Keep a scan or an undo until it is answered. Only when this has returned, it is safe to tell anybody. */
 export const add = (item) => work(["queue", "log"], "readwrite", (t) => {
   t.objectStore("queue").add(item);
-  if (!item.undo) t.objectStore("log").put({ ...item, state: "queued" });
+  if (!item.undo) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
 });
 
 /** The oldest first. */
 export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").getAll());
 
-export const countWaiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").count());
-
 /** The server has answered: out of the queue, into the log, in one step. */
 export const settle = (answers) => work(["queue", "log"], "readwrite", (t) => {
-  const log = t.objectStore("log");
   for (const answer of answers) {
-    const found = t.objectStore("queue").index("id").get(answer.id);
-    found.onsuccess = () => {
-      const item = found.result;
-      if (!item) return;
+    byId(t, answer.id, (item) => {
+      if (answer.result === "unclear") return; // it stays, held by the answer to the label before it
       t.objectStore("queue").delete(item.no);
-      const entry = log.get(item.undo || item.id);
-      entry.onsuccess = () => {
-        const state = item.undo && answer.result === "refused" ? entry.result?.state : answer.result;
-        if (entry.result) log.put({ ...entry.result, ...answer, id: entry.result.id, state });
-      };
-    };
+      if (answer.result === "location" && !item.undo) holdWhatFollows(t, item, answer.location);
+      change(t, item.undo || item.id, (entry) => {
+        const state = item.undo && answer.result === "refused" ? entry.state : answer.result;
+        return { ...entry, ...answer, id: entry.id, state };
+      });
+    });
   }
 });
+
+/** The code turned out to be a location's: scans made after it, while the old location was shown, are unclear. */
+function holdWhatFollows(t, label, location) {
+  const held = { label: label.code, shown: label.locationName, location };
+  t.objectStore("queue").openCursor(IDBKeyRange.lowerBound(label.no, true)).onsuccess = ({ target: { result: cursor } }) => {
+    if (!cursor) return;
+    const item = cursor.value;
+    if (item.choice === label.choice && !item.undo && !item.held) {
+      cursor.update({ ...item, locationId: null, locationName: "", held });
+      change(t, item.id, (entry) => ({ ...entry, locationId: null, locationName: "", held, state: "unclear" }));
+    }
+    cursor.continue();
+  };
+}
+
+/** Somebody said where the held scans of a choice were made: they go to the server like any other. */
+export const release = (choice, location) => work(["queue", "log"], "readwrite", (t) => {
+  forHeld(t, choice, (item, cursor) => {
+    const placed = { locationId: location.id, locationName: location.name, held: null };
+    cursor.update({ ...item, ...placed });
+    change(t, item.id, (entry) => ({ ...entry, ...placed, state: "queued" }));
+  });
+});
+
+/** The held scans of a choice are not wanted. They stay in the log as taken back. */
+export const discard = (choice) => work(["queue", "log"], "readwrite", (t) => {
+  forHeld(t, choice, (item, cursor) => {
+    cursor.delete();
+    change(t, item.id, (entry) => ({ ...entry, held: null, state: "undone" }));
+  });
+});
+
+/** Take one scan out of the queue; false when it is not there any more because it was answered. */
+export async function withdraw(id) {
+  let found = false;
+  await work(["queue", "log"], "readwrite", (t) => byId(t, id, (item) => {
+    if (!item.held) return; // it may be on its way
+    found = true;
+    t.objectStore("queue").delete(item.no);
+    change(t, id, (entry) => ({ ...entry, held: null, state: "undone" }));
+  }));
+  return found;
+}
+
+function forHeld(t, choice, task) {
+  t.objectStore("queue").openCursor().onsuccess = ({ target: { result: cursor } }) => {
+    if (!cursor) return;
+    if (cursor.value.choice === choice && cursor.value.held) task(cursor.value, cursor);
+    cursor.continue();
+  };
+}
+
+function byId(t, id, task) {
+  t.objectStore("queue").index("id").get(id).onsuccess = ({ target: { result } }) => { if (result) task(result); };
+}
+
+function change(t, id, made) {
+  const log = t.objectStore("log");
+  log.get(id).onsuccess = ({ target: { result } }) => { if (result) log.put(made(result)); };
+}
 
 /** The scans made last, newest first. */
 export async function recent(count = 30) {
@@ -67,8 +129,8 @@ export async function recent(count = 30) {
 export const update = (entry) => work(["log"], "readwrite", (t) => t.objectStore("log").put(entry));
 
 /** Keeps the log short; what still waits in the queue is never dropped. */
-export async function tidy(keep = 100) {
-  const old = (await recent(Infinity)).slice(keep).filter((entry) => entry.state !== "queued");
+export async function tidy(keep = 500) {
+  const old = (await recent(Infinity)).slice(keep).filter((entry) => !["queued", "undoing", "unclear"].includes(entry.state));
   if (old.length) await work(["log"], "readwrite", (t) => old.forEach((entry) => t.objectStore("log").delete(entry.id)));
 }
 

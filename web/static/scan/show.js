@@ -1,40 +1,48 @@
-// What a person sees: the large result, the list of the last scans, the line about the connection.
+// What a person sees all the time: the large result, the list of the last scans, the location, the connection.
 
 import { ago, clockTime } from "../times.js";
+import { fill, part } from "./sheets.js";
 import { siteNow } from "./sync.js";
+import { t, tn } from "./texts.js";
 
 export const $ = (id) => document.getElementById(id);
 
 const WORDS = {
-  recorded: "Saved",
-  again: "Already scanned here",
-  unknown: "Unknown tag",
-  refused: "Refused",
-  queued: "Stored",
-  place: "Place",
-  undone: "Taken back",
-  undoing: "Taking back",
+  recorded: t("Saved"),
+  again: t("Already scanned here"),
+  unknown: t("Unknown tag"),
+  refused: t("Refused"),
+  queued: t("Kept on this device"),
+  location: t("Location"),
+  unclear: t("Location unclear"),
+  undone: t("Taken back"),
+  undoing: t("Taking back"),
 };
-const SHAPES = { recorded: "✓", again: "=", unknown: "?", refused: "✕", queued: "↑", place: "◆", undone: "↶", undoing: "↶" };
+const SHAPES = {
+  recorded: "✓", again: "=", unknown: "?", refused: "✕", queued: "↑", location: "◆", unclear: "◇", undone: "↶", undoing: "↶",
+};
 const STATES = {
-  recorded: "Saved on the server",
-  again: "Saved on the server",
-  unknown: "Parked in the inbox of unknown tags",
-  refused: "Not saved",
-  queued: "Queued on this device, it will be sent",
-  undone: "The position is what it was before",
-  undoing: "Queued on this device, it will be sent",
+  recorded: t("Saved on the server"),
+  again: t("Saved on the server"),
+  unknown: t("Parked in the inbox of unknown tags"),
+  refused: t("Not saved"),
+  queued: t("It will be sent"),
+  unclear: t("It waits here until you say where it is"),
+  undoing: t("It will be sent"),
 };
+
+export const wordOf = (state) => WORDS[state] || state;
+export const shapeOf = (state) => SHAPES[state] || "·";
 
 /** The large result. `flash`: over the whole screen for a moment, for somebody who looks from the corner of an eye. */
 export function showResult({ outcome, thing, told = "", state = STATES[outcome] || "" }, flash = true) {
-  $("word").textContent = WORDS[outcome] || outcome;
+  $("word").textContent = wordOf(outcome);
   $("shape").textContent = SHAPES[outcome] || "";
   $("thing").textContent = thing;
   $("told").textContent = told;
   $("state").textContent = state;
-  $("acts").replaceChildren();
-  const station = document.querySelector(".station");
+  $("acts").textContent = "";
+  const station = $("station");
   station.dataset.outcome = outcome;
   if (flash) {
     station.classList.remove("flash");
@@ -46,123 +54,100 @@ export function showResult({ outcome, thing, told = "", state = STATES[outcome] 
 /** What is said about a scan of the log. */
 export function facts(entry) {
   const outcome = entry.state;
-  const thing = entry.asset?.name || entry.known || entry.code;
-  if (outcome === "unknown") return { outcome, thing: entry.code, told: `At ${entry.placeName}` };
+  const thing = (entry.asset && entry.asset.name) || entry.known || entry.code;
+  const at = entry.locationName ? t("At {location}", { location: entry.locationName }) : "";
+  if (outcome === "unknown") return { outcome, thing: entry.code, told: at };
   if (outcome === "refused") return { outcome, thing, told: entry.reason || "" };
-  if (outcome === "undone") return { outcome, thing, told: `It is no longer scanned at ${entry.placeName}` };
-  if (outcome === "place") return { outcome: "refused", thing: entry.location?.name || entry.code, told: "This is a place. Scan it again to work there", state: "" };
-  if (outcome === "recorded" || outcome === "again") {
-    const was = !entry.was ? "Never seen before"
-      : `${entry.was.name === entry.placeName ? "Was here" : `Was at ${entry.was.name}`}, ${ago(entry.was.seen_at, siteNow())}`;
-    return { outcome, thing, told: was };
+  if (outcome === "undone") return undoneFacts(entry, thing);
+  if (outcome === "location") {
+    return { outcome, thing: entry.location ? entry.location.name : entry.code, told: t("Now scan what is here"), state: "" };
   }
-  return { outcome, thing, told: `At ${entry.placeName}` };
+  if (outcome === "recorded" || outcome === "again") return { outcome, thing, told: before(entry) };
+  return { outcome, thing, told: at };
+}
+
+/** Where the asset was before; nothing when the answer came a second time and does not tell. */
+function before({ was, locationName }) {
+  if (was === null) return t("Never seen before");
+  if (!was) return t("At {location}", { location: locationName });
+  const when = ago(was.seen_at, siteNow());
+  return was.name === locationName ? t("Was here, {when}", { when }) : t("Was at {location}, {when}", { location: was.name, when });
+}
+
+function undoneFacts(entry, thing) {
+  if (entry.asset) {
+    const told = t("It is no longer scanned at {location}", { location: entry.locationName });
+    return { outcome: "undone", thing, told, state: t("The position is what it was before") };
+  }
+  const told = entry.locationName ? t("This code is no longer scanned at {location}", { location: entry.locationName }) : "";
+  return { outcome: "undone", thing, told, state: t("No position was changed") };
 }
 
 export function showLog(entries) {
-  const items = entries.slice(0, 12).map((entry) => {
-    const item = document.createElement("li");
-    item.dataset.outcome = entry.state;
-    const said = facts(entry);
-    item.append(
-      part("log-shape", SHAPES[entry.state] || "·", true),
-      part("log-thing", said.thing),
-      part("log-told", `${WORDS[entry.state] || entry.state} · ${entry.placeName} · ${clockTime(entry.at)}`),
-    );
-    return item;
-  });
-  if (!items.length) items.push(part("empty-log", "Nothing yet.", false, "li"));
-  $("log").replaceChildren(...items);
+  const items = entries.slice(0, 12).map(logItem);
+  if (!items.length) items.push(part("empty-log", t("Nothing yet."), "li"));
+  fill($("log"), items);
 }
 
-export function showPlace(place) {
-  $("place-name").textContent = place ? place.name : "No place yet";
-  $("place-hint").textContent = place?.area ? `in ${place.area} · tap to change` : place ? "tap to change" : "Scan a place's label, or tap to choose";
-  $("place").classList.toggle("none", !place);
+export function logItem(entry) {
+  const item = document.createElement("li");
+  item.dataset.outcome = entry.state;
+  const shape = part("log-shape", shapeOf(entry.state));
+  shape.setAttribute("aria-hidden", "true");
+  const told = [wordOf(entry.state), entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
+  item.append(shape, part("log-thing", facts(entry).thing), part("log-told", told));
+  return item;
 }
 
-export function showLink({ state, waiting, me }) {
-  const kept = waiting ? `${waiting} ${waiting === 1 ? "scan" : "scans"} kept here` : "";
+export function showLocation({ location, label }) {
+  const name = location ? location.name : label ? t("Location unclear") : t("No location yet");
+  $("location-name").textContent = name;
+  $("location-hint").textContent = location ? location.area ? t("in {area}", { area: location.area }) : ""
+    : label ? t("Scan its label again, or tap to choose") : t("Scan a location's label, or tap to choose");
+  $("location").classList.toggle("none", !location);
+}
+
+/** How many scans were made at this location, and how many of them of something that was scanned here before. */
+export function showCount({ total, repeats }) {
+  $("count").hidden = !total;
+  $("count-total").textContent = total;
+  $("count-told").textContent = repeats ? tn("{count} repeat", "{count} repeats", repeats) : tn("scan", "scans", total);
+}
+
+export function showLink({ state, waiting, held, me }) {
   const line = $("link");
-  line.dataset.state = waiting && state === "ok" ? "sending" : state;
+  const shown = waiting && state === "ok" ? (waiting > held.length ? "sending" : "ok") : state;
+  line.dataset.state = $("station").dataset.link = shown;
+  const kept = tn("{count} kept", "{count} kept", waiting);
   if (state === "signed-out") {
-    line.replaceChildren(link("/sign-in?next=/scan", "Sign in again"), kept ? ` · ${kept}` : "");
-    return;
+    const again = part("", t("Sign in again"), "a");
+    again.href = "/sign-in?next=/scan";
+    fill(line, [again, waiting ? ` · ${kept}` : ""]);
+  } else {
+    line.textContent = {
+      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
+      offline: waiting ? t("Offline · {kept}", { kept }) : t("Offline · scans will be kept"),
+      trouble: waiting ? t("The server has a problem · {kept}", { kept }) : t("The server has a problem · scans will be kept"),
+      "other-site": t("{kept} for another organization: its people must sign in here", { kept }),
+      unknown: t("Starting …"),
+    }[state];
+    if (!isSecureContext && state === "offline") line.textContent += `. ${t("Do not close this page")}`;
   }
-  line.textContent = {
-    ok: waiting ? `Sending · ${kept}` : "All saved",
-    offline: `No connection · ${kept || "scans will be kept"}`,
-    trouble: `The server has a problem · ${kept || "scans will be kept"}`,
-    "other-site": `${kept} for another organization: its people must sign in here`,
-    unknown: "Starting …",
-  }[state];
-  if (!isSecureContext && state === "offline") line.textContent += ". Do not close this page";
-  $("who").textContent = [me?.name, me?.device].filter(Boolean).join(" · ");
+  $("who").textContent = me ? [me.name, me.device].filter(Boolean).join(" · ") : "";
+  showHeld(held);
 }
 
-function link(href, text) {
-  const element = document.createElement("a");
-  element.href = href;
-  element.textContent = text;
-  return element;
+/** Scans that nobody has said the location of yet: a bar that stays until somebody has. */
+function showHeld(held) {
+  $("held").hidden = !held.length;
+  $("held").textContent = tn("{count} scan without a clear location: choose it", "{count} scans without a clear location: choose it", held.length);
 }
 
-function part(name, text, hidden = false, tag = "span") {
-  const element = document.createElement(tag);
-  element.className = name;
-  element.textContent = text;
-  if (hidden) element.setAttribute("aria-hidden", "true");
-  return element;
-}
-
-export function button(text, onPress, className = "button plain") {
-  const element = document.createElement("button");
-  element.type = "button";
-  element.className = className;
-  element.textContent = text;
-  element.addEventListener("click", onPress);
-  return element;
-}
-
-// Sheets over the page ------------------------------------------------------------------------------------------
-
-export const sheet = { name: "" };
-
-export function openSheet(name, title, ...content) {
-  sheet.name = name;
-  $("sheet-title").textContent = title;
-  $("sheet-body").replaceChildren(...content);
-  if (!$("sheet").open) $("sheet").showModal();
-  $("sheet-close").focus(); // not the field: the phone's keyboard would cover half of the screen
-}
-
-export function closeSheet() {
-  sheet.name = "";
-  if ($("sheet").open) $("sheet").close();
-}
-
-/** A field with its button; `onText` gets what was typed, or scanned into it. */
-export function ask(label, value, buttonText, onText) {
-  const form = document.createElement("form");
-  form.className = "ask";
-  const field = document.createElement("input");
-  field.id = "asked";
-  field.value = value;
-  field.autocomplete = "off";
-  field.enterKeyHint = "go";
-  const name = document.createElement("label");
-  name.htmlFor = "asked";
-  name.textContent = label;
-  const go = button(buttonText, () => {}, "button");
-  go.type = "submit";
-  form.append(name, field, go);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (field.value.trim()) onText(field.value.trim());
-  });
-  return form;
-}
-
-export function message(text) {
-  return part("quiet", text, false, "p");
+/** A sentence for a moment, over the bar at the bottom. */
+let sayTimer = 0;
+export function say(text) {
+  clearTimeout(sayTimer);
+  $("said").textContent = text;
+  $("said").hidden = false;
+  sayTimer = setTimeout(() => { $("said").hidden = true; }, 4000);
 }

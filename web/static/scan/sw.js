@@ -4,11 +4,19 @@
 const CACHE = `edge-${VERSION}`;
 const PAGE = "/scan";
 
+// The page is kept together with the files it names, all of one version, or nothing is kept: with somebody signed out
+// meanwhile the page is not to be had, and the version before stays in use until the next visit.
 self.addEventListener("install", (event) => {
-  event.waitUntil(caches.open(CACHE)
-    .then((cache) => cache.addAll(FILES))
-    .then(() => self.skipWaiting()));
+  event.waitUntil(keepAll().then(() => self.skipWaiting()));
 });
+
+async function keepAll() {
+  const cache = await caches.open(CACHE);
+  const page = await fetch(PAGE, { cache: "no-store" });
+  if (!page.ok || page.redirected) throw new Error("Sign in to keep the scan page");
+  await cache.addAll(FILES);
+  await cache.put(PAGE, page);
+}
 
 self.addEventListener("activate", (event) => {
   event.waitUntil(caches.keys()
@@ -24,15 +32,12 @@ self.addEventListener("fetch", (event) => {
   else if (url.pathname.startsWith("/static/")) event.respondWith(file(request));
 });
 
-// The page is the same for everybody. From the server while it answers, else as it was last.
+// From the server while it answers, else as it was kept. A newer one is not put here: its files are not here either.
 async function page(request) {
-  const cache = await caches.open(CACHE);
   try {
-    const answer = await fetch(request);
-    if (answer.ok && !answer.redirected) await cache.put(PAGE, answer.clone());
-    return answer;
+    return await fetch(request);
   } catch (error) {
-    const kept = await caches.match(PAGE);
+    const kept = await (await caches.open(CACHE)).match(PAGE);
     if (kept) return kept;
     throw error;
   }

@@ -2,11 +2,13 @@
 // Always in order, always in batches; an id that was answered before gets the same answer again.
 
 import * as queue from "./queue.js";
+import { t } from "./texts.js";
 
 const BATCH = 50;
 const EVERY = 8000;
 
-export const link = { state: "unknown", me: null, waiting: 0 }; // state: ok, offline, signed-out, trouble, other-site
+// state: unknown, ok, offline, signed-out, trouble, other-site; `held` of those `waiting` are without a clear location
+export const link = { state: "unknown", me: null, waiting: 0, held: [] };
 let running = null;
 let again = false;
 let tell = () => {};
@@ -36,7 +38,7 @@ async function run() {
   try {
     if (!link.me || link.state !== "ok") await greet();
     while (link.state === "ok") {
-      const all = await queue.waiting();
+      const all = (await queue.waiting()).filter((item) => !item.held);
       const own = all.filter((item) => [null, link.me.organization].includes(item.organization)).slice(0, BATCH);
       if (!own.length) {
         if (all.length) link.state = "other-site";
@@ -52,19 +54,22 @@ async function run() {
   await report([]);
 }
 
-const onTheWire = ({ id, undo, code, place, at, person }) => (undo ? { id, undo, person } : { id, code, place, at, person });
+const onTheWire = ({ id, undo, code, locationId, choice, at, person }) =>
+  (undo ? { id, undo, person } : { id, code, location: locationId, choice, at, person });
 
 /** The site's clock, as far as this device knows it. */
-export const siteNow = () => Date.now() + (link.me?.skew || 0);
+export const siteNow = () => Date.now() + ((link.me && link.me.skew) || 0);
 
 async function report(results) {
-  link.waiting = await queue.countWaiting();
+  const all = await queue.waiting();
+  link.held = all.filter((item) => item.held);
+  link.waiting = all.length;
   await tell(results);
 }
 
-async function greet() {
-  link.me = await ask("/scan/state");
-  link.me.skew = link.me.now - Date.now();
+export async function greet() {
+  const me = await ask("/scan/state");
+  link.me = { ...me, skew: me.now - Date.now() };
   await queue.save("me", link.me);
   link.state = "ok";
 }
@@ -72,15 +77,18 @@ async function greet() {
 export async function ask(path, options = {}) {
   let answer;
   try {
-    answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout?.(15000), ...options,
+    const signal = AbortSignal.timeout ? AbortSignal.timeout(15000) : undefined;
+    answer = await fetch(path, { cache: "no-store", signal, ...options,
       headers: { Accept: "application/json", ...options.headers } });
   } catch {
-    throw failure("offline", "No connection");
+    throw failure("offline", t("No connection"));
   }
-  if (answer.status === 401) throw failure("signed-out", "Sign in again");
+  if (answer.status === 401) throw failure("signed-out", t("Sign in again"));
   if (answer.status === 304) return null;
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw failure("trouble", body.error || `The server answered ${answer.status}`, answer.status);
+  if (!answer.ok) {
+    throw failure("trouble", body.error || t("The server answered {status}", { status: answer.status }), answer.status);
+  }
   if (options.etag) options.etag(answer.headers.get("ETag"));
   return body;
 }
@@ -88,7 +96,7 @@ export async function ask(path, options = {}) {
 export async function post(path, body) {
   const send = () => ask(path, {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-CSRF-Token": link.me?.csrf || "" },
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": (link.me && link.me.csrf) || "" },
     body: JSON.stringify(body),
   });
   try {

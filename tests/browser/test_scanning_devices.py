@@ -1,0 +1,308 @@
+"""Handhelds as they are: scanners that type, insert or paste, small screens, old browsers, the Back button."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from edge.auth import badges, devices
+from edge.pages.scan import TEST_CODE
+from edge.store import assets, people
+from edge.store.database import execute
+from edge.store.people import Role
+from tests.browser.conftest import PASSWORD, PHONE, Server, Site, outcome, scan
+
+pytestmark = pytest.mark.browser
+ScanPage = Callable[..., Page]
+Enter = Callable[..., Page]
+OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+
+# Functions that Chrome and WebView 80 do not have.
+NEWER = """() => {
+  for (const name of ["at", "findLast", "findLastIndex", "toSorted", "toReversed"]) delete Array.prototype[name];
+  for (const name of ["at", "replaceAll"]) delete String.prototype[name];
+  for (const name of ["replaceChildren"]) { delete Element.prototype[name]; delete Document.prototype[name]; }
+  for (const name of ["hasOwn", "groupBy"]) delete Object[name];
+  for (const name of ["timeout", "any"]) delete AbortSignal[name];
+  for (const name of ["any", "withResolvers"]) delete Promise[name];
+  delete Crypto.prototype.randomUUID;
+  delete window.structuredClone;
+  delete window.BarcodeDetector;
+  delete Navigator.prototype.wakeLock;
+}"""
+
+
+def insert(page: Page, text: str) -> None:
+    """As an Android input method does it: no keys, the text at once."""
+    session = page.context.new_cdp_session(page)
+    session.send("Input.insertText", {"text": text})
+
+
+@pytest.mark.parametrize("size", [(320, 640), (360, 640), (480, 800), (640, 360)])
+def test_the_longest_names_leave_everything_in_reach(scan_page: ScanPage, site: Site, size: tuple[int, int]) -> None:
+    execute("UPDATE person SET name = ? WHERE name = 'olga'", ("O" * 255,))
+    assets.patch(site.organization_id, site.assets[0].id, {"name": "P" * 255})
+    page = scan_page(viewport={"width": size[0], "height": size[1]}, has_touch=True)
+    execute("UPDATE location SET name = ? WHERE external_key = 'RACK-A'", ("Rack-" * 51,))
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    scan(page, "RACK-A")
+    scan(page, "BC-0001")
+    outcome(page, "recorded", "P" * 255)
+    for name in ("#location", "#count", "#undo", "#find", "#menu summary", "#sign-out button"):
+        box = page.locator(name).bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= size[0], name
+        assert box["y"] + box["height"] <= size[1], name
+        page.click(name, trial=True)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_text_that_is_inserted_at_once_is_a_scan(scan_page: ScanPage, end: str) -> None:
+    page = scan_page()
+    insert(page, f"BC-0001{end}")
+    outcome(page, "recorded", "Pallet 1")
+    page.click("#find")
+    insert(page, f"BC-0001{end}")
+    expect(page.locator("#answer h3")).to_have_text("Pallet 1")
+    page.click("#sheet-close")
+    insert(page, f"BC-0002{end}")
+    outcome(page, "recorded", "Pallet 2")
+
+
+def test_text_that_an_input_method_composes_is_a_scan(scan_page: ScanPage) -> None:
+    page = scan_page()
+    session = page.context.new_cdp_session(page)
+    for text in ("BC", "BC-00", "BC-0003"):
+        session.send("Input.imeSetComposition", {"text": text, "selectionStart": len(text), "selectionEnd": len(text)})
+    session.send("Input.insertText", {"text": "BC-0003"})
+    outcome(page, "recorded", "Pallet 3")
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+
+
+def test_a_paste_is_a_scan(scan_page: ScanPage) -> None:
+    page = scan_page(permissions=["clipboard-read", "clipboard-write"])
+    page.evaluate("() => navigator.clipboard.writeText('BC-0001\\nBC-0002')")
+    page.keyboard.press("Control+V")
+    outcome(page, "recorded", "Pallet 2")
+    expect(page.locator("#count-total")).to_have_text("2")
+
+
+def german(page: Page, text: str) -> None:
+    """A scanner that types for a US keyboard, on a system that is set to a German one."""
+    page.evaluate(
+        """(text) => {
+          const keys = {"-": ["Minus", "ß", 0], ":": ["Semicolon", "Ö", 1], "/": ["Slash", "-", 0],
+            "?": ["Slash", "_", 1],
+            "_": ["Minus", "?", 1], "=": ["Equal", "Dead", 0], "&": ["Digit7", "/", 1], "%": ["Digit5", "%", 1],
+            "+": ["Equal", "`", 1], "#": ["Digit3", "§", 1], "(": ["Digit9", ")", 1], ")": ["Digit0", "=", 1],
+            ";": ["Semicolon", "ö", 0], ".": ["Period", ".", 0]};
+          const swapped = {y: "z", z: "y", Y: "Z", Z: "Y"};
+          const press = (code, key, shiftKey) => document.activeElement.dispatchEvent(
+            new KeyboardEvent("keydown", {code, key, shiftKey, bubbles: true, cancelable: true}));
+          for (const letter of text) {
+            if (keys[letter]) press(keys[letter][0], keys[letter][1], Boolean(keys[letter][2]));
+            else if (/[0-9]/.test(letter)) press(`Digit${letter}`, letter, false);
+            else press(`Key${letter.toUpperCase()}`, swapped[letter] || letter, letter !== letter.toLowerCase());
+          }
+          press("Enter", "Enter", false);
+        }""",
+        text,
+    )
+
+
+def test_a_label_typed_for_another_keyboard_is_repaired(scan_page: ScanPage) -> None:
+    page = scan_page()
+    german(page, "http://box.local/l/RACK-A")
+    expect(page.locator("#location-name")).to_have_text("Rack A")
+    german(page, "ASSET-0001")
+    outcome(page, "recorded", "Pallet 1")
+
+
+def test_the_test_code_teaches_prefix_suffix_and_keyboard(scan_page: ScanPage) -> None:
+    page = scan_page(viewport=PHONE)
+    german(page, "ZZ-BC-0001-Y")
+    page.wait_for_selector(".station[data-outcome=unknown]")
+    page.click("#menu summary")
+    page.click("#test")
+    german(page, f"ZZ-{TEST_CODE}-Y")
+    expect(page.locator("#profile")).to_contain_text("“ZZ-” in front is taken off")
+    expect(page.locator("#profile")).to_contain_text("as on a US keyboard")
+    page.click("#sheet-close")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    german(page, "ZZ-BC-0001-Y")
+    outcome(page, "recorded", "Pallet 1")
+
+
+def test_the_test_code_is_shown_to_scan(enter: Enter) -> None:
+    page = enter("olga", "/scan/test-code")
+    expect(page.locator(".label-sheet svg")).to_be_visible()
+    expect(page.locator("code")).to_have_text(TEST_CODE)
+
+
+def test_the_very_first_visit_is_kept_for_the_time_without_a_connection(enter: Enter, server: Server) -> None:
+    page = enter("olga", "/scan", expected=OFFLINE)
+    page.wait_for_selector("body[data-ready]")
+    page.evaluate("() => navigator.serviceWorker.ready")
+    server.stop()
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    scan(page, "BC-0001")
+    outcome(page, "refused", "Scan a location first")
+    scan(page, "DOCK-1")
+    scan(page, "BC-0001")
+    outcome(page, "queued", "BC-0001")
+
+
+def test_after_an_upgrade_the_kept_page_fits_its_files(
+    scan_page: ScanPage, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first page of the new version comes from the server; without a connection each version is whole."""
+    page = scan_page(expected=(*OFFLINE, "404"))
+    page.evaluate("() => navigator.serviceWorker.ready")
+    page.route("**/sw.js", lambda route: route.abort())
+    server.stop()
+    monkeypatch.setattr("edge.pages.files.sha256", _other_hash)
+    server.start()
+    page.reload()  # the new page, by the old service worker
+    page.wait_for_selector("body[data-ready]")
+    server.stop()
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    scan(page, "BC-0001")
+    outcome(page, "queued", "BC-0001")
+
+
+def _other_hash(data: bytes = b"") -> object:
+    from hashlib import sha256
+
+    return sha256(b"another version" + data)
+
+
+def test_back_closes_what_is_open_and_does_not_leave_without_a_connection(scan_page: ScanPage) -> None:
+    page = scan_page(expected=OFFLINE)
+    page.click("#find")
+    expect(page.locator("#sheet")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#sheet")).not_to_be_visible()
+    page.go_back()
+    expect(page.locator("#said")).to_contain_text("Back again")
+    page.context.set_offline(True)
+    page.click("#find")
+    page.click("#sheet-close")
+    scan(page, "BC-0001")
+    outcome(page, "queued", "BC-0001")
+    for _ in range(3):
+        page.go_back()
+        expect(page.locator("#said")).to_contain_text("this page stays open")
+    assert page.url.endswith("/scan")
+    scan(page, "BC-0002")
+    outcome(page, "queued", "BC-0002")
+
+
+def test_leaving_without_a_connection_says_so(scan_page: ScanPage) -> None:
+    page = scan_page(expected=OFFLINE)
+    page.context.set_offline(True)
+    page.click("#sign-out button")
+    expect(page.locator("#said")).to_contain_text("you stay signed in")
+    page.click(".brand")
+    expect(page.locator("#said")).to_contain_text("this page stays open")
+    page.context.set_offline(False)
+    page.click("#sign-out button")
+    page.wait_for_url("**/sign-in*")
+
+
+def test_attaching_tells_where_the_thing_was(scan_page: ScanPage) -> None:
+    page = scan_page("ed")
+    scan(page, "BC-0009")
+    outcome(page, "recorded", "Pallet 9")
+    scan(page, "RACK-A")
+    scan(page, "NEW-LABEL-2")
+    outcome(page, "unknown", "NEW-LABEL-2")
+    page.click("#acts button:has-text('It is')")
+    page.keyboard.type("ASSET-0009")
+    page.keyboard.press("Enter")
+    page.click(".choice-button:has-text('Pallet 9')")
+    outcome(page, "recorded", "Pallet 9")
+    expect(page.locator("#told")).to_contain_text("Was at Dock 1")
+
+
+def test_an_unknown_tag_that_is_taken_back_claims_no_position(scan_page: ScanPage) -> None:
+    page = scan_page()
+    scan(page, "NOBODY-KNOWS")
+    outcome(page, "unknown", "NOBODY-KNOWS")
+    page.click("#undo")
+    outcome(page, "undone", "NOBODY-KNOWS")
+    expect(page.locator("#state")).to_have_text("No position was changed")
+    assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
+
+
+def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
+    enter: Enter, open_context: Callable[..., BrowserContext], site: Site
+) -> None:
+    admin = enter("ada", "/people/new")
+    admin.fill("#name", "Pia")
+    admin.focus("#badge")
+    scan(admin, "BADGE-77")
+    expect(admin.locator("#pin")).to_be_focused()
+    assert admin.url.endswith("/people/new")
+    expect(admin.locator("#badge")).to_have_value("BADGE-77")
+    boss = people.list_people(site.organization_id)[0]
+    badge, pin = badges.hash_badge("BADGE-78"), badges.hash_pin("4711")
+    people.add_person(site.organization_id, "Paul", Role.OPERATOR, badge_hash=badge, pin_hash=pin)
+    _, code = devices.invite(site.organization_id, "Scanner 1", boss.id)
+    page = open_context(viewport=PHONE).new_page()
+    page.goto(f"/enrol/{code}")
+    page.click("text=Yes, enrol it")
+    page.wait_for_selector("#badge")
+    page.focus("button:has-text('Go on')")
+    scan(page, "BADGE-78")
+    expect(page.locator("h1")).to_have_text("PIN of Paul")
+    page.evaluate("() => document.activeElement.blur()")
+    scan(page, "4711")
+    page.wait_for_selector("body[data-ready]")
+
+
+def test_a_browser_of_android_8_is_new_enough(open_context: Callable[..., BrowserContext], site: Site) -> None:
+    context = open_context(viewport=PHONE)
+    context.add_init_script(f"({NEWER})()")
+    page = context.new_page()
+    page.goto("/sign-in?next=/scan")
+    page.fill("#email", "ed@nord.example")
+    page.fill("#password", PASSWORD)
+    page.click("button:has-text('Sign in')")
+    page.wait_for_selector("body[data-ready]")
+    scan(page, "DOCK-1")
+    scan(page, "BC-0001")
+    outcome(page, "recorded", "Pallet 1")
+    scan(page, "http://box/l/NO-SUCH")
+    scan(page, "BC-0002")
+    page.click("#held")
+    page.click("button:has-text('Choose the location')")
+    page.click(".choice-button:has-text('Rack A')")
+    scan(page, "NOBODY")
+    page.click("#acts button:text-is('New asset')")
+    page.click("#sheet button:text-is('Save')")
+    outcome(page, "recorded", "Asset NOBODY")
+    page.click("#find")
+    scan(page, "BC-0001")
+    expect(page.locator(".found-location")).to_have_text("Dock 1")
+    page.click("#sheet-close")
+    page.click("#undo")
+    outcome(page, "undone", "Asset NOBODY")
+    page.click("#count")
+    expect(page.locator(".list-count")).to_contain_text("1 scan")
+
+
+def test_without_scripts_the_page_says_so_in_a_sentence(
+    enter: Enter, open_context: Callable[..., BrowserContext]
+) -> None:
+    state = enter("olga", "/scan").context.storage_state()
+    page = open_context(java_script_enabled=False, storage_state=state).new_page()
+    page.goto("/scan")
+    expect(page.locator("text=This page cannot work here")).to_be_visible()

@@ -1,0 +1,48 @@
+// An unknown tag is given to an asset, or to a new one; for editors.
+
+import { askFor, button, choice, closeSheet, fill, message, openSheet } from "./sheets.js";
+import { ask, post } from "./sync.js";
+import { t } from "./texts.js";
+
+/** The two buttons under an unknown tag; `onDone` gets the server's answer. */
+export function attachButtons(entry, onDone) {
+  return [
+    button(t("It is …"), () => openAttach(entry, onDone), "button"),
+    button(t("New asset"), () => openCreate(entry, onDone), "button"),
+  ];
+}
+
+function openAttach(entry, onDone) {
+  const list = document.createElement("div");
+  const search = async (text) => {
+    fill(list, [message(t("Looking …"))]);
+    try {
+      const { found } = await ask(`/scan/find?q=${encodeURIComponent(text)}`);
+      const choices = found.map((one) =>
+        choice(one.name, [one.key, one.location].filter(Boolean).join(" · "), () => attach(entry, { asset: one.id }, onDone)));
+      fill(list, choices.length ? choices : [message(t("Nothing fits."))]);
+    } catch (error) {
+      if (!error.state) throw error;
+      fill(list, [message(error.message)]);
+    }
+  };
+  openSheet("attach", t("Which asset is {code}?", { code: entry.code }), askFor(t("Name or key"), "", t("Search"), search), list);
+  document.getElementById("asked").focus();
+}
+
+function openCreate(entry, onDone) {
+  const name = t("Asset {code}", { code: entry.code.slice(-8) });
+  const form = askFor(t("Its name"), name, t("Save"), (text) => attach(entry, { name: text }, onDone));
+  openSheet("attach", t("New asset with {code}", { code: entry.code }), form);
+}
+
+async function attach(entry, what, onDone) {
+  try {
+    const { result } = await post("/scan/attach", { id: entry.id, ...what });
+    closeSheet();
+    onDone(result);
+  } catch (error) {
+    if (!error.state) throw error;
+    document.getElementById("sheet-body").append(message(error.message));
+  }
+}

@@ -1,0 +1,59 @@
+// Choose a location from the list, and say where scans were made whose location is unclear.
+
+import { all, recentFirst } from "./locations.js";
+import { logItem } from "./show.js";
+import { askFor, button, choice, fill, message, openSheet, part } from "./sheets.js";
+import { t, tn } from "./texts.js";
+
+export function openLocations(title, onChoose) {
+  const list = document.createElement("div");
+  const show = (text) => {
+    const wanted = text.toLowerCase();
+    const { last, others } = recentFirst();
+    const fits = (one) => `${one.name} ${one.area || ""} ${one.key}`.toLowerCase().includes(wanted);
+    const [recent, rest] = [last.filter(fits), others.filter(fits).slice(0, 200)];
+    const button = (one) => choice(one.name, one.area || one.key, () => onChoose(one));
+    fill(list, [
+      ...(recent.length ? [part("choices-head", t("Chosen last"), "h3"), ...recent.map(button), part("choices-head", t("All locations"), "h3")] : []),
+      ...rest.map(button),
+    ]);
+    if (!recent.length && !rest.length) fill(list, [message(all().length ? t("No location fits.") : t("The locations are not loaded yet."))]);
+    return [...recent, ...rest];
+  };
+  const form = askFor(t("Search a location"), "", t("Choose"), (text) => {
+    const [first] = show(text);
+    if (first) onChoose(first);
+  });
+  form.querySelector("input").addEventListener("input", (event) => show(event.target.value));
+  show("");
+  openSheet("locations", title, form, list);
+}
+
+/**
+ * The scans that wait for a location, by the label they were made under. `onPlaced(choice, location)` when somebody
+ * has said where they were made, `onDiscard(choice)` when they are not wanted.
+ */
+export function openHeld(held, onPlaced, onDiscard) {
+  const groups = new Map();
+  for (const item of held) groups.set(item.choice, [...(groups.get(item.choice) || []), item]);
+  openSheet("held", t("Where were these scanned?"), ...[...groups].map(([id, items]) => group(id, items, onPlaced, onDiscard)));
+}
+
+function group(id, items, onPlaced, onDiscard) {
+  const { label, shown, location } = items[0].held;
+  const section = part("held-group", "", "section");
+  const why = location
+    ? t("{label} turned out to be the label of {location}, while {shown} was shown.", { label, shown, location: location.name })
+    : t("They were scanned after the label {label}, which names no location that is known.", { label });
+  const list = part("log-list", "", "ol");
+  list.append(...items.slice(0, 50).map((item) => logItem({ ...item, state: "unclear" })));
+  const before = all().find((one) => one.name === shown);
+  const candidates = [location && all().find((one) => one.id === location.id), location && before].filter(Boolean);
+  section.append(
+    part("", tn("{count} scan", "{count} scans", items.length), "h3"), message(why), list,
+    ...candidates.map((one) => button(t("At {location}", { location: one.name }), () => onPlaced(id, one), "button wide")),
+    button(t("Choose the location …"), () => openLocations(t("Where were these scanned?"), (one) => onPlaced(id, one)), "button wide"),
+    button(tn("Take {count} scan back", "Take {count} scans back", items.length), () => onDiscard(id), "button plain wide"),
+  );
+  return section;
+}

@@ -1,0 +1,31 @@
+// What a code is before anything is looked up: cleaned of what scanners add, and taken apart if it is a label's link.
+
+const AIM = /^\][A-Za-z][0-9A-Za-z]/;
+const CONTROLS = /[\u0000-\u001f\u007f]/g;
+const LINK = /^https?:\/\/[^/]*\/([al])\/([^/?#]+)/i;
+
+/** Without an AIM symbology identifier, control characters and spaces around it. */
+export function cleaned(text) {
+  return text.replace(AIM, "").replace(CONTROLS, "").trim();
+}
+
+/** `{ kind, key }` of a label's link, whichever address the box had when it was printed; null for any other code. */
+export function linkOf(code) {
+  const found = LINK.exec(code);
+  return found && { kind: found[1].toLowerCase() === "l" ? "location" : "asset", key: decoded(found[2]) };
+}
+
+/** Whether it looks like the label of a location, also where part of it was misread. */
+export function looksLikeLocation(code) {
+  const link = linkOf(code);
+  if (link) return link.kind === "location";
+  return /^h?t?tps?\W/i.test(code) && /\/l(\/|$)/i.test(code);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a percent sign that was misread
+  }
+}

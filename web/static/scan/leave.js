@@ -1,0 +1,39 @@
+// Ways out of the page. Without a connection they would end on the browser's error page, with no way back on plain
+// http, so the server is asked first.
+
+import { $, say } from "./show.js";
+import { greet, link } from "./sync.js";
+import { t } from "./texts.js";
+
+export function guardExits() {
+  document.addEventListener("click", async (event) => {
+    const anchor = event.target.closest("a[href]");
+    if (!anchor || event.defaultPrevented) return;
+    event.preventDefault();
+    if (await isReachable()) location.assign(anchor.href);
+    else say(t("No connection: this page stays open"));
+  });
+  $("sign-out").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!(await isReachable())) return say(t("No connection: you stay signed in. Sign out when it is back"));
+    const form = event.target;
+    form.csrf.value = link.me ? link.me.csrf : "";
+    form.submit();
+  });
+  addEventListener("beforeunload", (event) => {
+    if (isSecureContext || link.state !== "offline") return;
+    event.preventDefault(); // on plain http the page cannot be opened again without a connection
+    event.returnValue = "";
+  });
+}
+
+async function isReachable() {
+  try {
+    await greet();
+  } catch (error) {
+    if (error.state !== "offline") return true; // the server answers, and says itself what is wrong
+    link.state = "offline";
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,67 @@
+// What was scanned at this location since the count began: how much, how much of it twice, and each line of it.
+
+import { choice } from "./locations.js";
+import * as queue from "./queue.js";
+import { logItem } from "./show.js";
+import { button, fill, openSheet, part } from "./sheets.js";
+import { link } from "./sync.js";
+import { t, tn } from "./texts.js";
+
+const COUNTED = ["queued", "recorded", "again", "unknown"];
+let since = Number(localStorage.getItem("edge-count-since")) || 0; // the count was begun anew by hand
+
+/** `total` scans here in this session, `repeats` of them of something that was scanned here before. */
+export function countOf(log) {
+  const here = log.filter((entry) => isHere(entry) && COUNTED.includes(entry.state));
+  const things = new Set(here.map((entry) => (entry.asset ? entry.asset.id : entry.code)));
+  return { total: here.length, repeats: here.length - things.size };
+}
+
+function isHere(entry) {
+  if (!choice.location || entry.locationId !== choice.location.id || entry.at < since) return false;
+  if (!link.me) return true;
+  return entry.at + link.me.skew >= link.me.since && [null, link.me.person].includes(entry.person);
+}
+
+let acts = {}; // what the buttons of a line do
+
+/** The lines, newest first: `isUndoable(entry)`, `onUndo(entry)`, `onShow(entry)`, `onBegin()` for a new count. */
+export async function openList(given) {
+  acts = given;
+  const head = document.createElement("div");
+  head.id = "list-head";
+  const list = part("log-list", "", "ol");
+  list.id = "list-lines";
+  openSheet("list", t("Scanned at {location}", { location: choice.location.name }), head, list);
+  showList(await queue.recent(Infinity));
+}
+
+/** Fill the open list, also when an answer has changed it. */
+export function showList(log) {
+  const { total, repeats } = countOf(log);
+  fill(document.getElementById("list-head"), [
+    part("list-count", summary(total, repeats), "p"),
+    button(t("Begin the count anew"), () => { beginAnew(); acts.onBegin(); }),
+  ]);
+  const lines = log.filter(isHere).map(row);
+  fill(document.getElementById("list-lines"), lines.length ? lines : [part("", t("Nothing yet."), "li")]);
+}
+
+function summary(total, repeats) {
+  const scans = tn("{count} scan", "{count} scans", total);
+  return repeats ? `${scans}, ${tn("{count} of them a repeat", "{count} of them repeats", repeats)}` : scans;
+}
+
+function beginAnew() {
+  since = Date.now();
+  localStorage.setItem("edge-count-since", String(since));
+}
+
+function row(entry) {
+  const item = logItem(entry);
+  const buttons = part("row-acts", "");
+  if (entry.state === "unknown") buttons.append(button(t("Show"), () => acts.onShow(entry), "button plain slim"));
+  if (acts.isUndoable(entry)) buttons.append(button(t("Undo"), () => acts.onUndo(entry), "button plain slim"));
+  item.append(buttons);
+  return item;
+}

@@ -1,0 +1,78 @@
+// The locations as this device knows them, with the codes of their labels, and the one that is scanned at.
+
+import { linkOf } from "./codes.js";
+import * as queue from "./queue.js";
+import { ask } from "./sync.js";
+
+let known = [];
+let version = "";
+let recent = []; // ids of the locations chosen last, the newest first
+
+/**
+ * Where is being scanned. `id` is new with each choice, and every scan carries it: so it is known which scans were
+ * made under which label. `location` is null before the first choice, and after a label that nobody could resolve,
+ * which is then kept in `label`: the location before it must not be used any more.
+ */
+export let choice = { id: "", location: null, label: "" };
+
+export const all = () => known;
+
+/** Those chosen last before the others, which stay in the order of the tree. */
+export function recentFirst() {
+  const last = recent.map((id) => known.find((one) => one.id === id)).filter(Boolean);
+  return { last, others: known.filter((one) => !last.includes(one)) };
+}
+
+export async function load() {
+  const [kept, keptChoice, keptRecent] = await Promise.all(["locations", "choice", "recent"].map(queue.load));
+  if (kept) ({ locations: known, version } = kept);
+  choice = keptChoice || choice;
+  recent = keptRecent || [];
+}
+
+/** Ask the server what changed; without a connection the kept ones are used. True when the list is the server's. */
+export async function refresh() {
+  try {
+    let fresh = version;
+    const rows = await ask("/scan/locations", {
+      headers: version ? { "If-None-Match": version } : {},
+      etag: (value) => { fresh = value; },
+    });
+    if (rows) {
+      known = rows.map(([id, name, area, key, ...codes]) => ({ id, name, area, key, codes }));
+      version = fresh;
+      await queue.save("locations", { version, locations: known });
+    }
+    return true;
+  } catch (error) {
+    if (error.state) return false;
+    throw error;
+  }
+}
+
+/** The location a code names, or undefined: by its link, its codes, its key; by its key in other case last of all. */
+export function find(code) {
+  const link = linkOf(code);
+  if (link) return link.kind === "location" ? byKey(link.key) : undefined;
+  return known.find((one) => one.codes.includes(code)) || byKey(code);
+}
+
+function byKey(key) {
+  const exact = known.find((one) => one.key === key);
+  if (exact) return exact;
+  const lower = key.toLowerCase();
+  const alike = known.filter((one) => one.key.toLowerCase() === lower);
+  return alike.length === 1 ? alike[0] : undefined;
+}
+
+export async function choose(location, id) {
+  choice = { id, location, label: "" };
+  if (location) recent = [location.id, ...recent.filter((one) => one !== location.id)].slice(0, 6);
+  await Promise.all([queue.save("choice", choice), queue.save("recent", recent)]);
+}
+
+/** A label that names no location we know: whatever is scanned from here on waits for somebody to say where it is. */
+export async function becomeUnclear(label, id) {
+  choice = { id, location: null, label };
+  await queue.save("choice", choice);
+}

@@ -1,0 +1,64 @@
+// How this device's scanner is set up: what it puts around a code, and whether it types for a US keyboard while the
+// system is set to another one. Learnt by scanning one code whose text is known, and kept on the device.
+
+export const TEST_CODE = document.getElementById("station").dataset.testCode;
+const KEPT = "edge-scanner";
+
+let profile = read();
+
+function read() {
+  try {
+    return { prefix: "", suffix: "", layout: "", ...JSON.parse(localStorage.getItem(KEPT)) };
+  } catch {
+    return { prefix: "", suffix: "", layout: "" }; // spoilt by hand: as if nothing was learnt
+  }
+}
+
+export const current = () => profile;
+
+export function learn(changes) {
+  profile = { ...profile, ...changes };
+  localStorage.setItem(KEPT, JSON.stringify(profile));
+}
+
+export function forget() {
+  localStorage.removeItem(KEPT);
+  profile = read();
+}
+
+/** From the test code as it arrived, by character and by key: the profile, or null if it is not the test code. */
+export function fromTest(typed, byKey) {
+  for (const [text, layout] of [[typed, ""], [byKey, "us"]]) {
+    const at = text.indexOf(TEST_CODE);
+    if (at >= 0) return { prefix: text.slice(0, at), suffix: text.slice(at + TEST_CODE.length), layout };
+  }
+  return null;
+}
+
+/** The text of a code without what this scanner is known to put around it. */
+export function bare(typed, byKey) {
+  let text = profile.layout === "us" && byKey ? byKey : typed;
+  if (profile.prefix && text.startsWith(profile.prefix)) text = text.slice(profile.prefix.length);
+  if (profile.suffix && text.endsWith(profile.suffix)) text = text.slice(0, -profile.suffix.length);
+  return text;
+}
+
+// What each key means on a US keyboard, plain and with Shift: nearly all scanners type for one.
+const KEYS = {
+  Minus: "-_", Equal: "=+", BracketLeft: "[{", BracketRight: "]}", Backslash: "\\|", IntlBackslash: "\\|",
+  Semicolon: ";:", Quote: "'\"", Backquote: "`~", Comma: ",<", Period: ".>", Slash: "/?", Space: "  ",
+  NumpadAdd: "++", NumpadSubtract: "--", NumpadMultiply: "**", NumpadDivide: "//", NumpadDecimal: "..",
+};
+const SHIFTED_DIGITS = ")!@#$%^&*(";
+
+/** What a key event means on a US keyboard; "" where that cannot be known. */
+export function usCharacter(event) {
+  const { code, shiftKey } = event;
+  if (/^Key[A-Z]$/.test(code)) {
+    const upper = shiftKey !== event.getModifierState("CapsLock");
+    return upper ? code[3] : code[3].toLowerCase();
+  }
+  if (/^Digit\d$/.test(code)) return shiftKey ? SHIFTED_DIGITS[code[5]] : code[5];
+  if (/^Numpad\d$/.test(code)) return code[6];
+  return KEYS[code] ? KEYS[code][shiftKey ? 1 : 0] : "";
+}

@@ -1,0 +1,113 @@
+// What opens over the page: one sheet at a time. The Back button of the device closes it, and never leaves the page
+// while there is no connection, because on plain http there would be no way back.
+
+import { t } from "./texts.js";
+import { link } from "./sync.js";
+
+const $ = (id) => document.getElementById(id);
+const LEAVE_WITHIN = 3000; // ms: Back pressed a second time within it leaves the page
+
+export const sheet = { name: "" };
+let backAt = -Infinity;
+
+export function openSheet(name, title, ...content) {
+  sheet.name = name;
+  $("sheet-title").textContent = title;
+  fill($("sheet-body"), content);
+  const box = $("sheet");
+  if (!box.open) box.showModal();
+  box.append($("catcher")); // a modal sheet takes the focus from all that is not in it
+  box.scrollTop = 0;
+  $("catcher").focus({ preventScroll: true }); // not the field: the phone's keyboard would cover half of the screen
+}
+
+export function closeSheet() {
+  if ($("sheet").open) $("sheet").close();
+}
+
+/** Where the page is left only on purpose. Called once, with what to say when Back was pressed and nothing was open. */
+export function guardBack(say) {
+  $("sheet").addEventListener("close", () => {
+    sheet.name = "";
+    $("station").prepend($("catcher"));
+    $("catcher").focus({ preventScroll: true });
+  });
+  $("sheet-close").addEventListener("click", closeSheet);
+  const stay = () => history.state === "scan" || history.pushState("scan", "");
+  // Browsers skip what a page added before anybody touched it, so it is added at the first touch.
+  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, stay, { once: true, capture: true });
+  addEventListener("popstate", () => onBack(say, stay));
+}
+
+function onBack(say, stay) {
+  if (history.state === "scan") return; // forward again
+  const menu = $("menu");
+  if ($("sheet").open || menu.open) {
+    closeSheet();
+    menu.open = false;
+    stay();
+  } else if (link.state === "ok" && performance.now() - backAt < LEAVE_WITHIN) {
+    history.back();
+  } else {
+    backAt = performance.now();
+    say(link.state === "ok" ? t("Press Back again to leave this page") : t("No connection: this page stays open"));
+    stay();
+  }
+}
+
+export function fill(element, content) {
+  element.textContent = "";
+  element.append(...content);
+}
+
+export function part(name, text, tag = "span") {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  element.textContent = text;
+  return element;
+}
+
+export function message(text) {
+  return part("quiet", text, "p");
+}
+
+export function button(text, onPress, className = "button plain") {
+  const element = part(className, text, "button");
+  element.type = "button";
+  element.addEventListener("click", onPress);
+  return element;
+}
+
+/** One of several to choose from: what it is called, and below it what tells it from the others. */
+export function choice(name, told, onPress) {
+  const element = button("", onPress, "choice-button");
+  element.append(part("", name, "b"), part("", told));
+  return element;
+}
+
+export function anchor(href, text) {
+  const element = part("button plain", text, "a");
+  element.href = href;
+  return element;
+}
+
+/** A field with its button; `onText` gets what was typed, or scanned into it. */
+export function askFor(label, value, buttonText, onText) {
+  const form = document.createElement("form");
+  form.className = "ask";
+  const field = document.createElement("input");
+  field.id = "asked";
+  field.value = value;
+  field.autocomplete = "off";
+  field.enterKeyHint = "go";
+  const name = part("", label, "label");
+  name.htmlFor = "asked";
+  const go = button(buttonText, () => {}, "button");
+  go.type = "submit";
+  form.append(name, field, go);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (field.value.trim()) onText(field.value.trim());
+  });
+  return form;
+}
