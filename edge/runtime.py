@@ -22,7 +22,7 @@ from edge.app import AppSettings, create_app
 from edge.clock import SECOND
 from edge.config import Config
 from edge.errors import SetupError
-from edge.ingest.parsers.formats import FORMATS, recognise
+from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
@@ -206,7 +206,7 @@ class _Server:
 def _formats(subscriber: Subscriber) -> Formats:
     """What the pages, which know no ingest, need to set readers up."""
     titles = {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
-    return Formats(titles, CUSTOM, recognise, check_format, subscriber.requeue)
+    return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue)
 
 
 def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:

@@ -13,6 +13,7 @@ from edge import __version__
 from edge.commands.site import Setup, open_file
 from edge.config import Config, Value, read_secret
 from edge.ingest import broker_probe
+from edge.ingest.parsers.formats import recognise
 from edge.ingest.subscriber import Broker
 from edge.ops import accounts
 from edge.ops import doctor as examination
@@ -77,4 +78,5 @@ def _subject(config: Config) -> Subject:
         broker_url=config.mqtt_broker,
         broker_settings=Path("/etc/mosquitto"),
         ask_broker=ask_broker,
+        recognise=recognise,
     )

@@ -12,10 +12,12 @@ from edge.commands.broker_accounts import make_account
 from edge.commands.lookup import location_of, reader_of
 from edge.commands.site import Setup, for_organization, print_table
 from edge.errors import Invalid
-from edge.ingest.parsers.formats import FORMATS
+from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.routing import CUSTOM, check_format
-from edge.store import ledger, locations, reader_status, readers
+from edge.store import ignored_messages, ledger, locations, reader_status, readers
 from edge.store.readers import AntennaRow, Placement, ReaderRow
+
+SHOWN_BYTES = 300
 
 
 @click.group()
@@ -104,6 +106,7 @@ def show_reader(organization_id: int, name: str) -> None:
         )
     since = ledger.hour_of(clock.now()) - 24
     print_table(["LAST 24 HOURS", "MESSAGES", "READS"], ledger.totals(row.id, since))
+    _print_ignored(organization_id, row)
 
 
 @reader.command("change")
@@ -176,6 +179,19 @@ def remove_reader(organization_id: int, name: str) -> None:
     """Disconnect a reader. What it recorded stays."""
     readers.remove_reader(organization_id, reader_of(organization_id, name).id)
     click.echo(f"Removed reader {name}")
+
+
+def _print_ignored(organization_id: int, row: ReaderRow) -> None:
+    for message in ignored_messages.list_messages(organization_id, row.id)[:1]:
+        guess = recognise(message.topic, message.payload)
+        looks = f"; it looks like {guess.name}" if guess.name and guess.name != row.format else ""
+        note = f" ({message.note})" if message.note else ""
+        start = message.payload[:SHOWN_BYTES].decode("utf-8", "replace")
+        printable = "".join(letter if letter.isprintable() else " " for letter in start)
+        click.echo(
+            f"The last message that {row.format} does not know, {clock.rfc3339(message.received_at)} on "
+            f"{message.topic}{note}{looks}:\n  {printable}"
+        )
 
 
 def _mapping_text(file: Path | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from edge import metrics
@@ -10,8 +10,9 @@ from edge.ingest.messages import Opened
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
-from edge.store import dead_letters, ledger, reader_status, unassigned_topics, unknown_tags
+from edge.store import dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
 from edge.store.dead_letters import NewDeadLetter
+from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.reader_status import ReaderStatus
@@ -40,6 +41,7 @@ class Batch:
         self._notes: dict[int, str] = {}
         self._read_at: dict[int, int] = {}
         self._antennas: dict[tuple[int, int], int] = {}
+        self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
 
@@ -48,7 +50,7 @@ class Batch:
         message, line = opened.message, opened.line
         if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
             self._unassigned.append((message.topic, opened.received_at, message.payload))
-        elif line and opened.bucket is Bucket.MALFORMED:
+        elif line and opened.bucket in (Bucket.MALFORMED, Bucket.TOO_LARGE):
             route = line.route
             self._letters.append(
                 NewDeadLetter(
@@ -56,6 +58,7 @@ class Batch:
                     route.reader_id,
                     message.topic,
                     message.payload,
+                    message.size or len(message.payload),
                     opened.reason,
                     opened.received_at,
                 )
@@ -71,7 +74,9 @@ class Batch:
                 ]
         self._outcomes.append((opened, outcomes))
 
-    def write(self, gap: int) -> None:
+    def write(self, gap: int) -> list[bool]:
+        """For each message, whether all that it told is in the history now."""
+        is_recorded = []
         news = record(self._scans, gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
         for opened, outcomes in self._outcomes:
@@ -84,12 +89,15 @@ class Batch:
             for bucket in buckets:
                 self._reads[Tally(reader_id, hour, bucket)] += 1
             self._messages[Tally(reader_id, hour, _bucket_of(opened, buckets))] += 1
+            is_recorded.append(_IN_HISTORY.issuperset(buckets))
         ledger.add(self._messages, self._reads)
         dead_letters.add(self._letters)
         unknown_tags.record(self._unknown)
         unassigned_topics.record(self._unassigned)
         reader_status.record_readers(self._states())
         reader_status.record_antennas(self._antennas)
+        ignored_messages.record([message for kept in self._ignored.values() for message in kept])
+        return is_recorded
 
     def count(self) -> None:
         """For the metrics, once the ledger is on disk."""
@@ -98,9 +106,15 @@ class Batch:
 
     def _hear(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
-        if parsed.kind is Kind.IGNORED:
-            return
         reader_id = line.route.reader_id
+        if parsed.kind is Kind.IGNORED:
+            message = opened.message
+            payload = message.payload[: ignored_messages.KEPT_BYTES]
+            kept = self._ignored.setdefault(reader_id, deque(maxlen=ignored_messages.KEPT))
+            kept.append(
+                IgnoredMessage(reader_id, message.topic, payload, len(message.payload), parsed.note, opened.received_at)
+            )
+            return
         self._heard[reader_id] = opened
         if parsed.note:
             printable = filter(str.isprintable, parsed.note)  # a terminal obeys some letters that are not
@@ -166,6 +180,7 @@ class Batch:
         return Bucket.AMBIGUOUS_TAG if why is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
+_IN_HISTORY = frozenset((Bucket.RECORDED, Bucket.REPEAT))
 _WORTH = (
     Bucket.RECORDED,
     Bucket.REPEAT,

@@ -27,6 +27,7 @@ class Message(NamedTuple):
     is_redelivered: bool = False
     connection: int = 0
     dead_letter_id: int = 0
+    size: int = 0  # of a payload that was too large to be taken whole; else 0
 
 
 class Opened(NamedTuple):

@@ -15,7 +15,7 @@ from edge.errors import Unavailable
 from edge.ingest.batch import Batch
 from edge.ingest.messages import Message, Opened
 from edge.ingest.reads import Malformed, Parsed
-from edge.ingest.receipts import Receipts, digest_of
+from edge.ingest.receipts import Receipt, Receipts, digest_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Timekeeper
 from edge.store import dead_letters, reader_status, tracking
@@ -64,9 +64,13 @@ class Pipeline:
             batch = Batch(self._matcher, self.timekeeper)
             for item in opened:
                 batch.add(item)
-            batch.write(self._gap)
+            recorded = batch.write(self._gap)
             dead_letters.discard([item.message.dead_letter_id for item in opened if item.message.dead_letter_id])
-            receipts = [(item.message.mid, item.digest) for item in opened if item.message.qos]
+            receipts = [
+                Receipt(item.message.mid, item.digest, is_recorded)
+                for item, is_recorded in zip(opened, recorded, strict=True)
+                if item.message.qos
+            ]
             self._receipts.keep(receipts)
         self._receipts.add(receipts)
         batch.count()
@@ -91,12 +95,15 @@ class Pipeline:
             return Opened(message, digest, received_at, line, bucket=Bucket.RETAINED)
         if line is None:
             return Opened(message, digest, received_at, bucket=Bucket.UNKNOWN_TOPIC)
+        if message.size:
+            reason = f"the message has {message.size:,} bytes; a reader that sends smaller ones (1 MiB at most) is read"
+            return Opened(message, digest, received_at, line, bucket=Bucket.TOO_LARGE, reason=reason)
         try:
             parsed = _parse(line, message, poison)
         except Malformed as error:
             return Opened(message, digest, received_at, line, bucket=Bucket.MALFORMED, reason=str(error))
         times = [read.observed_at for read in parsed.reads]
-        if times and None not in times and self._receipts.has_digest(digest) and not message.dead_letter_id:
+        if times and None not in times and self._receipts.has_recorded(digest) and not message.dead_letter_id:
             return Opened(message, digest, received_at, line, parsed, bucket=Bucket.REPEAT)
         stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
         return Opened(message, digest, received_at, line, parsed, stamps)

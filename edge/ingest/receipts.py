@@ -3,53 +3,75 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import NamedTuple
 
 from edge.store import receipts
 
 DIGEST_BYTES = 16
 MID_BYTES = 2
+ENTRY_BYTES = MID_BYTES + 1 + DIGEST_BYTES
+
+
+class Receipt(NamedTuple):
+    """`is_recorded` when all its reads are in the history: the same message again is a repeat then.
+
+    One that was not recorded may be sent again after a tag, an antenna or a location was set up, and counts then.
+    """
+
+    mid: int
+    digest: bytes
+    is_recorded: bool
 
 
 class Receipts:
     """The digest of the message last committed under each packet id. `keep` within a transaction, `add` after it."""
 
     def __init__(self) -> None:
-        self._by_mid: dict[int, bytes] = {}
-        self._digests: set[bytes] = set()
+        self._by_mid: dict[int, Receipt] = {}
+        self._recorded: set[bytes] = set()
         self._count = 0
         for number, entries in receipts.load():
             self.add(_unpacked(entries))
             self._count = number
 
     def has(self, mid: int, digest: bytes) -> bool:
-        return self._by_mid.get(mid) == digest
+        known = self._by_mid.get(mid)
+        return known is not None and known.digest == digest
 
-    def has_digest(self, digest: bytes) -> bool:
-        return digest in self._digests
+    def has_recorded(self, digest: bytes) -> bool:
+        return digest in self._recorded
 
-    def keep(self, committed: list[tuple[int, bytes]]) -> None:
+    def keep(self, committed: list[Receipt]) -> None:
         if committed:
             receipts.keep(self._count + len(committed), _packed(committed))
 
-    def add(self, receipts: list[tuple[int, bytes]]) -> None:
-        self._count += len(receipts)
-        for mid, digest in receipts:
-            self._digests.discard(self._by_mid.get(mid, b""))
-            self._by_mid[mid] = digest
-            self._digests.add(digest)
+    def add(self, committed: list[Receipt]) -> None:
+        self._count += len(committed)
+        for receipt in committed:
+            before = self._by_mid.get(receipt.mid)
+            if before and before.is_recorded:
+                self._recorded.discard(before.digest)
+            self._by_mid[receipt.mid] = receipt
+            if receipt.is_recorded:
+                self._recorded.add(receipt.digest)
 
 
 def digest_of(topic: str, payload: bytes) -> bytes:
     return blake2b(topic.encode() + b"\0" + payload, digest_size=DIGEST_BYTES).digest()
 
 
-def _packed(receipts: list[tuple[int, bytes]]) -> bytes:
-    return b"".join([mid.to_bytes(MID_BYTES, "big") + digest for mid, digest in receipts])
+def _packed(committed: list[Receipt]) -> bytes:
+    return b"".join(
+        [mid.to_bytes(MID_BYTES, "big") + bytes((recorded,)) + digest for mid, digest, recorded in committed]
+    )
 
 
-def _unpacked(entries: bytes) -> list[tuple[int, bytes]]:
-    size = MID_BYTES + DIGEST_BYTES
+def _unpacked(entries: bytes) -> list[Receipt]:
     return [
-        (int.from_bytes(entries[at : at + MID_BYTES], "big"), entries[at + MID_BYTES : at + size])
-        for at in range(0, len(entries), size)
+        Receipt(
+            int.from_bytes(entries[at : at + MID_BYTES], "big"),
+            entries[at + MID_BYTES + 1 : at + ENTRY_BYTES],
+            bool(entries[at + MID_BYTES]),
+        )
+        for at in range(0, len(entries), ENTRY_BYTES)
     ]

@@ -38,6 +38,7 @@ TURN_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 LARGEST_PAYLOAD = 1_048_576
+KEPT_OF_LARGER = 4_096  # enough to see whose it is
 # Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
 QUEUE_BYTES = 16 * 1_048_576
 BATCH_BYTES = 1_048_576
@@ -306,7 +307,8 @@ class Subscriber:
             if delivery.qos:  # some brokers raise it to that of the subscription, and wait
                 self._done.append((delivery.mid, self._connection))
             return
-        payload = delivery.payload[: LARGEST_PAYLOAD + 1]
+        size = len(delivery.payload)
+        payload = delivery.payload if size <= LARGEST_PAYLOAD else delivery.payload[:KEPT_OF_LARGER]
         self._bytes_taken += len(payload)
         self._queue.append(
             Message(
@@ -318,6 +320,7 @@ class Subscriber:
                 delivery.is_retained,
                 delivery.is_redelivered,
                 self._connection,
+                size=0 if size <= LARGEST_PAYLOAD else size,
             )
         )
         self._received += 1

@@ -36,6 +36,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "reader-clock": readers.readers_clock,
     "antennas": readers.antennas,
     "topics": readers.topics,
+    "reader-formats": readers.formats,
     "dead-letters": readers.dead_letters,
 }
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from edge.ingest.reads import Guess
+
 
 class Level(StrEnum):
     OK = "ok"
@@ -33,6 +35,7 @@ class Subject(NamedTuple):
     broker_settings: Path  # folder of mosquitto's settings; it need not exist
     # Values of topics below $SYS, or whatever EdgeError says why there are none.
     ask_broker: Callable[[], Mapping[str, str]]
+    recognise: Callable[[str, bytes], Guess]  # the format of a message, by its topic and bytes
 
 
 def ok(text: str) -> Finding:

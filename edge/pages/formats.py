@@ -11,16 +11,18 @@ from edge.ingest.reads import Guess
 class Formats(NamedTuple):
     """`titles` by name, `custom` is the name of the one that an installer describes.
 
-    `recognise` guesses the format of a message, `check` raises Invalid for a description that
-    cannot be used, and `requeue` gives a dead letter (number, topic, bytes, when it was received) to ingest once
-    more, which takes it off the list when it has dealt with it.
+    `filter_for` gives the topic filter of a reader from its format and one topic it sends on, `recognise` guesses the
+    format of a message, `check` raises Invalid for a description that cannot be used, and `requeue` gives a dead letter
+    (number, topic, bytes, when it was received) to ingest once more, which takes it off the list when it has dealt
+    with it.
     """
 
     titles: Mapping[str, str]
     custom: str
+    filter_for: Callable[[str | None, str], str]
     recognise: Callable[[str, bytes], Guess]
     check: Callable[[str, str | None], None]
     requeue: Callable[[int, str, bytes, int], None] | None
 
 
-NONE = Formats({}, "", lambda _topic, _payload: Guess(), lambda _name, _mapping: None, None)
+NONE = Formats({}, "", lambda _name, topic: topic, lambda _topic, _payload: Guess(), lambda _name, _mapping: None, None)

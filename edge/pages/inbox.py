@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError
+from edge.ingest.reads import Guess
 from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers import formats
+from edge.pages.samples import SHOWN_BYTES, readable
 from edge.store import assets, audit, dead_letters, handheld, lookup, unassigned_topics, unknown_tags
 from edge.store.database import writing
 from edge.store.people import Role
 from edge.store.tags import NewTag
+from edge.store.unassigned_topics import Topic
 from edge.validation import bodies
 
-SHOWN_BYTES = 2000
-
-
-class Shown(NamedTuple):
-    """Bytes as a person can read them: text where it is text, else hexadecimal."""
-
-    text: str
-    is_text: bool
-    size: int
-
-
-def readable(payload: bytes, size: int) -> Shown:
-    """`size` is that of the whole, of which `payload` may be the beginning only."""
-    start = payload[:SHOWN_BYTES]
-    try:
-        text = start.decode("utf-8", "strict" if size <= SHOWN_BYTES else "ignore")
-    except UnicodeDecodeError:
-        return Shown(start.hex(" "), is_text=False, size=size)
-    if all(letter.isprintable() or letter in "\r\n\t" for letter in text):
-        return Shown(text, is_text=True, size=size)
-    return Shown(start.hex(" "), is_text=False, size=size)
+MOST_TOPICS = 200
 
 
 @pages.get("/readers/topics")
 @require_role(Role.ADMINISTRATOR)
 def show_topics() -> str:
-    found = [
-        (topic, formats().recognise(topic.topic, topic.sample), readable(topic.sample, len(topic.sample)))
-        for topic in unassigned_topics.list_topics()
-    ]
-    return render_template("unassigned-topics.html", topics=found, titles=formats().titles)
+    found = [(topic, guess, readable(topic.sample, len(topic.sample))) for topic, guess in _grouped()]
+    return render_template("unassigned-topics.html", topics=found[:MOST_TOPICS], titles=formats().titles)
+
+
+def _grouped() -> list[tuple[Topic, Guess]]:
+    """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
+    found: dict[str, tuple[Topic, Guess]] = {}
+    for topic in unassigned_topics.list_topics():
+        guess = formats().recognise(topic.topic, topic.sample)
+        together = formats().filter_for(guess.name, topic.topic)
+        if together in found:
+            newest, guess = found[together]
+            first = min(newest.first_heard_at, topic.first_heard_at)
+            newest = newest._replace(first_heard_at=first, messages=newest.messages + topic.messages)
+        else:
+            newest = topic._replace(topic=together)
+        found[together] = (newest, guess)
+    return list(found.values())
 
 
 @pages.get("/readers/unknown-tags")

@@ -13,7 +13,17 @@ from edge.pages.formats import Formats
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import audit, ledger, location_board, reader_status, readers, unassigned_topics, unknown_tags
+from edge.pages.samples import readable
+from edge.store import (
+    audit,
+    ignored_messages,
+    ledger,
+    location_board,
+    reader_status,
+    readers,
+    unassigned_topics,
+    unknown_tags,
+)
 from edge.store.database import writing
 from edge.store.people import Role
 from edge.store.readers import Placement, ReaderRow
@@ -29,6 +39,7 @@ BUCKETS = {
     "no_location": "No location",
     "filtered": "Filtered",
     "malformed": "Unreadable",
+    "too_large": "Too large",
     "status": "Status",
     "ignored": "Ignored",
     "retained": "Retained",
@@ -66,6 +77,10 @@ def show_reader(reader_id: int) -> str:
         ledger=hours,
         buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
         antennas=reader_status.antennas(current_session().organization_id, reader_id),
+        ignored=[
+            (message, formats().recognise(message.topic, message.payload), readable(message.payload, message.size))
+            for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
+        ],
         unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
         titles=formats().titles,
         places=location_board.tree(current_session().organization_id),

@@ -14,6 +14,7 @@ class NewDeadLetter(NamedTuple):
     reader_id: int
     topic: str
     payload: bytes
+    size: int  # of the whole message, of which `payload` may be the beginning
     reason: str
     received_at: int
 
@@ -25,14 +26,15 @@ class DeadLetter(NamedTuple):
     topic: str
     payload: bytes  # in a list only its beginning
     size: int
+    is_whole: bool  # else only the beginning was kept, and reading it again is no use
     reason: str
     received_at: int
 
 
 def add(letters: Iterable[NewDeadLetter]) -> None:
     execute_many(
-        "INSERT INTO dead_letter (organization_id, reader_id, topic, payload, reason, received_at) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO dead_letter (organization_id, reader_id, topic, payload, size, reason, received_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
         list(letters),
     )
 
@@ -43,7 +45,8 @@ def discard(dead_letter_ids: Iterable[int]) -> None:
 
 
 _LETTERS = """
-SELECT d.no, d.reader_id, r.name, d.topic, substr(d.payload, 1, :bytes), length(d.payload), d.reason, d.received_at
+SELECT d.no, d.reader_id, r.name, d.topic, ifnull(substr(d.payload, 1, :bytes), x''), d.size,
+       length(d.payload) = d.size, d.reason, d.received_at
 FROM dead_letter d LEFT JOIN reader r ON r.id = d.reader_id
 WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no) ORDER BY d.no DESC LIMIT :limit
 """

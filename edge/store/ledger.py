@@ -28,9 +28,10 @@ class Bucket(StrEnum):
     NO_LOCATION = "no_location"
     FILTERED = "filtered"  # below the antenna's signal threshold, or the antenna is switched off
     MALFORMED = "malformed"
+    TOO_LARGE = "too_large"  # over 1 MiB, which is more than any reader sends at once
     UNKNOWN_TOPIC = "unknown_topic"
     STATUS = "status"  # a sign of life without reads
-    IGNORED = "ignored"  # a shape that is neither
+    IGNORED = "ignored"  # a shape that the reader's format does not know
     RETAINED = "retained"  # the broker's memory, no news
 
 

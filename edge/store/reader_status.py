@@ -24,7 +24,10 @@ class ReaderStatus(NamedTuple):
 
 
 class ReaderState(NamedTuple):
-    """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up."""
+    """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up.
+
+    `not_understood` are those of the messages that its format does not know or cannot read.
+    """
 
     id: int
     name: str
@@ -40,6 +43,7 @@ class ReaderState(NamedTuple):
     note: str | None
     is_offline: bool
     messages: int
+    not_understood: int
     reads: int
     minutes: int
 
@@ -92,7 +96,9 @@ def statuses(organization_id: int) -> dict[int, ReaderStatus]:
 
 _STATES = """
 SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard_at, s.last_read_at, s.clock_offset,
-       s.qos, s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0), ifnull(sum(b.reads), 0),
+       s.qos, s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0),
+       ifnull(sum(b.messages) FILTER (WHERE b.bucket IN ('ignored', 'malformed', 'too_large')), 0),
+       ifnull(sum(b.reads), 0),
        max(1, (:now - max(:since, r.created_at)) / 60000000)
 FROM reader r
 LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
+from edge.store import unassigned_topics
 from edge.store.database import execute, writing
 from edge.store.ids import new_id
 from edge.store.tables import Antenna, Location, Reader, rows
@@ -79,6 +80,7 @@ def add_reader(
             new_id(), organization_id, name, topic, format, mapping, location_id, min_rssi, True, moment, moment, None
         )
         Reader.insert(row._asdict()).execute()
+        unassigned_topics.forget(topic)
     return row
 
 
@@ -104,6 +106,7 @@ def change_reader(organization_id: int, reader_id: int, changes: Mapping[str, An
         if "topic" in changes:
             check_filter(changes["topic"])
             _check_topic(organization_id, changes["topic"], except_id=reader_id)
+            unassigned_topics.forget(changes["topic"])
         if "name" in changes:
             _check_name(organization_id, changes["name"], except_id=reader_id)
         if "location_id" in changes:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from edge.store.database import execute, execute_many
+from edge.validation.topics import matches
 
 SAMPLE_BYTES = 65_536  # there may be a thousand
+_ALL = -1
 
 
 class Topic(NamedTuple):
@@ -29,7 +31,7 @@ def record(messages: Iterable[tuple[str, int, bytes]]) -> None:
     )
 
 
-def list_topics(limit: int = 200) -> list[Topic]:
+def list_topics(limit: int = 1000) -> list[Topic]:
     """Heard, but no reader claims them; they belong to nobody yet, so only administrators may look."""
     rows = execute(
         "SELECT topic, first_heard_at, last_heard_at, messages, sample FROM unassigned_topic "
@@ -39,7 +41,12 @@ def list_topics(limit: int = 200) -> list[Topic]:
     return [Topic(*row) for row in rows]
 
 
-def find_topic(topic: str) -> Topic | None:
-    columns = "topic, first_heard_at, last_heard_at, messages, sample"
-    row = execute(f"SELECT {columns} FROM unassigned_topic WHERE topic = ?", (topic,)).fetchone()  # noqa: S608
-    return Topic(*row) if row else None
+def find_topic(topic_filter: str) -> Topic | None:
+    """The one heard last of those that the filter matches."""
+    return next((topic for topic in list_topics(_ALL) if matches(topic_filter, topic.topic)), None)
+
+
+def forget(topic_filter: str) -> None:
+    """A reader has been set up for them. Within the caller's transaction."""
+    topics = [topic for (topic,) in execute("SELECT topic FROM unassigned_topic") if matches(topic_filter, topic)]
+    execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])

@@ -57,7 +57,7 @@ def furnished(site: Site) -> Site:
         site.organization_id, "rfid", "E2AA", reader.id, "E2AA", "unmatched", clock.now(), site.docks[0].id
     )
     unknown_tags.record([unknown])
-    letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", "not UTF-8", clock.now())
+    letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", 1, "not UTF-8", clock.now())
     dead_letters.add([letter])
     keys.add_key(site.organization_id, "WMS", ["assets:read", "tracking:read"], b"hash")
     devices.invite(site.organization_id, "Scanner 1", people.list_people(site.organization_id)[0].id)

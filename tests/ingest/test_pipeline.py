@@ -17,7 +17,7 @@ from edge.ingest import pipeline as pipeline_module
 from edge.ingest.messages import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
-from edge.store import assets, locations, readers, receipts
+from edge.store import assets, dead_letters, ignored_messages, locations, readers, receipts
 from edge.store.database import execute
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
@@ -373,3 +373,38 @@ def test_a_batch_delivered_again_after_a_crash_changes_nothing(site: Site, batch
     before = everything_recorded()
     pipeline().handle([one._replace(is_redelivered=True, received_at=one.received_at + SECOND) for one in numbered])
     assert everything_recorded() == before
+
+
+def test_an_empty_message_is_set_aside_like_any_other_and_can_be_looked_at(site: Site) -> None:
+    pipeline().handle([message(b"")])
+    (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
+    assert (letter.payload, letter.size, letter.is_whole) == (b"", 0, True)
+
+
+def test_a_message_that_is_too_large_is_counted_as_that_and_never_read(site: Site) -> None:
+    pipeline().handle([message(csl(seen(site.epcs[0])))._replace(size=1_300_000)])
+    assert buckets() == {"too_large": (1, 0)}
+    (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
+    assert (letter.size, letter.is_whole) == (1_300_000, False)
+    assert letter.reason.startswith("the message has 1,300,000 bytes")
+
+
+def test_the_last_few_messages_of_an_unknown_shape_are_kept_for_each_reader(site: Site) -> None:
+    line = pipeline()
+    line.handle([message(b'{"n":%d}' % number) for number in range(8)] + [message(b'{"x":1}', AISLE)])
+    line.handle([message(b'{"n":8}'), message(csl())])
+    kept = ignored_messages.list_messages(site.organization_id, site.dock_reader)
+    assert [message.payload for message in kept] == [b'{"n":%d}' % number for number in (8, 7, 6, 5, 4)]
+    assert execute("SELECT count(*) FROM ignored_message").fetchone() == (6,)
+
+
+def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mended(site: Site) -> None:
+    line, at = pipeline(), clock.now() - SECOND
+    sent = csl(seen(site.epcs[0], at=at // 1000 * 1000), seen("30BAD0", at=at // 1000 * 1000))
+    line.handle([message(sent, mid=7)])
+    assets.create(site.organization_id, name="Late", tags=[NewTag("rfid", "30BAD0")])
+    line = pipeline()
+    line.handle([message(sent, mid=8)])
+    assert execute("SELECT count(*) FROM position").fetchone() == (2,)
+    line.handle([message(sent, mid=9)])
+    assert buckets() == {"recorded": (2, 2), "repeat": (1, 3), "unmatched_tag": (0, 1)}

@@ -17,7 +17,7 @@ from edge.errors import Unavailable
 from edge.ingest import subscriber as subscriber_module
 from edge.ingest.broker import EmbeddedBroker
 from edge.ingest.messages import Message
-from edge.ingest.subscriber import LARGEST_PAYLOAD, Broker, Subscriber
+from edge.ingest.subscriber import KEPT_OF_LARGER, LARGEST_PAYLOAD, Broker, Subscriber
 from edge.ingest.wire import Delivery
 from edge.store import database, migrate, organizations
 from edge.store.database import FILE_NAME, close_database, execute
@@ -183,8 +183,12 @@ def test_no_message_stops_the_ones_after_it(url: str, store: Path) -> None:
         wait_for(lambda: "recorded" in buckets(), SOON, lambda: str(buckets()))
         assert subscriber.state().is_running
     assert sum(messages for messages, _ in buckets().values()) == 6
-    largest: int = execute("SELECT max(length(payload)) FROM dead_letter").fetchone()[0]
-    assert largest == LARGEST_PAYLOAD + 1
+    assert buckets()["too_large"] == (1, 0)
+    largest = execute("SELECT length(payload), size, reason FROM dead_letter ORDER BY size DESC").fetchone()
+    assert largest == (KEPT_OF_LARGER, 2 * LARGEST_PAYLOAD, REASON_TOO_LARGE)
+
+
+REASON_TOO_LARGE = "the message has 2,097,152 bytes; a reader that sends smaller ones (1 MiB at most) is read"
 
 
 def test_a_topic_that_is_not_text_is_counted_like_any_other() -> None:

@@ -7,13 +7,15 @@ import pytest
 
 from edge import clock
 from edge.errors import Unavailable
+from edge.ingest.parsers.formats import recognise
 from edge.ops import doctor
 from edge.ops.backup import Kept, list_backups, make_backup
 from edge.ops.checks import box
 from edge.ops.findings import Level, Subject, ok
 from edge.ops.lock import hold
-from edge.store import dead_letters, ledger, reader_status, retention, unassigned_topics
+from edge.store import dead_letters, ignored_messages, ledger, reader_status, retention, unassigned_topics
 from edge.store.database import execute, writing
+from edge.store.ignored_messages import IgnoredMessage
 from edge.store.organizations import list_organizations
 from edge.store.people import Role, add_person
 from edge.store.readers import add_reader
@@ -35,6 +37,7 @@ def subject(site: Path) -> Subject:
         broker_url="mqtt://edge@127.0.0.1:1883",
         broker_settings=site / "mosquitto",
         ask_broker=lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"},
+        recognise=recognise,
     )
 
 
@@ -247,13 +250,20 @@ def unassigned() -> None:
 def unreadable() -> None:
     with writing():
         dead_letters.add(
-            [dead_letters.NewDeadLetter(list_organizations()[0].id, heard("odd"), "t", b"?", "not JSON", NOW)]
+            [dead_letters.NewDeadLetter(list_organizations()[0].id, heard("odd"), "t", b"?", 1, "not JSON", NOW)]
         )
+
+
+def wrong_format() -> None:
+    zebra = b'{"type":"SIMPLE","data":{"idHex":"30aa"}}'
+    with writing():
+        ignored_messages.record([IgnoredMessage(heard("mistaken"), "t", zebra, len(zebra), None, NOW)])
 
 
 @pytest.mark.parametrize(
     ("name", "cause", "told"),
     [
+        ("reader-formats", wrong_format, "mistaken (looks like zebra)"),
         ("readers", silent, "silent"),
         ("readers", offline, "offline"),
         ("reader-qos", weak, "weak"),

@@ -17,6 +17,7 @@ from edge.store import (
     audit,
     dead_letters,
     devices,
+    ignored_messages,
     ledger,
     people,
     reader_status,
@@ -25,7 +26,9 @@ from edge.store import (
     unassigned_topics,
     unknown_tags,
 )
+from edge.store.database import writing
 from edge.store.dead_letters import NewDeadLetter
+from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.people import Role
 from edge.store.unknown_tags import Sighting
@@ -47,6 +50,7 @@ def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
     app.extensions["formats"] = Formats(
         {"plain": "Plain format", "custom": "Described"},
         "custom",
+        lambda name, topic: f"{topic.rpartition('/')[0]}/+" if name else topic,
         lambda _topic, payload: Guess("plain") if payload.startswith(b"{") else Guess(),
         check,
         lambda *message: found.append(message),
@@ -138,7 +142,7 @@ def test_a_dead_letter_is_handed_in_once_more(
     admin: Browser, cast: Cast, handed_in: list[tuple[int, str, bytes, int]]
 ) -> None:
     reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
-    dead_letters.add([NewDeadLetter(cast.acme, reader.id, "t", b"\xffbroken", "not UTF-8", 1_700_000_000_000_000)])
+    dead_letters.add([NewDeadLetter(cast.acme, reader.id, "t", b"\xffbroken", 7, "not UTF-8", 1_700_000_000_000_000)])
     page = admin.get("/readers/dead-letters").text
     assert "not UTF-8" in page
     assert "ff 62 72" in page
@@ -152,7 +156,7 @@ def test_a_dead_letter_is_handed_in_once_more(
 
 def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
     theirs = readers.add_reader(cast.rival, name="P", topic="t", format="plain")
-    dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", "why", 1)])
+    dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", 6, "why", 1)])
     unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
     no = dead_letters.list_letters(cast.rival, 9)[0].no
     for path in (f"/readers/{theirs.id}", f"/readers/{theirs.id}/edit"):
@@ -221,3 +225,32 @@ def test_what_administrators_do_is_written_down(admin: Browser, cast: Cast) -> N
     assert [act.action for act in acts] == ["key made", "person made"]
     assert acts[0].detail["scopes"] == ["assets:read", "assets:write", "tracking:read"]
     assert "edge_" not in str(acts)
+
+
+def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is_set_up(
+    admin: Browser, cast: Cast
+) -> None:
+    heard = [(f"home/gate/{number}", clock.now() + number, b"{}") for number in range(3)]
+    with writing():
+        unassigned_topics.record([*heard, ("home/other/1/2", clock.now(), b"?")])
+    listed = admin.get("/readers/topics").text
+    assert (
+        listed.count("home/gate/") == 3
+    )  # in one line: the heading, its link, and the name of that for a screen reader
+    assert "home/gate/+" in listed
+    assert '<option value="plain" selected>' in admin.get("/readers/new?topic=home/gate/%2B").text
+    admin.post("/readers/new", {"name": "Gate", "topic": "home/gate/+", "format": "plain", "location_id": ""})
+    assert [topic.topic for topic in unassigned_topics.list_topics()] == ["home/other/1/2"]
+
+
+def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(cast.acme, name="R", topic="t", format="custom")
+    with writing():
+        ignored_messages.record([IgnoredMessage(reader.id, "t", b'{"a":1}', 7, "nothing at list_path", clock.now())])
+        hour = ledger.hour_of(clock.now())
+        ledger.add({Tally(reader.id, hour, Bucket.IGNORED): 1}, {})
+    page = admin.get(f"/readers/{reader.id}").text
+    assert "This looks like" in page
+    assert "Plain format" in page
+    assert "nothing at list_path" in page
+    assert "not understood" in admin.get("/readers").text

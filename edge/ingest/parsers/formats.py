@@ -94,6 +94,17 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+
+def filter_for(format_name: str | None, topic: str) -> str:
+    """What a reader of that format should listen to, where one of its messages came on this topic."""
+    level = FORMATS[format_name].tag_level if format_name in FORMATS else None
+    levels = topic.split("/")
+    if level is None or -level > len(levels):
+        return topic
+    levels[level] = "+"
+    return "/".join(levels)
+
+
 # Above the largest batch a reader sends, a guess is not worth its time.
 _LARGEST_GUESSED = 262_144
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from edge import clock
 from edge.errors import EdgeError
 from edge.ops.findings import Finding, Subject, ok, problem, some, warning
-from edge.store import stats
+from edge.store import ignored_messages, stats
 
 SILENT = clock.DAY
 CLOCK_OFF = 2 * clock.SECOND
@@ -114,6 +114,21 @@ def topics(_: Subject) -> Finding:
             f"heard but not set up: {some(found)}", "set them up on the Readers page or with: edge reader add"
         )
     return ok("every topic heard belongs to a reader")
+
+
+def formats(subject: Subject) -> Finding:
+    """A wrong format loses every read without one unreadable message."""
+    ignored = ignored_messages.newest_of_each(clock.now() - clock.DAY)
+    if not ignored:
+        return ok("every message of the last day was of its reader's format")
+    told = []
+    for name, newest in ignored:
+        guess = subject.recognise(newest.topic, newest.payload)
+        told.append(f"{name} (looks like {guess.name})" if guess.name else name)
+    return warning(
+        f"send messages that their format does not know: {some(told)}",
+        "choose the right format, or correct the mapping; edge reader show NAME has the last of them",
+    )
 
 
 def dead_letters(_: Subject) -> Finding:

@@ -363,7 +363,7 @@ CREATE TABLE ledger (
 -- same packet id, of which there are 65,535. One row for each transaction.
 CREATE TABLE receipt (
     number  INTEGER PRIMARY KEY, -- of the last message in the row, counted from the first one ever
-    entries BLOB NOT NULL        -- packet id (two bytes) and digest (16) of each message
+    entries BLOB NOT NULL        -- packet id (two bytes), whether recorded (one), and digest (16) of each message
 ) STRICT;
 
 CREATE TABLE dead_letter (
@@ -371,11 +371,24 @@ CREATE TABLE dead_letter (
     organization_id INTEGER REFERENCES organization (id),
     reader_id       INTEGER REFERENCES reader (id),
     topic           TEXT NOT NULL,
-    payload         BLOB NOT NULL,
+    payload         BLOB NOT NULL,    -- of a message that was too large only its beginning
+    size            INTEGER NOT NULL, -- of the whole message
     reason          TEXT NOT NULL,
     received_at     INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX dead_letter_reader ON dead_letter (reader_id, no);
+
+-- The last few messages of each reader that its format does not know, so that a wrong format can be seen.
+CREATE TABLE ignored_message (
+    no          INTEGER PRIMARY KEY,
+    reader_id   INTEGER NOT NULL REFERENCES reader (id),
+    topic       TEXT NOT NULL,
+    payload     BLOB NOT NULL,    -- its beginning
+    size        INTEGER NOT NULL, -- of the whole message
+    note        TEXT,             -- why, where the format can tell
+    received_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX ignored_message_reader ON ignored_message (reader_id, no);
 
 CREATE TABLE unknown_tag (
     organization_id INTEGER NOT NULL REFERENCES organization (id),
