@@ -11,7 +11,7 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask, WSGITask
 
-from edge.api import envelope, guard, middleware
+from edge.api import cors, envelope, guard, middleware
 from edge.workers import Workers
 
 # The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
@@ -91,7 +91,7 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
             framing = middleware.response_headers(
                 gate.headers, middleware.RequestContext(request_id, gate.buckets.untouched)
             )
-            self.response_headers = [*self.response_headers, *framing, ("Content-Type", "application/json")]
+            self.response_headers = [*self.response_headers, *cors.ALL, *framing, ("Content-Type", "application/json")]
             self.set_close_on_finish()
             self.content_length = len(content)
             if getattr(request, "command", "") != "HEAD":

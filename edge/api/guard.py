@@ -12,7 +12,7 @@ from flask import Flask, Request, Response, current_app, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
-from edge.api import middleware
+from edge.api import cors, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import Call, Operation
@@ -47,7 +47,7 @@ class ApiSettings(NamedTuple):
 
 def make_settings(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> ApiSettings:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
-    fixed = (*middleware.CORS, ("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
+    fixed = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
     return ApiSettings(environment, words, Buckets(per_second, burst), fixed)
 
@@ -63,6 +63,7 @@ def settings() -> ApiSettings:
 
 def install(app: Flask, installed: ApiSettings) -> None:
     app.extensions["api"] = installed
+    cors.install(app)
     app.url_map.merge_slashes = False  # `//` is a path of its own, and unknown
     app.before_request(partial(enter, installed))
     app.wsgi_app = middleware.with_api_headers(  # type: ignore[assignment, method-assign]

@@ -1,0 +1,46 @@
+"""CORS of the API: permissive, with the whole header set on every response (spec: What the service does 9).
+
+flask-cors answers for the origin, the exposed headers and preflights. By the rules of CORS it sends the methods,
+headers and age with preflights only; the middleware adds them to the other responses, as the specification wants.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flask import Flask
+from flask_cors import CORS
+
+METHODS = "GET, HEAD, POST, PATCH, DELETE, OPTIONS"
+ALLOWED_HEADERS = "Content-Type, Authorization, X-Request-ID"
+EXPOSED_HEADERS = (
+    "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Location, Retry-After"
+)
+MAX_AGE_SECONDS = 3600
+PATHS = re.compile(r"/(api(/.*)?|openapi\.(json|yaml))$")
+
+BEYOND_PREFLIGHTS = (
+    ("Access-Control-Allow-Methods", METHODS),
+    ("Access-Control-Allow-Headers", ALLOWED_HEADERS),
+    ("Access-Control-Max-Age", str(MAX_AGE_SECONDS)),
+)
+# For what the server refuses before the application has seen it.
+ALL = (
+    ("Access-Control-Allow-Origin", "*"),
+    ("Access-Control-Expose-Headers", EXPOSED_HEADERS),
+    *BEYOND_PREFLIGHTS,
+)
+
+
+def install(app: Flask) -> None:
+    CORS(
+        app,
+        resources=PATHS,
+        origins="*",
+        send_wildcard=True,
+        methods=METHODS,
+        allow_headers=[],  # it would repeat only what the client asked for; the middleware sends the whole list
+        expose_headers=EXPOSED_HEADERS,
+        max_age=MAX_AGE_SECONDS,
+        intercept_exceptions=False,  # errors become responses in the application's own handler
+    )
