@@ -1,4 +1,4 @@
-"""An asset's page: facts, tags, place, history, label; and the link that its label carries."""
+"""An asset's page: facts, tags, location, history, label; and the link that its label carries."""
 
 from __future__ import annotations
 

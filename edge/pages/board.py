@@ -29,7 +29,7 @@ def show_board() -> str:
         "board.html",
         page=board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
         wanted=wanted,
-        places=location_board.tree(current_session().organization_id),
+        locations=location_board.tree(current_session().organization_id),
         unseen=UNSEEN,
         live="/board/rows?" + _query(wanted, offset),
         **_pager(wanted, offset),
@@ -47,7 +47,7 @@ def board_rows() -> Response:
 
 def _wanted() -> tuple[BoardFilter, int]:
     values = request.args
-    location_id = values.get("place", 0, type=whole)
+    location_id = values.get("location", 0, type=whole)
     hours = values.get("unseen", 0, type=whole)
     offset = max(values.get("offset", 0, type=whole), 0)
     q = typable(values.get("q", ""))[:255]
@@ -55,7 +55,7 @@ def _wanted() -> tuple[BoardFilter, int]:
 
 
 def _query(wanted: BoardFilter, offset: int) -> str:
-    values = {"q": wanted.q, "place": wanted.location_id, "unseen": wanted.unseen_hours, "offset": offset}
+    values = {"q": wanted.q, "location": wanted.location_id, "unseen": wanted.unseen_hours, "offset": offset}
     return urlencode({name: value for name, value in values.items() if value})
 
 

@@ -1,4 +1,4 @@
-"""Making, changing and retiring places, and their tags: the same rules and the same functions as the API."""
+"""Making, changing and retiring locations, and their tags: the same rules and the same functions as the API."""
 
 from __future__ import annotations
 

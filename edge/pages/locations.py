@@ -15,7 +15,7 @@ from edge.store import location_board, locations, lookup
 from edge.store.people import Role
 
 PER_PAGE = 50
-WHOLE_TREE = 1000  # a larger one is shown by its top, and opened place by place
+WHOLE_TREE = 1000  # a larger one is shown by its top, and opened location by location
 
 
 @pages.get("/locations")

@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 
 NOTICES = {
     "password": "Your password was changed. Other sessions of yours were ended.",
-    "made": "Made.",
+    "made": "Created.",
     "changed": "Saved.",
     "retired": "Retired. Its history is kept.",
     "tagged": "The tag was attached.",

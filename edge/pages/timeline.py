@@ -13,7 +13,7 @@ COLOURS = 6
 
 
 class Stay(NamedTuple):
-    """A piece of the strip, in its units; `colour` is a number of the style sheet's palette, the same for a place."""
+    """A piece of the strip, in its units; `colour` is a number of the style sheet's palette, the same for a location."""
 
     x: float
     width: float
@@ -27,7 +27,7 @@ class Strip(NamedTuple):
     stays: Sequence[Stay]
     since: int
     until: int
-    colours: Mapping[int, int]  # of each place, by its id
+    colours: Mapping[int, int]  # of each location, by its id
 
 
 def strip(moves: Sequence[Move], now: int) -> Strip | None:

@@ -35,9 +35,9 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("ut
 TABLET = {"width": 820, "height": 1180}
 
 
-def see(site: Site, number: int, place: int = 0) -> None:
+def see(site: Site, number: int, dock: int = 0) -> None:
     now, row = clock.now(), site.assets[number - 1]
-    where = site.docks[place]
+    where = site.docks[dock]
     scans.record([Scan(site.organization_id, row.id, where.id, None, None, now, now, Quality.HANDHELD)], 0)
 
 
@@ -70,11 +70,11 @@ def paths(site: Site) -> list[str]:
     reader = readers.list_readers(site.organization_id)[0].id
     key = keys.list_keys(site.organization_id)[0].id
     person = people.list_people(site.organization_id)[0].id
-    asset, place = site.assets[0].id, site.docks[0].id
+    asset, location = site.assets[0].id, site.docks[0].id
     return [
         *("/", "/?q=nothing-fits", "/locations", "/assets/new", "/locations/new", "/account", "/status"),
         *(f"/assets/{asset}", f"/assets/{asset}/edit", f"/assets/{asset}/label"),
-        *(f"/locations/{place}", f"/locations/{place}/edit", f"/locations/{place}/label"),
+        *(f"/locations/{location}", f"/locations/{location}/edit", f"/locations/{location}/label"),
         *("/keys", "/keys/new", f"/keys/{key}/revoke", "/people", "/people/new", f"/people/{person}/edit", "/devices"),
         *("/readers", f"/readers/{reader}", f"/readers/{reader}/edit", "/readers/new?topic=dock/7"),
         *("/readers/topics", "/readers/unknown-tags", "/readers/dead-letters"),
@@ -147,20 +147,20 @@ def test_the_board_follows_the_site(enter: Enter, site: Site) -> None:
     see(site, 7)
     row = page.locator(f"tr[data-row='{site.assets[6].id}']")
     expect(row).to_contain_text("Dock 1", timeout=6_000)
-    see(site, 7, place=1)
+    see(site, 7, dock=1)
     expect(row).to_contain_text("Dock 2", timeout=6_000)
     expect(page.locator("tbody tr").first).to_contain_text("Pallet 7")
     assert "fresh" in (row.get_attribute("class") or "")
 
 
 def test_the_board_is_searched_and_filtered(enter: Enter, site: Site) -> None:
-    see(site, 7, place=1)
+    see(site, 7, dock=1)
     page = enter("vic")
     page.fill("#q", "pallet 19")
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(11)
     page.goto("/")
-    page.select_option("#place", label="   Dock 2")
+    page.select_option("#location", label="   Dock 2")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.goto("/")
     page.click("text=More")
@@ -174,7 +174,7 @@ def test_a_key_is_made_copied_and_revoked(enter: Enter, site: Site) -> None:
     page.click("text=New Key")
     page.fill("#name", "WMS production")
     page.locator("input[name=assets][value=write]").check()
-    page.click("text=Make the key")
+    page.click("text=Create the key")
     secret = page.inner_text("#client_secret")
     assert re.fullmatch(r"edge_[0-9a-f]{64}", secret)
     page.click("[data-copy=client_secret]")
@@ -225,7 +225,7 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
     )
     admin = enter("ada", "/devices")
     admin.fill("#name", "Scanner 3")
-    admin.click("text=Make its link")
+    admin.click("text=Create its link")
     expect(admin.locator(".label-sheet svg")).to_be_visible()
     link = admin.inner_text("#link")
     page = open_context(viewport=PHONE, expected=("403",)).new_page()

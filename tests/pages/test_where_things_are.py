@@ -1,4 +1,4 @@
-"""The board, assets and places."""
+"""The board, assets and locations."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_the_search_takes_wildcards_literally(cast: Cast, site: Site, q: str) ->
     assert board.board(cast.acme, BoardFilter(q=q), limit=10).total_count == 0
 
 
-def test_a_place_includes_everything_below_it(cast: Cast, site: Site) -> None:
+def test_a_location_includes_everything_below_it(cast: Cast, site: Site) -> None:
     see(cast.acme, site.cage.id, site.rack.id, clock.now())
-    found = {place.name: board.board(cast.acme, BoardFilter(location_id=place.id), limit=10).total_count
-             for place in (site.hall, site.rack, site.dock)}  # fmt: skip
+    found = {location.name: board.board(cast.acme, BoardFilter(location_id=location.id), limit=10).total_count
+             for location in (site.hall, site.rack, site.dock)}  # fmt: skip
     assert found == {"Hall 1": 1, "Rack A": 1, "Dock 1": 0}
 
 
@@ -76,8 +76,8 @@ def test_the_page_and_what_follows_it_are_the_same_rows(sign_in_as: SignIn, cast
 @pytest.mark.parametrize(
     "query",
     [
-        *("place=x", "unseen=-1", "offset=-5", "offset=99999999999999", "q=" + "a" * 999, "unseen=1e9"),
-        *("place=" + "9" * 30, "place=" + "9" * 5000, "q=abc%00def", "q=%00", "q=%ff%fe%22%27"),
+        *("location=x", "unseen=-1", "offset=-5", "offset=99999999999999", "q=" + "a" * 999, "unseen=1e9"),
+        *("location=" + "9" * 30, "location=" + "9" * 5000, "q=abc%00def", "q=%00", "q=%ff%fe%22%27"),
     ],
 )
 def test_an_odd_address_is_no_fault(sign_in_as: SignIn, site: Site, query: str) -> None:
@@ -87,16 +87,16 @@ def test_an_odd_address_is_no_fault(sign_in_as: SignIn, site: Site, query: str) 
 def test_an_asset_called_script_is_only_a_name(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     name = "<script>alert(1)</script>"
     asset = assets.create(cast.acme, name=name, description='"><img src=x onerror=alert(1)>')
-    place = locations.create(cast.acme, name=name)
-    see(cast.acme, asset.id, place.id, clock.now())
+    location = locations.create(cast.acme, name=name)
+    see(cast.acme, asset.id, location.id, clock.now())
     browser = sign_in_as(Role.ADMINISTRATOR)
     for path in (
         "/",
         f"/assets/{asset.id}",
         f"/assets/{asset.id}/edit",
         f"/assets/{asset.id}/label",
-        f"/locations/{place.id}",
-        f"/locations/{place.id}/edit",
+        f"/locations/{location.id}",
+        f"/locations/{location.id}/edit",
         "/locations",
         "/locations/new",
         f"/?q={name}",
@@ -118,7 +118,7 @@ def test_history_tells_who_saw_it_and_leads_to_older_rows(sign_in_as: SignIn, ca
     assert browser.get(f"/assets/{site.cage.id}?before={older}").text.count('class="dot') == 10
 
 
-def test_a_place_tells_what_is_here_and_what_came_and_went(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_a_location_tells_what_is_here_and_what_arrived_and_left(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     now = clock.now()
     see(cast.acme, site.cage.id, site.dock.id, now - 2 * clock.DAY)
     see(cast.acme, site.cage.id, site.rack.id, now - 3 * clock.SECOND)
@@ -131,7 +131,7 @@ def test_a_place_tells_what_is_here_and_what_came_and_went(sign_in_as: SignIn, c
     assert found == [(True, "Pallet 1", None), (False, "Roll cage", "Rack A")]
     text = sign_in_as(Role.VIEWER).get(f"/locations/{site.dock.id}").text
     assert "Pallet 1" in text
-    assert "went to Rack A" in text or clock.to_datetime(now).hour == 0
+    assert "left for Rack A" in text or clock.to_datetime(now).hour == 0
 
 
 def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
@@ -212,14 +212,14 @@ class TestEditing:
         entered = {"tag_type": "barcode", "value": "4006381333931"}
         assert browser.post(f"/assets/{site.cage.id}/tags", entered).status_code == 303
 
-    def test_a_place_with_something_at_it_is_not_retired(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_a_location_with_something_at_it_is_not_retired(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         see(cast.acme, site.cage.id, site.rack.id, clock.now())
         browser = sign_in_as(Role.EDITOR)
         assert "placed at it" in browser.post(f"/locations/{site.rack.id}/retire").text
         assert "descendant" in browser.post(f"/locations/{site.hall.id}/retire").text
         assert browser.post(f"/locations/{site.dock.id}/retire").status_code == 303
 
-    def test_a_place_cannot_be_put_into_itself(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_a_location_cannot_be_put_into_itself(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.hall.id}/edit"
         assert f'<option value="{site.rack.id}"' not in browser.get(path).text
         entered = {"name": "Hall 1", "external_key": "HALL-1", "parent_id": site.rack.id}
