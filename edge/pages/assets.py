@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
-from flask import abort, redirect, render_template, request
+from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels, timeline
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
-from edge.store import assets, board, lookup
+from edge.pages.live import fragment
+from edge.store import assets, board, lookup, retired
+from edge.store.assets import AssetRow
 from edge.store.people import Role
 
 MOVES = 50
@@ -19,20 +23,36 @@ MOVES = 50
 @pages.get("/assets/<int:asset_id>")
 @require_role(Role.VIEWER)
 def show_asset(asset_id: int) -> str:
-    asset = assets.get(current_session().organization_id, asset_id)
-    before = request.args.get("before", type=whole)
-    moves = board.moves(current_session().organization_id, asset_id, before=before, limit=MOVES + 1)
+    asset = retired.get_any(current_session().organization_id, asset_id)
     return render_template(
         "asset.html",
         asset=asset,
-        where=board.whereabouts(current_session().organization_id, asset_id) or abort(404),
         metadata=orjson.loads(asset.metadata),
-        strip=timeline.strip(moves[:MOVES], moves[0].last_seen_at if before and moves else clock.now()),
-        moves=moves[:MOVES],
-        more=moves[MOVES - 1].observed_at if len(moves) > MOVES else None,
-        before=before,
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
+        **_now(asset),
     )
+
+
+@pages.get("/assets/<int:asset_id>/now")
+@require_role(Role.VIEWER)
+def asset_now(asset_id: int) -> Response:
+    """Where it is and was, for the page that follows it."""
+    asset = retired.get_any(current_session().organization_id, asset_id)
+    values = _now(asset)
+    return fragment("_asset-now.html", (values["where"], values["moves"]), asset=asset, **values)
+
+
+def _now(asset: AssetRow) -> dict[str, Any]:
+    before = request.args.get("before", type=whole)
+    found = board.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
+    moves = found[:MOVES]
+    return {
+        "where": board.whereabouts(current_session().organization_id, asset.id, include_retired=True),
+        "strip": timeline.strip(moves, moves[0].last_seen_at if before and moves else clock.now()),
+        "moves": moves,
+        "more": moves[-1].observed_at if len(found) > MOVES else None,
+        "before": before,
+    }
 
 
 @pages.get("/assets/<int:asset_id>/label")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from flask import Response, render_template, request
@@ -10,7 +11,7 @@ from edge.pages.forms import typable, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import location_board
-from edge.store.board import BoardFilter, board
+from edge.store.board import DEFAULT_SORT, SORTS, BoardFilter, board
 from edge.store.people import Role
 
 PER_PAGE = 50
@@ -19,6 +20,23 @@ UNSEEN = {0: "Seen any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours
     168: "Not seen for 7 days",
     720: "Not seen for 30 days",
 }
+
+COLUMNS = {
+    "name": "Asset",
+    "key": "Key",
+    "location": "Location",
+    "since": "There for",
+    "seen": "Not seen for",
+}
+
+
+class Heading(NamedTuple):
+    """Of a column that the board can be sorted by; `address` sorts by it, or turns the order round."""
+
+    sort: str
+    title: str
+    address: str
+    order: str  # as ARIA says it
 
 
 @pages.get("/")
@@ -31,6 +49,7 @@ def show_board() -> str:
         wanted=wanted,
         locations=location_board.tree(current_session().organization_id),
         unseen=UNSEEN,
+        sorts=COLUMNS,
         live="/board/rows?" + _query(wanted, offset),
         **_pager(wanted, offset),
     )
@@ -51,18 +70,40 @@ def _wanted() -> tuple[BoardFilter, int]:
     hours = values.get("unseen", 0, type=whole)
     offset = max(values.get("offset", 0, type=whole), 0)
     q = typable(values.get("q", ""))[:255]
-    return BoardFilter(q, location_id or None, min(max(hours, 0), 100_000)), min(offset, 2**31)
+    sort = values.get("sort", DEFAULT_SORT)
+    return BoardFilter(
+        q,
+        location_id or None,
+        min(max(hours, 0), 100_000),
+        sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
+        values.get("show") == "retired",
+    ), min(offset, 2**31)
 
 
 def _query(wanted: BoardFilter, offset: int) -> str:
-    values = {"q": wanted.q, "location": wanted.location_id, "unseen": wanted.unseen_hours, "offset": offset}
+    values = {
+        "q": wanted.q,
+        "location": wanted.location_id,
+        "unseen": wanted.unseen_hours,
+        "show": "retired" if wanted.retired else "",
+        "sort": wanted.sort if wanted.sort != DEFAULT_SORT else "",
+        "offset": offset,
+    }
     return urlencode({name: value for name, value in values.items() if value})
 
 
 def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
     return {
+        "headings": {sort: _heading(wanted, sort) for sort in COLUMNS},
         "offset": offset,
         "per_page": PER_PAGE,
         "earlier": "/?" + _query(wanted, max(offset - PER_PAGE, 0)),
         "later": "/?" + _query(wanted, offset + PER_PAGE),
     }
+
+
+def _heading(wanted: BoardFilter, sort: str) -> Heading:
+    is_ours, descends = wanted.sort.removeprefix("-") == sort, wanted.sort.startswith("-")
+    following = f"-{sort}" if is_ours and not descends else sort
+    order = ("descending" if descends else "ascending") if is_ours else "none"
+    return Heading(sort, COLUMNS[sort], "/?" + _query(wanted._replace(sort=following), 0), order)

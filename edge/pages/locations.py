@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from flask import abort, redirect, render_template, request
+from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
-from edge.store import location_board, locations, lookup
+from edge.pages.live import fragment
+from edge.store import board, location_board, locations, lookup
+from edge.store.board import BoardFilter
+from edge.store.locations import LocationRow
 from edge.store.people import Role
 
 PER_PAGE = 50
@@ -31,19 +35,36 @@ def show_locations() -> str:
 def show_location(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     branches = location_board.tree(current_session().organization_id)
-    way = location_board.way_to(branches, location_id)
-    offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
     return render_template(
         "location.html",
-        location=location,
-        way=way,
-        branch=way[-1] if way else None,
+        way=location_board.way_to(branches, location_id),
         children=[branch for branch in branches if branch.parent_id == location_id],
-        page=location_board.here(current_session().organization_id, location_id, limit=PER_PAGE, offset=offset),
-        offset=offset,
-        per_page=PER_PAGE,
-        passages=location_board.passages(current_session().organization_id, location_id, _midnight()),
+        **_now(location),
     )
+
+
+@pages.get("/locations/<int:location_id>/now")
+@require_role(Role.VIEWER)
+def location_now(location_id: int) -> Response:
+    """What is there, what came and went, for the page that follows it."""
+    values = _now(locations.get(current_session().organization_id, location_id))
+    facts = (values["page"], values["passages"], values["below"])
+    return fragment("_location-now.html", facts, **values)
+
+
+def _now(location: LocationRow) -> dict[str, Any]:
+    organization_id = current_session().organization_id
+    offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
+    here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
+    inside = BoardFilter(location_id=location.id)
+    return {
+        "location": location,
+        "page": here,
+        "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
+        "offset": offset,
+        "per_page": PER_PAGE,
+        "passages": location_board.passages(organization_id, location.id, _midnight()),
+    }
 
 
 @pages.get("/locations/<int:location_id>/label")

@@ -81,6 +81,7 @@ def register(app: Flask, site: Site) -> None:
     pages.jinja_loader = FileSystemLoader(folder / "templates")
     app.jinja_env.filters.update(
         ago=words.when,
+        unseen=words.unseen,
         at=words.at,
         lasting=words.lasting,
         duration=words.duration,

@@ -13,7 +13,7 @@ COLOURS = 6
 
 
 class Stay(NamedTuple):
-    """A piece of the strip, in its units; `colour` is a number of the style sheet's palette, the same for a location."""
+    """A piece of the strip, in its units; `colour` is a number of the style sheet's palette."""
 
     x: float
     width: float

@@ -14,6 +14,9 @@ ROLES = {
 }
 
 
+WORTH_TELLING = 10 * 60 * clock.SECOND  # `times.js` says the same
+
+
 def duration(seconds: int) -> str:
     """The two largest units: `3 d 4 h`, `12 min`, `8 s`."""
     seconds = max(seconds, 0)
@@ -45,6 +48,15 @@ def when(micros: int | None, otherwise: str = "never") -> Markup:
     exact = clock.rfc3339(micros)
     text = f"{exact[:10]} {exact[11:16]} UTC"
     return Markup('<time datetime="{}" data-ago title="{}">{}</time>').format(exact, text, ago(micros))
+
+
+def unseen(micros: int | None) -> Markup:
+    """How long ago something was seen, where that is long enough to matter; what was seen just now needs no word."""
+    if micros is None:
+        return Markup('<span class="quiet">never seen</span>')
+    is_worth_telling = clock.now() - micros >= WORTH_TELLING
+    words = micros_duration(clock.now() - micros) if is_worth_telling else ""
+    return Markup('<time datetime="{}" data-unseen>{}</time>').format(clock.rfc3339(micros), words)
 
 
 def at(micros: int | None, otherwise: str = "never") -> Markup:

@@ -1,4 +1,4 @@
-"""Where things are, as people look at it: the list of assets with their places, and one asset's way here."""
+"""Where things are, as people look at it: the list of assets with their locations, and one asset's way here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,28 @@ from edge.store.records import Page
 
 
 class BoardFilter(NamedTuple):
-    """`location_id` includes everything below it; `unseen_hours` also finds what was never seen."""
+    """`location_id` includes everything below it; `unseen_hours` also finds what was never seen.
+
+    `sort` is a name of SORTS, with a minus in front from the end. `retired` shows the deleted assets instead.
+    """
 
     q: str = ""
     location_id: int | None = None
     unseen_hours: int = 0
+    sort: str = "key"
+    retired: bool = False
+
+
+# What was never seen comes last either way. Keys keep their order while things move, and minted ones are numbers in
+# the order of creation; that is why they are what the board is sorted by unless somebody asks for another order.
+SORTS = {
+    "name": "a.name COLLATE NOCASE {0}",
+    "key": "a.external_key {0}",
+    "location": "l.name IS NULL, l.name COLLATE NOCASE {0}, a.name COLLATE NOCASE",
+    "since": "p.dwell_started_at IS NULL, p.dwell_started_at {0}, a.name COLLATE NOCASE",
+    "seen": "p.last_seen_at IS NULL, p.last_seen_at {0}, a.name COLLATE NOCASE",
+}
+DEFAULT_SORT = "key"
 
 
 class BoardRow(NamedTuple):
@@ -29,6 +46,7 @@ class BoardRow(NamedTuple):
     area_name: str | None  # of the location's parent: "B03" alone says little
     last_seen_at: int | None
     dwell_started_at: int | None
+    deleted_at: int | None
 
 
 class Move(NamedTuple):
@@ -59,32 +77,33 @@ WITH RECURSIVE below (id) AS (
 
 BOARD_COLUMNS = (
     "a.id, a.external_key, a.name, a.is_active, l.id, l.external_key, l.name, "
-    "(SELECT name FROM location WHERE id = l.parent_id AND deleted_at IS NULL), p.last_seen_at, p.dwell_started_at"
+    "(SELECT name FROM location WHERE id = l.parent_id AND deleted_at IS NULL), "
+    "p.last_seen_at, p.dwell_started_at, a.deleted_at"
 )
 
 
 def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
-    """Live assets, the one seen last first, those never seen at the end."""
+    """Live assets, or the retired ones, in the wanted order."""
     where, values = _where(organization_id, wanted)
     start = _BELOW if wanted.location_id is not None else ""
     source = f"FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
-    newest = (
+    listed = (
         f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
-        f"WHERE {where} ORDER BY p.last_seen_at DESC, a.name, a.id LIMIT :limit OFFSET :offset"
+        f"WHERE {where} ORDER BY {_order(wanted.sort)} LIMIT :limit OFFSET :offset"
     )
     with reading():
         total = execute(f"{start} SELECT count(*) {source}", values).fetchone()[0]
-        found = [BoardRow(*row) for row in execute(newest, {**values, "limit": limit, "offset": offset})]
+        found = [BoardRow(*row) for row in execute(listed, {**values, "limit": limit, "offset": offset})]
     return Page(found, total)
 
 
-def whereabouts(organization_id: int, asset_id: int) -> BoardRow | None:
-    """One live asset and its place."""
+def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = False) -> BoardRow | None:
+    """One asset and its location."""
     sql = (
         f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
-        "WHERE a.organization_id = ? AND a.id = ? AND a.deleted_at IS NULL"
+        f"WHERE a.organization_id = ? AND a.id = ?{'' if include_retired else ' AND a.deleted_at IS NULL'}"
     )
     row = execute(sql, (organization_id, asset_id)).fetchone()
     return BoardRow(*row) if row else None
@@ -125,7 +144,7 @@ def moves(organization_id: int, asset_id: int, *, before: int | None = None, lim
 
 
 def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
-    parts = ["a.organization_id = :organization_id", "a.deleted_at IS NULL"]
+    parts = ["a.organization_id = :organization_id", f"a.deleted_at IS {'NOT ' if wanted.retired else ''}NULL"]
     values: dict[str, Any] = {"organization_id": organization_id}
     if wanted.q:
         found = search.match("asset", organization_id, wanted.q, descriptions=False)
@@ -142,3 +161,8 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
         parts.append("(p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)")
         values["unseen_since"] = clock.now() - wanted.unseen_hours * clock.HOUR
     return " AND ".join(parts), values
+
+
+def _order(sort: str) -> str:
+    column = SORTS.get(sort.removeprefix("-"), SORTS[DEFAULT_SORT])
+    return column.format("DESC" if sort.startswith("-") else "") + ", a.id"

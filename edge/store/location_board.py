@@ -116,11 +116,11 @@ WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND 
 
 
 def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[BoardRow]:
-    """What is at the location now, the one seen last first."""
+    """What is at the location now, by name, so that rows stay where they are."""
     values = {"location_id": location_id, "organization_id": organization_id, "limit": limit, "offset": offset}
     with reading():
         total = execute(f"SELECT count(*) {_HERE}", values).fetchone()[0]
-        sql = f"SELECT {BOARD_COLUMNS} {_HERE} ORDER BY p.last_seen_at DESC, a.id LIMIT :limit OFFSET :offset"
+        sql = f"SELECT {BOARD_COLUMNS} {_HERE} ORDER BY a.name COLLATE NOCASE, a.id LIMIT :limit OFFSET :offset"
         return Page([BoardRow(*row) for row in execute(sql, values)], total)
 
 

@@ -149,8 +149,40 @@ def test_the_board_follows_the_site(enter: Enter, site: Site) -> None:
     expect(row).to_contain_text("Dock 1", timeout=6_000)
     see(site, 7, dock=1)
     expect(row).to_contain_text("Dock 2", timeout=6_000)
-    expect(page.locator("tbody tr").first).to_contain_text("Pallet 7")
     assert "fresh" in (row.get_attribute("class") or "")
+
+
+def test_rows_stay_where_they_are_while_things_move(enter: Enter, site: Site) -> None:
+    page = enter("vic")
+    link = page.locator("tbody tr th a").nth(3)
+    link.focus()
+    held, name, top = link.element_handle(), link.inner_text(), link.bounding_box()
+    assert held
+    for number in (1, 5, 9):
+        see(site, number)
+    expect(page.locator(f"tr[data-row='{site.assets[8].id}']")).to_contain_text("Dock 1")
+    assert page.evaluate("(link) => link.isConnected && document.activeElement === link", held)
+    assert (link.inner_text(), link.bounding_box()) == (name, top)
+
+
+def test_the_pages_of_an_asset_and_a_location_follow_the_site(enter: Enter, site: Site) -> None:
+    page = enter("vic", f"/assets/{site.assets[4].id}")
+    other = page.context.new_page()
+    other.goto(f"/locations/{site.docks[1].id}")
+    expect(page.locator(".where")).to_contain_text("Never seen")
+    see(site, 5, dock=1)
+    expect(page.locator(".where")).to_contain_text("Dock 2")
+    expect(other.locator("tbody")).to_contain_text("Pallet 5")
+
+
+def test_a_notice_is_told_once(enter: Enter, site: Site) -> None:
+    page = enter("ed", "/locations/new")
+    page.fill("#name", "Yard")
+    page.click("button:text-is('Save')")
+    expect(page.locator(".notice")).to_have_text("Created.")
+    page.reload()
+    expect(page.locator("h1")).to_have_text("Yard")
+    expect(page.locator(".notice")).to_have_count(0)
 
 
 def test_the_board_is_searched_and_filtered(enter: Enter, site: Site) -> None:

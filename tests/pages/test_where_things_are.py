@@ -24,12 +24,51 @@ def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
     scans.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], GAP)
 
 
-def test_the_board_shows_the_newest_first_and_the_never_seen_last(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
-    see(cast.acme, site.cage.id, site.rack.id, clock.now())
-    text = sign_in_as(Role.VIEWER).get("/").text
-    assert text.index("Roll cage") < text.index("Pallet 1")
-    assert "Rack A" in text
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("", "Pallet 1 Roll cage apple"),
+        ("name", "apple Pallet 1 Roll cage"),
+        ("-name", "Roll cage Pallet 1 apple"),
+        ("key", "Pallet 1 Roll cage apple"),
+        ("location", "Roll cage Pallet 1 apple"),
+        ("-location", "Pallet 1 Roll cage apple"),
+        ("seen", "Pallet 1 Roll cage apple"),
+        ("-seen", "Roll cage Pallet 1 apple"),
+        ("since", "Pallet 1 Roll cage apple"),
+        ("nonsense", "Pallet 1 Roll cage apple"),
+    ],
+)
+def test_the_board_is_sorted_by_any_column_and_the_never_seen_come_last(
+    sign_in_as: SignIn, cast: Cast, site: Site, sort: str, order: str
+) -> None:
+    assets.create(cast.acme, name="apple")
+    see(cast.acme, site.pallet.id, site.rack.id, clock.now() - clock.HOUR)
+    see(cast.acme, site.cage.id, site.dock.id, clock.now())
+    text = sign_in_as(Role.VIEWER).get(f"/?sort={sort}").text
+    names = sorted(("apple", "Pallet 1", "Roll cage"), key=lambda name: text.index(f">{name}</a>"))
+    assert " ".join(names) == order
     assert "never seen" in text
+
+
+def test_how_long_ago_is_told_only_where_it_matters(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    see(cast.acme, site.pallet.id, site.rack.id, clock.now() - 2 * clock.HOUR)
+    see(cast.acme, site.cage.id, site.dock.id, clock.now() - 60 * clock.SECOND)
+    text = sign_in_as(Role.VIEWER).get("/").text
+    assert "data-unseen>2 h</time>" in text
+    assert "data-unseen></time>" in text
+
+
+def test_the_pages_of_an_asset_and_a_location_are_followed(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    see(cast.acme, site.cage.id, site.rack.id, clock.now() - 60 * clock.SECOND)
+    browser = sign_in_as(Role.VIEWER)
+    for path in (f"/assets/{site.cage.id}", f"/locations/{site.dock.id}"):
+        first = browser.get(f"{path}/now")
+        assert first.text.strip() in browser.get(path).text
+        assert browser.get(f"{path}/now", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+        see(cast.acme, site.cage.id, site.dock.id, clock.now())
+        assert browser.get(f"{path}/now", headers={"If-None-Match": first.headers["ETag"]}).status_code == 200
+        see(cast.acme, site.cage.id, site.rack.id, clock.now())
 
 
 @pytest.mark.parametrize("q", ["roll", "ASSET-0002", "e28011700000020a7b2c3d4e"])
@@ -208,7 +247,10 @@ class TestEditing:
     def test_a_retired_asset_is_gone_and_its_tag_free(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         browser = sign_in_as(Role.EDITOR)
         assert browser.post(f"/assets/{site.pallet.id}/retire").status_code == 303
-        assert browser.get(f"/assets/{site.pallet.id}").status_code == 404
+        assert "retired" in browser.get(f"/assets/{site.pallet.id}").text
+        assert "Pallet 1" not in browser.get("/").text
+        assert "Pallet 1" in browser.get("/?show=retired&q=pallet").text
+        assert browser.get(f"/assets/{site.pallet.id}/edit").status_code == 404
         entered = {"tag_type": "barcode", "value": "4006381333931"}
         assert browser.post(f"/assets/{site.cage.id}/tags", entered).status_code == 303
 

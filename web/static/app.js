@@ -5,6 +5,7 @@ import { followLive } from "./live.js";
 
 keepTimesCurrent();
 followLive();
+forgetNotice();
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -39,6 +40,14 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
 });
+
+// What was done is told once, not again when the page is loaded again.
+function forgetNotice() {
+  const address = new URL(location.href);
+  if (!address.searchParams.has("done")) return;
+  address.searchParams.delete("done");
+  history.replaceState(history.state, "", address);
+}
 
 async function copy(button) {
   const source = document.getElementById(button.dataset.copy);

@@ -1,5 +1,7 @@
 // A live part of a page asks for itself again and again: `data-live` is its address, `data-every` the seconds between.
 // The server answers 304 while nothing changed, so following costs next to nothing and holds no connection.
+// What comes is put into what is there, element by element: a row that stays keeps its focus, its selection and its
+// place under the finger.
 
 import { renderTimes } from "./times.js";
 
@@ -10,16 +12,17 @@ export function followLive() {
 }
 
 function follow(part) {
-  let version = part.dataset.version ? `"${part.dataset.version}"` : null;
+  let version = null;
   const wait = Number(part.dataset.every || 3) * 1000;
 
-  // Rows must not move away from under a mouse that is about to click one.
+  // Where the order itself changes, rows must not move away from under a finger that is about to tap one.
   let pointedAt = -Infinity;
-  part.addEventListener("mousemove", () => { pointedAt = performance.now(); });
+  for (const kind of ["pointermove", "pointerdown"]) {
+    part.addEventListener(kind, () => { pointedAt = performance.now(); }, { passive: true });
+  }
 
   async function look() {
-    const isBusy = performance.now() - pointedAt < HOLD || part.contains(document.activeElement?.closest("form"));
-    if (!document.hidden && !isBusy) await refresh();
+    if (!document.hidden) await refresh();
     setTimeout(look, wait);
   }
 
@@ -33,8 +36,12 @@ function follow(part) {
       if (answer.status === 401 || answer.redirected) return location.reload();
       setOffline(false);
       if (answer.status !== 200) return;
+      const fresh = document.createElement("template");
+      fresh.innerHTML = await answer.text();
+      const isHeld = performance.now() - pointedAt < HOLD;
+      if (isHeld && order(part) !== order(fresh.content)) return; // it is asked for again, with the old version
       version = answer.headers.get("ETag");
-      replace(part, await answer.text());
+      replace(part, fresh.content);
     } catch {
       setOffline(true);
     }
@@ -47,14 +54,68 @@ function follow(part) {
   setTimeout(look, wait);
 }
 
-function replace(part, html) {
+function order(root) {
+  return [...root.querySelectorAll("[data-row]")].map((row) => row.dataset.row).join();
+}
+
+function replace(part, fresh) {
   const before = new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.dataset.state]));
-  const focused = document.activeElement?.closest?.("[data-row]")?.dataset.row;
-  const focusedHref = document.activeElement?.getAttribute?.("href");
-  part.innerHTML = html;
+  for (const row of part.querySelectorAll(".fresh")) row.classList.remove("fresh");
+  fitChildren(part, fresh);
   renderTimes(part);
   for (const row of part.querySelectorAll("[data-row]")) {
-    if (before.has(row.dataset.row) && before.get(row.dataset.row) !== row.dataset.state) row.classList.add("fresh");
+    const was = before.get(row.dataset.row);
+    if (was !== undefined && was !== row.dataset.state) row.classList.add("fresh");
   }
-  if (focused) part.querySelector(`[data-row="${CSS.escape(focused)}"] [href="${CSS.escape(focusedHref || "")}"]`)?.focus();
+}
+
+// Make the children of `here` those of `wanted`, and keep every element that can stay. Rows are known by `data-row`.
+function fitChildren(here, wanted) {
+  const stays = new Set([...wanted.children].map((child) => child.dataset.row));
+  const rows = new Map();
+  for (const child of [...here.children]) {
+    if (!child.dataset.row) continue;
+    if (stays.has(child.dataset.row)) rows.set(child.dataset.row, child);
+    else child.remove();
+  }
+  let next = here.firstChild;
+  for (const fresh of [...wanted.childNodes]) {
+    while (next && isText(next) && !isText(fresh)) next = removed(next);
+    const known = fresh.nodeType === Node.ELEMENT_NODE && fresh.dataset.row ? rows.get(fresh.dataset.row) : null;
+    const old = known || (next && !next.dataset?.row && isAlike(next, fresh) ? next : null);
+    if (!old) {
+      here.insertBefore(fresh, next);
+      continue;
+    }
+    if (old === next) next = next.nextSibling;
+    else here.insertBefore(old, next);
+    fit(old, fresh);
+  }
+  while (next) next = removed(next);
+}
+
+function removed(node) {
+  const following = node.nextSibling;
+  node.remove();
+  return following;
+}
+
+function isText(node) {
+  return node.nodeType === Node.TEXT_NODE;
+}
+
+function fit(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  if (old.isEqualNode(fresh)) return;
+  if (old.tagName === "TIME" && old.dateTime === fresh.dateTime) return; // its words are kept current here
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (old.tagName !== "INPUT") fitChildren(old, fresh);
+}
+
+function isAlike(old, fresh) {
+  return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName;
 }

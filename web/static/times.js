@@ -1,4 +1,7 @@
-// <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration.
+// <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration,
+// `data-unseen` is one that is told only when it is long enough to matter.
+
+const WORTH_TELLING = 600; // seconds; `edge/pages/words.py` says the same
 
 export function duration(seconds) {
   seconds = Math.max(0, Math.floor(seconds));
@@ -15,6 +18,10 @@ export function ago(milliseconds, now = Date.now()) {
   return seconds < 5 ? "just now" : `${duration(seconds)} ago`;
 }
 
+function unseen(seconds) {
+  return seconds < WORTH_TELLING ? "" : duration(seconds);
+}
+
 export function clockTime(milliseconds) {
   const moment = new Date(milliseconds);
   const today = new Date().toDateString() === moment.toDateString();
@@ -29,8 +36,9 @@ export function renderTimes(root = document) {
     let text;
     if ("ago" in element.dataset) text = ago(moment, now);
     else if ("lasting" in element.dataset) text = duration((now - moment) / 1000);
+    else if ("unseen" in element.dataset) text = unseen((now - moment) / 1000);
     else if ("at" in element.dataset) text = clockTime(moment);
-    if (text && element.textContent !== text) element.textContent = text;
+    if (text !== undefined && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
       element.dataset.titled = "1";
       element.title = new Date(moment).toLocaleString([], { hourCycle: "h23" });
