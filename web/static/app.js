@@ -6,6 +6,7 @@ import { followLive } from "./live.js";
 keepTimesCurrent();
 followLive();
 forgetNotice();
+offerCompactRows();
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -47,6 +48,23 @@ function forgetNotice() {
   if (!address.searchParams.has("done")) return;
   address.searchParams.delete("done");
   history.replaceState(history.state, "", address);
+}
+
+// On a desktop, more rows on the screen; kept on this device only.
+function offerCompactRows() {
+  const button = document.querySelector("[data-rows-toggle]");
+  if (!button) return;
+  const show = (isCompact) => {
+    document.documentElement.dataset.rows = isCompact ? "compact" : "";
+    button.setAttribute("aria-pressed", String(isCompact));
+  };
+  show(localStorage.getItem("rows") === "compact");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const isCompact = button.getAttribute("aria-pressed") !== "true";
+    localStorage.setItem("rows", isCompact ? "compact" : "");
+    show(isCompact);
+  });
 }
 
 async function copy(button) {
