@@ -78,6 +78,7 @@ for command in (
     broker_accounts.leave_session,
     maintenance.backup,
     maintenance.restore,
+    maintenance.backup_key,
     doctor.doctor,
 ):
     cli.add_command(command)

@@ -85,6 +85,13 @@ def _broker(value: Any) -> str:
     return text
 
 
+def _recipient(value: Any) -> str:
+    text = _text(value)
+    if text and not re.fullmatch("age1[0-9a-z]{58}", text):
+        raise ValueError("a public key of age, age1… with 62 characters; edge backup-key makes one")
+    return text
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item for item in items):
@@ -119,6 +126,12 @@ class Config:
         "production",
         _word("production", "preview"),
         "credentials of one environment fail on the other",
+    )
+    signing_key_file: Path | None = _setting(
+        "signing_key_file",
+        None,
+        _optional_path,
+        "file with the key that signs access tokens; empty: signing.key in data_dir, which is made",
     )
     log_level: str = _setting("log_level", "info", _word("debug", "info", "warning", "error"), "how much the log tells")
 
@@ -220,6 +233,12 @@ class Config:
     )
     backup_second_dir: Path | None = _setting(
         "backup.second_dir", None, _optional_path, "a folder on another disk that gets a copy of every backup"
+    )
+    backup_second_recipient: str = _setting(
+        "backup.second_recipient",
+        "",
+        _recipient,
+        "public key those copies are encrypted to; empty: not encrypted",
     )
     backup_daily: int = _setting("backup.keep_daily", 7, _whole(1, 1000), "days of which the newest backup is kept")
     backup_weekly: int = _setting("backup.keep_weekly", 8, _whole(0, 1000), "weeks of which the newest backup is kept")

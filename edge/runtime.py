@@ -34,6 +34,7 @@ from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.pages.formats import Formats
 from edge.store.database import close_database, execute
+from edge.store.instance import use_signing_key
 from edge.store.migrate import migrate
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ def running(config: Config) -> Iterator[str]:
         parts.enter_context(hold(config.data_dir))
         migrate(config.data_dir)
         parts.callback(_close_store)
+        use_signing_key(config.signing_key_file)
         health = Health()
         health.register(liveness.check_database)
 

@@ -130,9 +130,10 @@ install_program() {
 
 write_settings() {
   install -d -o root -g edge -m 0750 "$settings"
-  if [[ ! -f $settings/mqtt.password ]]; then
-    (umask 077 && head -c 24 /dev/urandom | base64 >"$settings/mqtt.password")
-  fi
+  local secret
+  for secret in mqtt.password signing.key; do
+    [[ -s $settings/$secret ]] || (umask 077 && head -c 48 /dev/urandom | base64 -w 0 >"$settings/$secret")
+  done
   if [[ -f $settings/edge.toml ]]; then
     # It stays as it was chosen.
     [[ -f $settings/https.conf ]] || https=''
@@ -140,8 +141,8 @@ write_settings() {
     sed -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
       -e "s/@CLIENT_ID@/$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')/" "$here/edge.toml" >"$settings/edge.toml"
   fi
-  chown root:edge "$settings/edge.toml" "$settings/mqtt.password"
-  chmod 0640 "$settings/edge.toml" "$settings/mqtt.password"
+  chown root:edge "$settings"/{edge.toml,mqtt.password,signing.key}
+  chmod 0640 "$settings"/{edge.toml,mqtt.password,signing.key}
   local values
   values=$(/usr/local/bin/edge config)
   http_port=$(sed -n 's/^http\.listen = .*://p' <<<"$values")

@@ -7,14 +7,14 @@ import hmac
 from werkzeug.security import generate_password_hash
 
 from edge.errors import Invalid
-from edge.store.instance import signing_key
+from edge.store.instance import badge_key
 
 PIN_MIN, PIN_MAX = 4, 12
 
 
 def hash_badge(code: str) -> bytes:
     """Keyed with the box's own secret: badge numbers are short, and a plain hash of one is soon guessed."""
-    return hmac.digest(signing_key(), b"badge:" + code.strip().encode("utf-8", "surrogatepass"), "sha256")
+    return hmac.digest(badge_key(), b"badge:" + code.strip().encode("utf-8", "surrogatepass"), "sha256")
 
 
 def hash_pin(pin: str) -> str:

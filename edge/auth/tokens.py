@@ -106,6 +106,9 @@ def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
         return None
     if not all(isinstance(claims[name], type_) for name, type_ in _CLAIMS.items()):
         return None
+    longest = SESSION_LIFETIME_SECONDS if claims.get("kind") == "session" else LIFETIME_SECONDS
+    if claims["exp"] - claims["iat"] > longest:  # none of ours, whoever had the key
+        return None
     return {**claims, "scopes": tuple(claims["scope"].split())}
 
 

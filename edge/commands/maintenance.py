@@ -9,6 +9,7 @@ import click
 from edge import clock
 from edge.commands.site import Setup, open_file
 from edge.errors import SetupError
+from edge.ops import archives
 from edge.ops import backup as backups
 from edge.ops.lock import hold
 from edge.store.snapshots import CopyFacts
@@ -21,7 +22,10 @@ def backup(setup: Setup) -> None:
     open_file(setup)  # also of an older schema: an upgrade begins with a backup
     config = setup.config
     kept = backups.Kept(config.backup_daily, config.backup_weekly)
-    made = backups.make_backup(config.data_dir, config.backup_folder, kept, config.backup_second_dir)
+    second = None
+    if config.backup_second_dir:
+        second = backups.Second(config.backup_second_dir, config.backup_second_recipient)
+    made = backups.make_backup(config.data_dir, config.backup_folder, kept, second)
     click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
     for path in made.removed:
         click.echo(f"Removed {path.name}")
@@ -32,17 +36,26 @@ def backup(setup: Setup) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--identity", type=click.Path(path_type=Path), help="File with the private key of an encrypted backup.")
 @click.pass_obj
-def restore(setup: Setup, file: Path, yes: bool) -> None:
+def restore(setup: Setup, file: Path, yes: bool, identity: Path | None) -> None:
     """Make a backup the database of this box. Stop the service first; the present database is kept aside."""
     if not yes:
         click.confirm(f"Replace the database in {setup.config.data_dir} by {file}?", abort=True)
     with hold(setup.config.data_dir):
-        restored = backups.restore_backup(file, setup.config.data_dir)
+        restored = backups.restore_backup(file, setup.config.data_dir, identity)
     click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+@click.command("backup-key")
+def backup_key() -> None:
+    """Make a pair of keys for encrypted copies of the backups. Nothing of it is kept on this box."""
+    private, public = archives.new_key()
+    click.echo(f"{private}\n    Keep this away from the box; without it nobody can read the copies.")
+    click.echo(f'second_recipient = "{public}"\n    goes into the settings, under [backup].')
 
 
 def _told(facts: CopyFacts) -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from hashlib import file_digest
 from pathlib import Path
 from typing import NamedTuple
 
 from edge import clock
-from edge.errors import Corrupt, SetupError, Unavailable
+from edge.errors import SetupError, Unavailable
+from edge.ops import archives
 from edge.store.database import FILE_NAME
 from edge.store.snapshots import CopyFacts, copy_database, inspect_copy, move_ids_forward
 
-_NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz")
+_NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
 _TIME = "%Y%m%dT%H%M%SZ"
-_CHUNK = 1024 * 1024
 
 
 class Backup(NamedTuple):
@@ -37,11 +34,18 @@ class Kept(NamedTuple):
     weekly: int
 
 
+class Second(NamedTuple):
+    """A folder on another disk for a copy of each backup; with a recipient (age1…) only its owner can read them."""
+
+    folder: Path
+    recipient: str = ""
+
+
 class Result(NamedTuple):
     backup: Backup
     facts: CopyFacts
     removed: list[Path]
-    second: Path | None
+    second: Second | None
     second_fault: str | None
 
 
@@ -50,7 +54,7 @@ class Restored(NamedTuple):
     kept_aside: Path | None
 
 
-def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Path | None = None) -> Result:
+def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None = None) -> Result:
     """The store must be open. A second folder that fails (stick pulled out) is told, and spoils nothing.
 
     Raises Unavailable when there is no room, Corrupt when the copy is not sound; older backups stay then.
@@ -62,7 +66,7 @@ def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Path | None = 
     try:
         copy_database(raw)
         facts = inspect_copy(raw)
-        _pack(raw, packed)
+        archives.pack(raw, packed)
         packed.replace(path)
         _sync_folder(folder)
     finally:
@@ -103,15 +107,17 @@ def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
     return {*list(by_day.values())[: kept.daily], *list(by_week.values())[: kept.weekly]}
 
 
-def restore_backup(file: Path, data_dir: Path) -> Restored:
+def restore_backup(file: Path, data_dir: Path, identity: Path | None = None) -> Restored:
     """Make a backup the database of this box; the service must not run. The present database is kept aside.
 
-    Raises SetupError when the file cannot be read, Corrupt when it is not sound: nothing is changed then.
+    `identity` holds the private key of an encrypted one. Raises SetupError when file or key cannot be read, Corrupt
+    when it is not sound, Unavailable without room: nothing is changed then.
     """
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
     try:
-        _unpack(file, fresh)
+        fresh.unlink(missing_ok=True)  # of an attempt that was cut off
+        archives.unpack(file, fresh, identity)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
         _sync(fresh)
@@ -127,7 +133,8 @@ def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
     """Unpack a backup and read all of it. Raises Corrupt or SetupError."""
     scratch = scratch_dir / f"{path.name}.check"
     try:
-        _unpack(path, scratch)
+        scratch.unlink(missing_ok=True)
+        archives.unpack(path, scratch)
         return inspect_copy(scratch)
     finally:
         scratch.unlink(missing_ok=True)
@@ -150,32 +157,6 @@ def _check_room(data_dir: Path, folder: Path) -> None:
         raise Unavailable(f"{folder} has {free >> 20} MB free and a backup needs {needed >> 20} MB; make room first")
 
 
-def _pack(raw: Path, packed: Path) -> None:
-    """Compress, then read the result back: only what can be unpacked to the same bytes is a backup."""
-    with raw.open("rb") as source, packed.open("xb") as target:
-        os.fchmod(target.fileno(), 0o600)
-        with gzip.GzipFile(fileobj=target, mode="wb", compresslevel=6, filename="") as stream:
-            shutil.copyfileobj(source, stream, _CHUNK)
-        target.flush()
-        os.fsync(target.fileno())
-    with raw.open("rb") as source, gzip.open(packed, "rb") as again:
-        if file_digest(source, "sha256").digest() != file_digest(again, "sha256").digest():
-            raise Corrupt(f"{packed} does not unpack to what was packed; is the disk failing?")
-
-
-def _unpack(file: Path, target: Path) -> None:
-    try:
-        with file.open("rb") as source:
-            is_packed = source.read(2) == b"\x1f\x8b"
-        with gzip.open(file, "rb") if is_packed else file.open("rb") as source, target.open("wb") as unpacked:
-            target.chmod(0o600)
-            shutil.copyfileobj(source, unpacked, _CHUNK)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Corrupt(f"{file.name} is damaged ({error})") from error
-    except OSError as error:
-        raise SetupError(f"{file} cannot be unpacked: {error}") from error
-
-
 def _move_aside(present: Path) -> Path | None:
     """The database first and its WAL after it: a WAL that is left behind would be played into the next database."""
     aside = present.with_name(f"{present.name}.before-restore-{clock.to_datetime(clock.now()):{_TIME}}")
@@ -187,17 +168,21 @@ def _move_aside(present: Path) -> Path | None:
     return aside if moved else None
 
 
-def _copy_to_second(path: Path, second: Path, kept: Kept) -> str | None:
+def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
     """What went wrong, or None. The folder is not made: on an unplugged stick it would land on the first disk."""
-    unfinished = second / f"{path.name}.tmp"
+    name = f"{path.name}.age" if second.recipient else path.name
+    unfinished = second.folder / f"{name}.tmp"
     try:
-        if not second.is_dir():
-            raise FileNotFoundError(f"{second} is not there; is the disk plugged in and mounted?")
-        shutil.copyfile(path, unfinished)
+        if not second.folder.is_dir():
+            raise FileNotFoundError(f"{second.folder} is not there; is the disk plugged in and mounted?")
+        if second.recipient:
+            archives.encrypt(path, unfinished, second.recipient)
+        else:
+            shutil.copyfile(path, unfinished)
         _sync(unfinished)
-        unfinished.replace(second / path.name)
-        rotate(second, kept)
-    except OSError as error:
+        unfinished.replace(second.folder / name)
+        rotate(second.folder, kept)
+    except (OSError, SetupError) as error:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         return str(error)

@@ -1,15 +1,73 @@
-"""The secrets this database was founded with; they never change within a file."""
+"""The secrets of an installation; they never change while it runs."""
 
 from __future__ import annotations
 
+import os
+import secrets
+from pathlib import Path
+
+from edge.errors import SetupError
 from edge.store.database import database, execute
 
-_signing_keys: dict[str, bytes] = {}
+KEY_NAME = "signing.key"
+_KEY_LENGTH = 32  # characters at least
+
+_badge_keys: dict[str, bytes] = {}
+_signing_keys: dict[Path, bytes] = {}
+_key_file: Path | None = None
+
+
+def badge_key() -> bytes:
+    """Keys the hashes of badges, and goes with them into every backup."""
+    path = database.database
+    if path not in _badge_keys:
+        _badge_keys[path] = execute("SELECT badge_key FROM instance").fetchone()[0]
+    return _badge_keys[path]
+
+
+def use_signing_key(file: Path | None) -> None:
+    """Where the key is; None for the default, beside the database. Raises SetupError when it is not usable."""
+    global _key_file
+    _key_file = file
+    signing_key()
 
 
 def signing_key() -> bytes:
-    """Signs access and session tokens, and keys the hashes of badges."""
-    path = database.database
-    if path not in _signing_keys:
-        _signing_keys[path] = execute("SELECT signing_key FROM instance").fetchone()[0]
-    return _signing_keys[path]
+    """Signs access and session tokens.
+
+    A file of its own, never in the database: whoever has a backup could make tokens with it. So a backup that is
+    restored on another box meets another key, and the tokens of the old box are worth nothing there.
+    """
+    file = _key_file or Path(database.database).with_name(KEY_NAME)
+    if file not in _signing_keys:
+        if _key_file is None:
+            _make_key(file)
+        _signing_keys[file] = _read_key(file)
+    return _signing_keys[file]
+
+
+def _read_key(file: Path) -> bytes:
+    try:
+        key = file.read_bytes().strip()
+    except OSError as error:
+        raise SetupError(
+            f"signing_key_file: {file}, which signs tokens, cannot be read ({error}). systemd/install.sh makes one."
+        ) from error
+    if len(key) < _KEY_LENGTH:
+        raise SetupError(f"{file} holds no key of {_KEY_LENGTH} characters or more. Remove it, and make a new one.")
+    return key
+
+
+def _make_key(file: Path) -> None:
+    """Unless there is one; whole or not at all, also when two processes begin at once."""
+    if file.exists():
+        return
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(secrets.token_urlsafe(48), "ascii")
+    try:
+        os.link(unfinished, file)
+    except FileExistsError:
+        pass  # the other process was first; its key counts
+    finally:
+        unfinished.unlink()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from sqlite3 import complete_statement
+from typing import NamedTuple
 
 from edge import clock
 from edge.errors import SetupError
@@ -63,6 +66,35 @@ def newest_schema() -> int:
     return len(_steps())
 
 
+class SchemaObject(NamedTuple):
+    """A table, index, trigger or view, as SQLite has it written down."""
+
+    kind: str
+    name: str
+    table: str
+    sql: str
+
+
+def known_schema(number: int) -> set[SchemaObject]:
+    """All that a database of this schema consists of."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for _, sql in _steps()[:number]:
+            for statement in _statements(sql):
+                fresh.execute(statement)
+        fresh.execute(_RECORD_OF_STEPS)
+        return schema_of(fresh)
+
+
+def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:
+    """Without what SQLite makes by itself, which has no statement or is a table of statistics."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    found = {SchemaObject(*row) for row in rows}
+    return {item for item in found if item.kind != "table" or not item.name.startswith("sqlite_")}
+
+
+_RECORD_OF_STEPS = "CREATE TABLE IF NOT EXISTS schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)"
+
+
 def _steps() -> list[tuple[str, str]]:
     folder = resources.files("edge.store.migrations")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
@@ -73,7 +105,7 @@ def _apply(number: int, name: str, sql: str) -> None:
     with writing():
         for statement in _statements(sql):
             execute(statement)
-        execute("CREATE TABLE IF NOT EXISTS schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)")
+        execute(_RECORD_OF_STEPS)
         execute("INSERT INTO schema_step VALUES (?, ?, ?)", (number, name, clock.now()))
         execute(f"PRAGMA user_version = {number:d}")
 
@@ -92,7 +124,7 @@ def _statements(sql: str) -> list[str]:
 def _found_instance() -> None:
     with writing():
         execute(
-            "INSERT INTO instance (one, id_key, id_count, signing_key, created_at) VALUES (1, ?, 0, ?, ?)",
+            "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, ?, ?)",
             (secrets.token_bytes(32), secrets.token_bytes(32), clock.now()),
         )
 

@@ -173,6 +173,8 @@ def test_a_client_secret_is_no_bearer_token(acme: Api) -> None:
         {"sub": "someone else"},
         {"kind": "session"},
         {"kind": "session", "sub": "12"},
+        {"exp": 4_000_000_000},
+        {"iat": 1_700_000_000},
     ],
 )
 def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> None:

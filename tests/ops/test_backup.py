@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.ops import backup
-from edge.ops.backup import Kept, check_backup, list_backups, make_backup, restore_backup, to_keep
+from edge.ops.backup import Kept, Second, check_backup, list_backups, make_backup, restore_backup, to_keep
 from edge.store import migrate
 from edge.store.database import FILE_NAME, close_database, execute
 from edge.store.ids import new_ids
@@ -132,12 +132,12 @@ def test_without_room_nothing_is_begun(site: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_second_disk_gets_a_copy_and_a_missing_one_is_told(site: Path, tmp_path: Path) -> None:
     stick = tmp_path / "stick"
-    missing = make_backup(site, site / "backups", KEPT, stick)
+    missing = make_backup(site, site / "backups", KEPT, Second(stick))
     assert missing.second_fault is not None
     assert "plugged in" in missing.second_fault
     assert not stick.exists()
     stick.mkdir()
-    made = make_backup(site, site / "backups", KEPT, stick)
+    made = make_backup(site, site / "backups", KEPT, Second(stick))
     assert made.second_fault is None
     assert check_backup(list_backups(stick)[0].path, tmp_path) == made.facts
 

@@ -4,7 +4,7 @@ CREATE TABLE instance (
     one         INTEGER PRIMARY KEY CHECK (one = 1),
     id_key      BLOB NOT NULL,              -- key of the permutation that makes public ids
     id_count    INTEGER NOT NULL DEFAULT 0, -- how many ids were ever given out; never goes back
-    signing_key BLOB NOT NULL,              -- of access and session tokens
+    badge_key   BLOB NOT NULL,              -- keys the hashes of badges; the key of tokens is in no database
     created_at  INTEGER NOT NULL
 ) STRICT;
 

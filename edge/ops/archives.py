@@ -1,0 +1,115 @@
+"""How a backup is packed: compressed, and for a disk that leaves the building encrypted to the owner's public key."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+
+import pyrage
+
+from edge.errors import Corrupt, SetupError, Unavailable
+
+_CHUNK = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+_AGE = b"age-encryption.org/"
+_SPARE = 64 * 1024 * 1024  # bytes; the disk must not be full to the brim afterwards
+
+
+def pack(raw: Path, packed: Path) -> None:
+    """Compress, then read the result back: only what can be unpacked to the same bytes is a backup."""
+    with raw.open("rb") as source, packed.open("xb") as target:
+        os.fchmod(target.fileno(), 0o600)
+        with gzip.GzipFile(fileobj=target, mode="wb", compresslevel=6, filename="") as stream:
+            shutil.copyfileobj(source, stream, _CHUNK)
+        target.flush()
+        os.fsync(target.fileno())
+    with raw.open("rb") as source, gzip.open(packed, "rb") as again:
+        if file_digest(source, "sha256").digest() != file_digest(again, "sha256").digest():
+            raise Corrupt(f"{packed} does not unpack to what was packed; is the disk failing?")
+
+
+def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
+    """Raises Corrupt, Unavailable where there is no room, SetupError for a file or key that cannot be read.
+
+    The archive is read whole to learn its size before a byte is written: a few kilobytes can unpack to a full disk.
+    """
+    try:
+        with _decrypted(file, target, identity) as archive:
+            needed = sum(len(chunk) for chunk in _chunks(archive)) + _SPARE
+            free = shutil.disk_usage(target.parent).free
+            if free < needed:
+                raise Unavailable(
+                    f"{file.name} needs {needed >> 20} MB and {target.parent} has {free >> 20} MB free; make room first"
+                )
+            with target.open("xb") as unpacked:
+                target.chmod(0o600)
+                for chunk in _chunks(archive):
+                    unpacked.write(chunk)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Corrupt(f"{file.name} is damaged ({error})") from error
+    except OSError as error:
+        raise SetupError(f"{file} cannot be unpacked: {error}") from error
+
+
+def encrypt(file: Path, target: Path, recipient: str) -> None:
+    """For whoever has the private key of `recipient` (age1…), and nobody else; this box cannot read it again."""
+    try:
+        key = pyrage.x25519.Recipient.from_str(recipient)
+    except pyrage.RecipientError as error:
+        raise SetupError(
+            f"backup.second_recipient is no public key of age ({error}). edge backup-key makes one"
+        ) from error
+    with file.open("rb") as source, target.open("wb") as encrypted:
+        pyrage.encrypt_io(source, encrypted, [key])
+
+
+def new_key() -> tuple[str, str]:
+    """A private key and its public half, as age writes them."""
+    identity = pyrage.x25519.Identity.generate()
+    return str(identity), str(identity.to_public())
+
+
+@contextmanager
+def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path]:
+    if not _begins_with(file, _AGE):
+        yield file
+        return
+    if identity is None:
+        raise SetupError(f"{file.name} is encrypted; give the owner's private key: --identity FILE")
+    decrypted = target.with_name(f"{target.name}.decrypted")
+    try:
+        with file.open("rb") as source, decrypted.open("xb") as plain:
+            decrypted.chmod(0o600)
+            pyrage.decrypt_io(source, plain, _identities(identity))
+        yield decrypted
+    except pyrage.DecryptError as error:
+        raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
+    finally:
+        decrypted.unlink(missing_ok=True)
+
+
+def _identities(file: Path) -> list[pyrage.x25519.Identity]:
+    lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    try:
+        return [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
+    except pyrage.IdentityError as error:
+        raise SetupError(f"{file} holds no private key of age ({error}): AGE-SECRET-KEY-1…") from error
+
+
+def _begins_with(file: Path, magic: bytes) -> bool:
+    with file.open("rb") as source:
+        return source.read(len(magic)) == magic
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    """What is in an archive, or in a database that was unpacked before."""
+    is_packed = _begins_with(file, _GZIP)
+    with gzip.open(file, "rb") if is_packed else file.open("rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            yield chunk

@@ -1,0 +1,137 @@
+"""What a thief of a backup gets, and what somebody can do who slips a backup of his own making to a site."""
+
+import gzip
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edge.errors import Corrupt, SetupError, Unavailable
+from edge.ops import archives
+from edge.ops.backup import Kept, Second, list_backups, make_backup, restore_backup
+from edge.store import migrate
+from edge.store.database import FILE_NAME, close_database
+from edge.store.instance import signing_key, use_signing_key
+from edge.store.organizations import list_organizations
+
+KEPT = Kept(daily=7, weekly=8)
+
+
+def taken(site: Path) -> Path:
+    """A backup of the site, which is closed then."""
+    path = make_backup(site, site / "backups", KEPT).backup.path
+    close_database()
+    return path
+
+
+def altered(site: Path, change: Callable[[sqlite3.Connection], object]) -> Path:
+    """A backup that was unpacked, changed and packed again."""
+    path = taken(site)
+    raw = site.parent / "altered.db"
+    raw.write_bytes(gzip.decompress(path.read_bytes()))
+    with closing(sqlite3.connect(raw)) as connection:
+        change(connection)
+        connection.commit()
+    path.write_bytes(gzip.compress(raw.read_bytes()))
+    return path
+
+
+def test_a_backup_does_not_hold_the_key_that_signs_tokens(site: Path) -> None:
+    key = signing_key()
+    assert len(key) >= 32
+    assert key not in gzip.decompress(taken(site).read_bytes())
+
+
+def test_on_another_box_the_key_is_another(site: Path, tmp_path: Path) -> None:
+    key, path = signing_key(), taken(site)
+    restore_backup(path, site)
+    migrate.migrate(site)
+    assert signing_key() == key
+    close_database()
+    restore_backup(path, tmp_path / "other")
+    migrate.migrate(tmp_path / "other")
+    assert signing_key() != key
+
+
+@pytest.mark.parametrize("content", [None, b"", b"short"])
+def test_a_key_that_is_missing_or_too_short_is_refused(site: Path, content: bytes | None) -> None:
+    file = site / "own.key"
+    if content is not None:
+        file.write_bytes(content)
+    try:
+        with pytest.raises(SetupError, match=str(file)):
+            use_signing_key(file)
+    finally:
+        use_signing_key(None)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TRIGGER late AFTER INSERT ON asset BEGIN UPDATE person SET role = 'administrator'; END",
+        "CREATE TRIGGER sqlite AFTER UPDATE ON instance BEGIN DELETE FROM audit; END",
+        "CREATE VIEW more AS SELECT * FROM person",
+        "DROP TRIGGER asset_recorded",
+        "ALTER TABLE asset ADD COLUMN more TEXT DEFAULT (randomblob(10))",
+        "CREATE INDEX more ON asset (name)",
+    ],
+)
+def test_a_backup_that_brings_a_schema_of_its_own_is_refused(site: Path, sql: str) -> None:
+    path = altered(site, lambda connection: connection.execute(sql))
+    with pytest.raises(Corrupt, match="not a database of edge as edge makes it"):
+        restore_backup(path, site)
+    migrate.migrate(site)
+    assert len(list_organizations()) == 1
+
+
+def test_the_instance_cannot_be_replaced_by_a_view(site: Path) -> None:
+    def replace(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE instance RENAME TO hidden")
+        connection.execute("CREATE VIEW instance AS SELECT * FROM hidden")
+
+    with pytest.raises(Corrupt, match="as edge makes it"):
+        restore_backup(altered(site, replace), site)
+
+
+def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = taken(site)
+    path.write_bytes(gzip.compress(bytes(300_000_000), 1))
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200_000_000}))
+    before = {file.name: file.stat().st_size for file in site.iterdir()}
+    with pytest.raises(Unavailable, match="make room"):
+        restore_backup(path, site)
+    assert {file.name: file.stat().st_size for file in site.iterdir()} == before
+
+
+def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp_path: Path) -> None:
+    private, public = archives.new_key()
+    stick, key, wrong = tmp_path / "stick", tmp_path / "key", tmp_path / "wrong"
+    stick.mkdir()
+    key.write_text(f"# of the owner\n{private}\n")
+    wrong.write_text(archives.new_key()[0])
+    made = make_backup(site, site / "backups", KEPT, Second(stick, public))
+    assert made.second_fault is None
+    close_database()
+    [copy] = list_backups(stick)
+    assert copy.path.name == f"{made.backup.path.name}.age"
+    assert b"SQLite" not in copy.path.read_bytes()
+    with pytest.raises(SetupError, match="--identity"):
+        restore_backup(copy.path, site)
+    with pytest.raises(SetupError, match="cannot be decrypted"):
+        restore_backup(copy.path, site, wrong)
+    assert restore_backup(copy.path, tmp_path / "other", key).facts == made.facts
+    assert sorted(file.name for file in (tmp_path / "other").iterdir()) == [FILE_NAME]
+
+
+def test_a_damaged_encrypted_copy_is_refused(site: Path, tmp_path: Path) -> None:
+    private, public = archives.new_key()
+    (tmp_path / "key").write_text(private)
+    make_backup(site, site / "backups", KEPT, Second(tmp_path, public))
+    close_database()
+    path = list_backups(tmp_path)[0].path
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
+    with pytest.raises(SetupError, match="decrypt"):
+        restore_backup(path, site, tmp_path / "key")
