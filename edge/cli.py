@@ -11,7 +11,7 @@ import click
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
 from edge.commands import broker_accounts, demo, doctor, maintenance, readers, records
-from edge.commands.site import Setup, ask_password, require_database
+from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import EdgeError
 from edge.ops.lock import hold
 from edge.store import migrate, organizations, people
@@ -54,10 +54,9 @@ def init(setup: Setup, org: str, email: str) -> None:
         click.echo(f"{setup.config.data_dir / FILE_NAME} exists, with: {names}. Nothing was changed.")
         return
     password_hash = hash_password(ask_password())
-    organization = organizations.add_organization(org)
-    people.add_person(
-        organization.id, email.partition("@")[0], people.Role.ADMINISTRATOR, email=email, password_hash=password_hash
-    )
+    organization = organizations.add_organization(shell(), org)
+    name, role = email.partition("@")[0], people.Role.ADMINISTRATOR
+    people.add_person(shell(organization.id), name, role, email=email, password_hash=password_hash)
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from edge.store import migrate, organizations
+from edge.store.actors import shell
 from edge.store.database import close_database
 
 # How long an example takes says more about what else the machine does than about the code.
@@ -56,4 +57,4 @@ def store(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def cast(store: Path) -> Cast:
-    return Cast(organizations.add_organization("Acme").id, organizations.add_organization("Rival").id)
+    return Cast(organizations.add_organization(shell(), "Acme").id, organizations.add_organization(shell(), "Rival").id)

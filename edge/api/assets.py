@@ -32,7 +32,7 @@ def list_assets(call: Call) -> Response:
 @operation("POST", "/assets", tag=TAG, scope=WRITE, body=bodies.ASSET_CREATE, status=201, answer="Asset", errors=(409,))
 def create_asset(call: Call) -> Response:
     """Create an asset"""
-    row = assets.create(call.organization_id, **{**call.body, "tags": new_tags(call.body)})
+    row = assets.create(call.actor, **{**call.body, "tags": new_tags(call.body)})
     return responses.created(serializers.asset(row), f"/assets/{row.id}")
 
 
@@ -45,22 +45,22 @@ def get_asset(call: Call) -> Response:
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.ASSET_PATCH, answer="Asset")
 def update_asset(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
-    asset = call.organization_id, call.path["asset_id"]
-    changes, check = changes_of(bodies.ASSET_PATCH, call.body, lambda: assets.get(*asset))
-    return responses.one(serializers.asset(assets.patch(*asset, changes, check)))
+    asset_id = call.path["asset_id"]
+    changes, check = changes_of(bodies.ASSET_PATCH, call.body, lambda: assets.get(call.organization_id, asset_id))
+    return responses.one(serializers.asset(assets.patch(call.actor, asset_id, changes, check)))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204)
 def delete_asset(call: Call) -> Response:
     """Delete an asset softly, with its tags; its key and tags are free again"""
-    assets.delete(call.organization_id, call.path["asset_id"])
+    assets.delete(call.actor, call.path["asset_id"])
     return responses.nothing()
 
 
 @operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="AssetRenamed", errors=(409,))
 def rename_asset(call: Call) -> Response:
     """Change the external key of an asset"""
-    row = assets.rename(call.organization_id, call.path["asset_id"], call.body["external_key"])
+    row = assets.rename(call.actor, call.path["asset_id"], call.body["external_key"])
     return responses.one(serializers.asset(row), descendant_count_affected=0)
 
 
@@ -68,12 +68,12 @@ def rename_asset(call: Call) -> Response:
 def attach_asset_tag(call: Call) -> Response:
     """Attach a tag to an asset"""
     asset_id = call.path["asset_id"]
-    row = assets.attach_tag(call.organization_id, asset_id, NewTag(**call.body))
+    row = assets.attach_tag(call.actor, asset_id, NewTag(**call.body))
     return responses.created(serializers.tag(row), f"/assets/{asset_id}/tags/{row.id}")
 
 
 @operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
 def detach_asset_tag(call: Call) -> Response:
     """Detach a tag from an asset"""
-    assets.detach_tag(call.organization_id, call.path["asset_id"], call.path["tag_id"])
+    assets.detach_tag(call.actor, call.path["asset_id"], call.path["tag_id"])
     return responses.nothing()

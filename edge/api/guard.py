@@ -19,6 +19,7 @@ from edge.api.operations import Call, Operation
 from edge.api.rate import Buckets
 from edge.auth import tokens
 from edge.auth.principals import Principal
+from edge.store import actors
 from edge.validation import body, query
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ BLOCKED = "Send a User-Agent that names your application, for example: User-Agen
 
 _TOKEN = re.compile(r"(?i:bearer\s+)?eyJ[\w-]+\.[\w-]+\.[\w-]+")
 _COMMENT = re.compile(r"\([^()]*\)")
-NOBODY = Principal("", 0, (), None)
+NOBODY = Principal("", 0, (), None, actors.service())
 
 
 class ApiSettings(NamedTuple):

@@ -41,7 +41,7 @@ def list_locations(call: Call) -> Response:
 def create_location(call: Call) -> Response:
     """Create a location"""
     values, parent = _take_parent({**call.body, "tags": new_tags(call.body)})
-    row = locations.create(call.organization_id, **values, parent=parent)
+    row = locations.create(call.actor, **values, parent=parent)
     return responses.created(serializers.location(row), f"/locations/{row.id}")
 
 
@@ -54,23 +54,25 @@ def get_location(call: Call) -> Response:
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.LOCATION_PATCH, answer="Location", errors=(409,))
 def update_location(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
-    location = call.organization_id, call.path["location_id"]
-    values, check = changes_of(bodies.LOCATION_PATCH, call.body, lambda: locations.get(*location))
+    location_id = call.path["location_id"]
+    values, check = changes_of(
+        bodies.LOCATION_PATCH, call.body, lambda: locations.get(call.organization_id, location_id)
+    )
     changes, parent = _take_parent(values)
-    return responses.one(serializers.location(locations.patch(*location, changes, check, parent)))
+    return responses.one(serializers.location(locations.patch(call.actor, location_id, changes, check, parent)))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
 def delete_location(call: Call) -> Response:
     """Delete a location softly, with its tags; refused while locations are below it or assets are placed at it"""
-    locations.delete(call.organization_id, call.path["location_id"])
+    locations.delete(call.actor, call.path["location_id"])
     return responses.nothing()
 
 
 @operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="LocationRenamed", errors=(409,))
 def rename_location(call: Call) -> Response:
     """Change the external key of a location; what is below it stays attached"""
-    row, count = locations.rename(call.organization_id, call.path["location_id"], call.body["external_key"])
+    row, count = locations.rename(call.actor, call.path["location_id"], call.body["external_key"])
     return responses.one(serializers.location(row), descendant_count_affected=count)
 
 
@@ -99,14 +101,14 @@ def list_descendants(call: Call) -> Response:
 def attach_location_tag(call: Call) -> Response:
     """Attach a tag to a location"""
     location_id = call.path["location_id"]
-    row = locations.attach_tag(call.organization_id, location_id, NewTag(**call.body))
+    row = locations.attach_tag(call.actor, location_id, NewTag(**call.body))
     return responses.created(serializers.tag(row), f"/locations/{location_id}/tags/{row.id}")
 
 
 @operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
 def detach_location_tag(call: Call) -> Response:
     """Detach a tag from a location"""
-    locations.detach_tag(call.organization_id, call.path["location_id"], call.path["tag_id"])
+    locations.detach_tag(call.actor, call.path["location_id"], call.path["tag_id"])
     return responses.nothing()
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from flask import Response
 
 from edge.auth.principals import Principal
+from edge.store.actors import Actor
 from edge.validation import query
 from edge.validation.body import Body
 from edge.validation.query import Query
@@ -32,6 +33,11 @@ class Call(NamedTuple):
     @property
     def organization_id(self) -> int:
         return self.principal.organization_id
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks, for what writes."""
+        return self.principal.actor
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,23 @@ from __future__ import annotations
 from edge import clock
 from edge.auth.secrets import hash_secret, new_token
 from edge.store import devices
+from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 
 ENROLMENT_HOURS = 24
 
 
-def invite(organization_id: int, name: str, created_by: int) -> tuple[DeviceRow, str]:
+def invite(actor: Actor, name: str) -> tuple[DeviceRow, str]:
     """A new device and the one-time code of its link, good for a day. Raises Invalid."""
     code = new_token()
     until = clock.now() + ENROLMENT_HOURS * clock.HOUR
-    return devices.add_device(organization_id, name, hash_secret(code), until, created_by), code
+    return devices.add_device(actor, name, hash_secret(code), until), code
 
 
-def invite_again(organization_id: int, device_id: int) -> str:
+def invite_again(actor: Actor, device_id: int) -> str:
     """A new one-time code for a device that lost its cookie; the old cookie works until it is used."""
     code = new_token()
-    devices.renew_enrolment(organization_id, device_id, hash_secret(code), clock.now() + ENROLMENT_HOURS * clock.HOUR)
+    devices.renew_enrolment(actor, device_id, hash_secret(code), clock.now() + ENROLMENT_HOURS * clock.HOUR)
     return code
 
 

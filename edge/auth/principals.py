@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from edge.store.actors import Actor
 from edge.store.keys import SCOPES
 from edge.store.people import Role
 
@@ -24,3 +25,4 @@ class Principal(NamedTuple):
     organization_id: int
     scopes: tuple[str, ...]
     api_key_id: str | None
+    actor: Actor

@@ -10,7 +10,9 @@ from edge import clock
 from edge.auth import badges, passwords
 from edge.auth.secrets import hash_secret, new_token
 from edge.auth.throttle import Throttle
-from edge.store import people, sessions
+from edge.store import actors, people, sessions
+from edge.store.actors import Actor
+from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
 
 # Wrong answers that may be given in a row, and seconds until one more may be.
@@ -56,15 +58,14 @@ def sign_in(email: str, password: str, *, address: str, hours: int) -> SignIn | 
         return Refused(TOO_MANY, wait)
     person = people.find_by_email(email.strip())
     if not _matches(person.password_hash if person else None, password) or person is None:
-        _count_wrong(account, address)
+        _count_wrong(account, address, person)
         return Refused(WRONG_PASSWORD)
     _by_account.forget(account)
-    return _begin(person, None, hours)
+    return _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
 
 
 def sign_in_on_device(
-    organization_id: int,
-    device_id: int,
+    device: DeviceRow,
     *,
     badge: str = "",
     person_id: int = 0,
@@ -75,14 +76,14 @@ def sign_in_on_device(
 ) -> SignIn | Refused:
     """By badge or by name. A PIN is asked for where the site requires one, of everybody who has one, and always of
     editors; administrators use their password. A badge never replaces a PIN."""
-    guesses = f"badge:{device_id}"
-    person = _on_device(organization_id, badge, person_id)
+    guesses = f"badge:{device.id}"
+    person = _on_device(device.organization_id, badge, person_id)
     account = f"device:{person.id}" if person else guesses
     wait = max(_wait(account, address), _by_account.wait_seconds(guesses) if badge else 0)  # a good badge waits, too
     if wait:
         return Refused(TOO_MANY, wait)
     if person is None or person.role == Role.ADMINISTRATOR:
-        _count_wrong(account, address)
+        _count_wrong(account, address, person, device)
         return Refused(WRONG_BADGE)
     if pin_required or person.pin_hash or person.role == Role.EDITOR:
         if person.pin_hash is None:
@@ -90,10 +91,11 @@ def sign_in_on_device(
         if not pin:
             return Refused("", needs_pin=True, name=person.name)
         if not _matches(person.pin_hash, pin):
-            _count_wrong(account, address)
+            _count_wrong(account, address, person, device)
             return Refused(WRONG_PIN, needs_pin=True, name=person.name)
     _by_account.forget(account)
-    return _begin(person, device_id, hours)
+    actor = actors.person(person.organization_id, person.id, person.name, device.id, device.name)
+    return _begin(actor, person, hours)
 
 
 def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
@@ -103,7 +105,7 @@ def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
         return False
     if _matches(person.password_hash, password):
         return True
-    _count_wrong(account, address)
+    _count_wrong(account, address, person)
     return False
 
 
@@ -112,12 +114,10 @@ def find(token: str) -> sessions.SessionRow | None:
 
 
 def sign_out(token: str) -> None:
-    sessions.end_session(hash_secret(token))
-
-
-def sign_out_others(person_id: int, token: str) -> None:
-    """Everywhere but in the browser that holds `token`."""
-    sessions.end_sessions_of(person_id, but=hash_secret(token))
+    """Nothing happens for a token of no session."""
+    found = find(token)
+    if found is not None:
+        sessions.end_session(sessions.actor_of(found), hash_secret(token))
 
 
 def csrf_token(cookie: str) -> str:
@@ -132,9 +132,9 @@ def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | 
     return person if person and person.disabled_at is None else None
 
 
-def _begin(person: PersonRow, device_id: int | None, hours: int) -> SignIn:
+def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:
     token, expires_at = new_token(), clock.now() + hours * clock.HOUR
-    sessions.add_session(hash_secret(token), person.id, device_id, expires_at)
+    sessions.add_session(actor, hash_secret(token), expires_at)
     return SignIn(token, person, expires_at)
 
 
@@ -147,6 +147,7 @@ def _wait(account: str, address: str) -> int:
     return max(_by_account.wait_seconds(account), _by_address.wait_seconds(address))
 
 
-def _count_wrong(account: str, address: str) -> None:
+def _count_wrong(account: str, address: str, person: PersonRow | None, device: DeviceRow | None = None) -> None:
+    sessions.refuse(person, device, address)
     _by_account.count(account)
     _by_address.count(address)

@@ -16,7 +16,7 @@ import jwt
 from edge import clock
 from edge.auth.principals import SCOPES_OF_ROLE, Principal
 from edge.auth.secrets import hash_secret, new_token
-from edge.store import people, token_families
+from edge.store import actors, people, token_families
 from edge.store.instance import signing_key
 from edge.store.people import Role
 
@@ -64,7 +64,8 @@ def principal(environment: str, token: str) -> Principal | None:
     status = token_families.status(claims.get("family", 0), key_id)
     if status is None or (status.expires_at is not None and status.expires_at <= clock.now()):
         return None
-    return Principal(key_id, status.organization_id, claims["scopes"], key_id)
+    actor = actors.api_key(status.organization_id, key_id, status.key_name)
+    return Principal(key_id, status.organization_id, claims["scopes"], key_id, actor)
 
 
 def _person(claims: dict[str, Any]) -> Principal | None:
@@ -75,7 +76,8 @@ def _person(claims: dict[str, Any]) -> Principal | None:
         return None
     allowed = SCOPES_OF_ROLE[Role(found.role)]
     scopes = tuple(scope for scope in claims["scopes"] if scope in allowed)
-    return Principal(f"person:{found.id}", found.organization_id, scopes, None)
+    actor = actors.person(found.organization_id, found.id, found.name)
+    return Principal(f"person:{found.id}", found.organization_id, scopes, None, actor)
 
 
 def _access_token(environment: str, grant: token_families.Grant) -> str:

@@ -7,22 +7,23 @@ from urllib.parse import urlsplit
 import click
 
 from edge.commands.lookup import reader_of
-from edge.commands.site import Setup, for_organization, open_site
+from edge.commands.site import Setup, for_actor, open_site
 from edge.config import Config, read_secret
 from edge.errors import SetupError
 from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from edge.ops import accounts
 from edge.store import broker_accounts
+from edge.store.actors import Actor
 
 
 @click.command()
 @click.argument("reader")
-@for_organization
+@for_actor
 @click.pass_obj
-def account(setup: Setup, organization_id: int, reader: str) -> None:
+def account(setup: Setup, actor: Actor, reader: str) -> None:
     """Make the account of a reader at the broker, or give it a new password; shown once."""
-    make_account(setup.config, organization_id, reader_of(organization_id, reader).id)
+    make_account(setup.config, actor, reader_of(actor.organization_id, reader).id)
 
 
 @click.command("accounts")
@@ -44,12 +45,12 @@ def leave_session(setup: Setup, socket: str) -> None:
     broker_probe.leave_session(Broker(config.mqtt_broker, config.mqtt_client_id), config.mqtt_topics, socket)
 
 
-def make_account(config: Config, organization_id: int, reader_id: int) -> None:
+def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     """Prints user and password, the only time the password is seen."""
     password = accounts.new_password()
     own = accounts.own_account(config.mqtt_broker, "").name
     reserved = (own, accounts.doctor_name(own))
-    made = broker_accounts.set_account(organization_id, reader_id, accounts.new_hash(password), reserved)
+    made = broker_accounts.set_account(actor, reader_id, accounts.new_hash(password), reserved)
     _write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
     click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would throw it off")

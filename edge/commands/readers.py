@@ -10,11 +10,12 @@ import click
 from edge import clock
 from edge.commands.broker_accounts import make_account
 from edge.commands.lookup import location_of, reader_of
-from edge.commands.site import Setup, for_organization, print_table
+from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.routing import CUSTOM, check_format
 from edge.store import ignored_messages, ledger, locations, reader_status, readers
+from edge.store.actors import Actor
 from edge.store.readers import AntennaRow, Placement, ReaderRow
 
 SHOWN_BYTES = 300
@@ -40,11 +41,11 @@ def list_formats() -> None:
 @click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @click.option("--account", is_flag=True, help="Also make the account it signs in to the broker with.")
-@for_organization
+@for_actor
 @click.pass_obj
 def add_reader(
     setup: Setup,
-    organization_id: int,
+    actor: Actor,
     name: str,
     topic: str,
     format_name: str,
@@ -57,17 +58,17 @@ def add_reader(
     described = _mapping_text(mapping)
     check_format(format_name, described)
     row = readers.add_reader(
-        organization_id,
+        actor,
         name=name,
         topic=topic,
         format=format_name,
         mapping=described,
-        location_id=location_of(organization_id, location).id if location else None,
+        location_id=location_of(actor.organization_id, location).id if location else None,
         min_rssi=min_rssi,
     )
     click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
     if account:
-        make_account(setup.config, organization_id, row.id)
+        make_account(setup.config, actor, row.id)
 
 
 @reader.command("list")
@@ -118,10 +119,10 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--location", help="External key of the place it reads; empty for none.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
-@for_organization
-def change_reader(organization_id: int, name: str, new_name: str | None, **options: Any) -> None:
+@for_actor
+def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any) -> None:
     """Change what is given, leave the rest."""
-    row = reader_of(organization_id, name)
+    row = reader_of(actor.organization_id, name)
     changes: dict[str, Any] = {"name": new_name, "topic": options["topic"], "is_enabled": options["is_enabled"]}
     changes = {field: value for field, value in changes.items() if value is not None}
     if options["format_name"] or options["mapping"]:
@@ -129,12 +130,12 @@ def change_reader(organization_id: int, name: str, new_name: str | None, **optio
         changes["mapping"] = _mapping_text(options["mapping"]) or row.mapping
         check_format(changes["format"], changes["mapping"])
     if options["location"] is not None:
-        changes["location_id"] = _location_id(organization_id, options["location"])
+        changes["location_id"] = _location_id(actor.organization_id, options["location"])
     if options["min_rssi"] is not None:
         changes["min_rssi"] = _decibels(options["min_rssi"])
     if not changes:
         raise click.UsageError("Say what to change; see: edge reader change --help")
-    after = readers.change_reader(organization_id, row.id, changes)
+    after = readers.change_reader(actor, row.id, changes)
     click.echo(f"Changed reader {after.name}: {', '.join(changes)}")
 
 
@@ -145,9 +146,9 @@ def change_reader(organization_id: int, name: str, new_name: str | None, **optio
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")
-@for_organization
+@for_actor
 def set_antenna(
-    organization_id: int,
+    actor: Actor,
     name: str,
     port: int,
     location: str | None,
@@ -156,28 +157,28 @@ def set_antenna(
     forget: bool,
 ) -> None:
     """Say what one antenna stands for, for example: edge reader antenna dock1 2 --location STAGING"""
-    row = reader_of(organization_id, name)
+    row = reader_of(actor.organization_id, name)
     if forget:
-        readers.remove_antenna(organization_id, row.id, port)
+        readers.remove_antenna(actor, row.id, port)
         click.echo(f"Antenna {port} of {row.name} is what the reader says")
         return
-    known = {one.port: one for one in readers.list_antennas(organization_id, row.id)}
+    known = {one.port: one for one in readers.list_antennas(actor.organization_id, row.id)}
     before = known.get(port, AntennaRow(row.id, port, None, None, True))
     placement = Placement(
-        before.location_id if location is None else _location_id(organization_id, location),
+        before.location_id if location is None else _location_id(actor.organization_id, location),
         before.min_rssi if min_rssi is None else _decibels(min_rssi),
         before.is_enabled if is_enabled is None else is_enabled,
     )
-    readers.set_antenna(organization_id, row.id, port, placement)
-    click.echo(f"Antenna {port} of {row.name}: {_key(organization_id, placement.location_id) or 'as its reader'}")
+    readers.set_antenna(actor, row.id, port, placement)
+    click.echo(f"Antenna {port} of {row.name}: {_key(actor.organization_id, placement.location_id) or 'as its reader'}")
 
 
 @reader.command("remove")
 @click.argument("name")
-@for_organization
-def remove_reader(organization_id: int, name: str) -> None:
+@for_actor
+def remove_reader(actor: Actor, name: str) -> None:
     """Disconnect a reader. What it recorded stays."""
-    readers.remove_reader(organization_id, reader_of(organization_id, name).id)
+    readers.remove_reader(actor, reader_of(actor.organization_id, name).id)
     click.echo(f"Removed reader {name}")
 
 

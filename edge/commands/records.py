@@ -8,8 +8,18 @@ import click
 
 from edge.auth.passwords import hash_password
 from edge.commands.lookup import asset_of, location_of
-from edge.commands.site import Setup, ask_password, for_organization, open_file, open_site, print_table
-from edge.store import assets, locations, organizations, people, tags
+from edge.commands.site import (
+    Setup,
+    ask_password,
+    for_actor,
+    for_organization,
+    open_file,
+    open_site,
+    print_table,
+    shell,
+)
+from edge.store import assets, locations, organizations, people
+from edge.store.actors import Actor
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.locations import LocationFilter, LocationRow, Parent
 from edge.store.people import Role
@@ -30,7 +40,7 @@ def org() -> None:
 def add_org(setup: Setup, name: str) -> None:
     """Add an organization. Its people see nothing of the others."""
     open_site(setup)
-    row = organizations.add_organization(values.name("name", name))
+    row = organizations.add_organization(shell(), values.name("name", name))
     click.echo(f"Added organization {row.name}. Give it an administrator: edge user add --org '{row.name}' …")
 
 
@@ -51,11 +61,11 @@ def user() -> None:
 @click.option("--email", required=True, help="What the person signs in with.")
 @click.option("--name", help="Name to show; default: the part before the @.")
 @click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.VIEWER.value, show_default=True)
-@for_organization
-def add_user(organization_id: int, email: str, name: str | None, role: str) -> None:
+@for_actor
+def add_user(actor: Actor, email: str, name: str | None, role: str) -> None:
     """Add a person. The password is asked for twice, or read as one line from standard input."""
     name = values.name("name", name or email.partition("@")[0])
-    row = people.add_person(organization_id, name, Role(role), email=email, password_hash=hash_password(ask_password()))
+    row = people.add_person(actor, name, Role(role), email=email, password_hash=hash_password(ask_password()))
     click.echo(f"Added {row.role} {row.name} <{row.email}>")
 
 
@@ -79,14 +89,14 @@ def location() -> None:
 @click.argument("name")
 @click.option("--key", help="External key; minted (LOC-001) when not given.")
 @click.option("--parent", help="External key of the location it is in.")
-@for_organization
-def add_location(organization_id: int, name: str, key: str | None, parent: str | None) -> None:
+@for_actor
+def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -> None:
     """Add a location."""
     row = locations.create(
-        organization_id,
+        actor,
         name=values.name("name", name),
         external_key=key if key is None else values.external_key("external_key", key),
-        parent=Parent(location_of(organization_id, parent).id if parent else None, locations.UNSET),
+        parent=Parent(location_of(actor.organization_id, parent).id if parent else None, locations.UNSET),
     )
     click.echo(f"Added location {row.external_key} ({row.name})")
 
@@ -111,11 +121,11 @@ def asset() -> None:
 @click.argument("name")
 @click.option("--key", help="External key; minted (ASSET-0001) when not given.")
 @click.option("--tag", "given", multiple=True, metavar="TYPE:VALUE", help="For example rfid:3074257BF7194E4000001A85.")
-@for_organization
-def add_asset(organization_id: int, name: str, key: str | None, given: tuple[str, ...]) -> None:
+@for_actor
+def add_asset(actor: Actor, name: str, key: str | None, given: tuple[str, ...]) -> None:
     """Add an asset, with its tags if they are known."""
     row = assets.create(
-        organization_id,
+        actor,
         name=values.name("name", name),
         external_key=key if key is None else values.external_key("external_key", key),
         tags=[_tag(*one.partition(":")[::2]) for one in given],
@@ -145,12 +155,12 @@ def tag() -> None:
 @click.argument("value")
 @click.option("--asset", "asset_key", help="External key of the asset it is on.")
 @click.option("--location", "location_key", help="External key of the location it is on.")
-@for_organization
-def add_tag(organization_id: int, tag_type: str, value: str, asset_key: str | None, location_key: str | None) -> None:
+@for_actor
+def add_tag(actor: Actor, tag_type: str, value: str, asset_key: str | None, location_key: str | None) -> None:
     """Attach a tag, for example: edge tag add rfid 3074257BF7194E4000001A85 --asset ASSET-0001"""
-    owner = _owner(organization_id, asset_key, location_key)
-    kind: tags.Owner = "asset" if isinstance(owner, AssetRow) else "location"
-    tags.attach(organization_id, kind, owner.id, _tag(tag_type, value))
+    owner = _owner(actor.organization_id, asset_key, location_key)
+    attach = assets.attach_tag if isinstance(owner, AssetRow) else locations.attach_tag
+    attach(actor, owner.id, _tag(tag_type, value))
     click.echo(f"Attached {tag_type}:{value} to {owner.external_key}")
 
 

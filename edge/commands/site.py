@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import getpass
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +13,8 @@ import click
 
 from edge.config import Config, Value
 from edge.errors import SetupError
-from edge.store import migrate, organizations
+from edge.store import actors, migrate, organizations
+from edge.store.actors import Actor
 from edge.store.database import FILE_NAME, open_database
 
 
@@ -55,6 +58,26 @@ def for_organization(command: Callable[..., None]) -> Callable[..., None]:
         command(organizations.find_organization(org).id, **options)
 
     return opened
+
+
+def for_actor(command: Callable[..., None]) -> Callable[..., None]:
+    """As `for_organization`, for commands that write: the first argument says who acts."""
+
+    @for_organization
+    @functools.wraps(command)
+    def acting(organization_id: int, /, **options: Any) -> None:
+        command(shell(organization_id), **options)
+
+    return acting
+
+
+def shell(organization_id: int = actors.THE_BOX) -> Actor:
+    """Whoever types: the account that signed in, also behind sudo."""
+    try:
+        user = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in a container
+        user = str(os.getuid())
+    return actors.shell(organization_id, user)
 
 
 def ask_password() -> str:

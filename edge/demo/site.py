@@ -10,7 +10,8 @@ import orjson
 from edge.auth.passwords import hash_password
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.demo.plan import Plan, Reader, Thing
-from edge.store import assets, keys, locations, organizations, people, readers, sessions
+from edge.store import actors, assets, keys, locations, organizations, people, readers
+from edge.store.actors import Actor
 from edge.store.database import writing
 from edge.store.keys import SCOPES
 from edge.store.locations import NO_PARENT, Parent
@@ -39,26 +40,25 @@ def make_or_continue(plan: Plan, valid_from: int) -> Access:
     with writing():
         found = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
         organization_id = found[0] if found else _make(plan, valid_from)
-        person = people.find_by_email(EMAIL) or people.add_person(
-            organization_id, "Demo", Role.ADMINISTRATOR, email=EMAIL
-        )
-        people.update_person(organization_id, person.id, password_hash=hash_password(password))
-        sessions.end_sessions_of(person.id)
+        actor = actors.service(organization_id)
+        person = people.find_by_email(EMAIL) or people.add_person(actor, "Demo", Role.ADMINISTRATOR, email=EMAIL)
+        people.update_person(actor, person.id, password_hash=hash_password(password))
         for key in keys.list_keys(organization_id):
             if key.name == KEY_NAME:
-                keys.revoke_key(organization_id, key.id)
+                keys.revoke_key(actor, key.id)
         secret = new_client_secret()
-        key = keys.add_key(organization_id, KEY_NAME, SCOPES, hash_secret(secret), created_by=person.id)
+        key = keys.add_key(actor, KEY_NAME, SCOPES, hash_secret(secret))
     return Access(organization_id, EMAIL, password, key.id, secret)
 
 
 def _make(plan: Plan, valid_from: int) -> int:
-    organization_id = organizations.add_organization(ORGANIZATION).id
+    organization_id = organizations.add_organization(actors.service(), ORGANIZATION).id
+    actor = actors.service(organization_id)
     places: dict[str, int] = {}
     for spot in plan.spots:
         parent = Parent(places[spot.parent], spot.parent) if spot.parent else NO_PARENT
         places[spot.key] = locations.create(
-            organization_id,
+            actor,
             name=spot.name,
             external_key=spot.key,
             description=spot.description,
@@ -66,11 +66,11 @@ def _make(plan: Plan, valid_from: int) -> int:
             valid_from=valid_from,
         ).id
     for reader in plan.readers:
-        _add_reader(organization_id, reader, places)
+        _add_reader(actor, reader, places)
     for thing in plan.things:
         if thing.key:
             assets.create(
-                organization_id,
+                actor,
                 name=thing.name,
                 external_key=thing.key,
                 metadata=orjson.dumps(thing.metadata).decode(),
@@ -80,9 +80,9 @@ def _make(plan: Plan, valid_from: int) -> int:
     return organization_id
 
 
-def _add_reader(organization_id: int, reader: Reader, places: dict[str, int]) -> None:
+def _add_reader(actor: Actor, reader: Reader, places: dict[str, int]) -> None:
     row = readers.add_reader(
-        organization_id,
+        actor,
         name=reader.name,
         topic=reader.topic,
         format=reader.format,
@@ -90,7 +90,7 @@ def _add_reader(organization_id: int, reader: Reader, places: dict[str, int]) ->
         min_rssi=reader.min_rssi,
     )
     for port, place in reader.antennas.items():
-        readers.set_antenna(organization_id, row.id, port, Placement(places[place], None, True))
+        readers.set_antenna(actor, row.id, port, Placement(places[place], None, True))
 
 
 def tags(thing: Thing) -> list[NewTag]:

@@ -20,9 +20,7 @@ from edge.pages.guard import (
     set_cookie,
 )
 from edge.pages.notices import done
-from edge.store import audit
 from edge.store import devices as store
-from edge.store.database import writing
 from edge.store.people import Role
 
 
@@ -37,11 +35,7 @@ def show_devices() -> str:
 def new_device() -> str | tuple[str, int]:
     """Answers with the link itself: it is good for one device and one day, and nowhere else to be seen."""
     try:
-        with writing():
-            device, code = devices.invite(
-                current_session().organization_id, text(request.form, "name"), current_session().person_id
-            )
-            audit.note(current_session().organization_id, actor(), "device made", device=device.id, name=device.name)
+        device, code = devices.invite(actor(), text(request.form, "name"))
     except Invalid as error:
         return _page({"name": error.fields[0].message}), 400
     return _invitation(device.name, code)
@@ -51,18 +45,13 @@ def new_device() -> str | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def invite_device_again(device_id: int) -> str:
     device = store.find_device(current_session().organization_id, device_id) or abort(404)
-    with writing():
-        code = devices.invite_again(current_session().organization_id, device_id)
-        audit.note(current_session().organization_id, actor(), "device invited again", device=device_id)
-    return _invitation(device.name, code)
+    return _invitation(device.name, devices.invite_again(actor(), device_id))
 
 
 @pages.post("/devices/<int:device_id>/revoke")
 @require_role(Role.ADMINISTRATOR)
 def revoke_device(device_id: int) -> AnyResponse:
-    with writing():
-        store.revoke_device(current_session().organization_id, device_id)
-        audit.note(current_session().organization_id, actor(), "device revoked", device=device_id)
+    store.revoke_device(actor(), device_id)
     return done("/devices", "device-revoked")
 
 
@@ -79,9 +68,7 @@ def enrol(code: str) -> AnyResponse:
     enrolled = devices.enrol(code)
     if enrolled is None:
         abort(404, _SPENT)
-    device, token = enrolled
-    with writing():
-        audit.note(device.organization_id, f"device:{device.id}", "device enrolled", name=device.name)
+    _, token = enrolled
     response = redirect("/sign-in?next=/scan", 303)
     set_cookie(response, DEVICE_COOKIE, token, DEVICE_SECONDS)
     return response

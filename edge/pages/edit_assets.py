@@ -11,9 +11,8 @@ from edge.errors import EdgeError
 from edge.pages.forms import Errors, errors_of, text, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import assets, audit, handheld
+from edge.store import assets
 from edge.store.assets import AssetRow
-from edge.store.database import writing
 from edge.store.people import Role
 from edge.store.tags import TYPES, NewTag
 from edge.validation import bodies
@@ -36,11 +35,7 @@ def new_asset() -> AnyResponse | tuple[str, int]:
     try:
         values = values_of(bodies.ASSET_CREATE, entered)
         values["tags"] = [NewTag(**tag) for tag in values.get("tags", [])]
-        with writing():
-            asset = assets.create(current_session().organization_id, **values)
-            for tag in values["tags"]:
-                handheld.adopt(current_session().organization_id, tag)
-            audit.note(current_session().organization_id, actor(), "asset made", asset=asset.id, key=asset.external_key)
+        asset = assets.create(actor(), **values)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/assets/{asset.id}", "made")
@@ -61,10 +56,7 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     try:
         changes = values_of(bodies.ASSET_PATCH, _entered())
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
-        with writing():
-            assets.patch(current_session().organization_id, asset_id, changes)
-            assets.rename(current_session().organization_id, asset_id, renamed["external_key"])
-            audit.note(current_session().organization_id, actor(), "asset changed", asset=asset_id)
+        assets.edit(actor(), asset_id, changes, renamed["external_key"])
     except EdgeError as error:
         return _form(asset, request.form, errors_of(error)), 400
     return done(f"/assets/{asset_id}", "changed")
@@ -73,9 +65,7 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
 @pages.post("/assets/<int:asset_id>/retire")
 @require_role(Role.EDITOR)
 def retire_asset(asset_id: int) -> AnyResponse:
-    with writing():
-        assets.delete(current_session().organization_id, asset_id)
-        audit.note(current_session().organization_id, actor(), "asset retired", asset=asset_id)
+    assets.delete(actor(), asset_id)
     return done("/", "retired")
 
 
@@ -85,11 +75,7 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
     asset = assets.get(current_session().organization_id, asset_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
-        tag = NewTag(**values_of(bodies.TAG, entered))
-        with writing():
-            assets.attach_tag(current_session().organization_id, asset_id, tag)
-            handheld.adopt(current_session().organization_id, tag)
-            audit.note(current_session().organization_id, actor(), "tag attached", asset=asset_id, value=tag.value)
+        assets.attach_tag(actor(), asset_id, NewTag(**values_of(bodies.TAG, entered)))
     except EdgeError as error:
         return _form(asset, asset._asdict() | {"value": entered["value"]}, errors_of(error)), 400
     return done(f"/assets/{asset_id}/edit", "tagged")
@@ -98,9 +84,7 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
 @pages.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
 @require_role(Role.EDITOR)
 def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
-    with writing():
-        assets.detach_tag(current_session().organization_id, asset_id, tag_id)
-        audit.note(current_session().organization_id, actor(), "tag detached", asset=asset_id, tag=tag_id)
+    assets.detach_tag(actor(), asset_id, tag_id)
     return done(f"/assets/{asset_id}/edit", "untagged")
 
 

@@ -11,8 +11,7 @@ from edge.errors import Conflict, EdgeError
 from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import audit, handheld, location_board, locations
-from edge.store.database import writing
+from edge.store import location_board, locations
 from edge.store.locations import UNSET, LocationRow, Parent
 from edge.store.people import Role
 from edge.store.tags import TYPES, NewTag
@@ -34,15 +33,7 @@ def new_location() -> AnyResponse | tuple[str, int]:
     try:
         values = values_of(bodies.LOCATION_CREATE, entered)
         parent = Parent(values.pop("parent_id"), UNSET)
-        with writing():
-            location = locations.create(current_session().organization_id, **values, parent=parent)
-            audit.note(
-                current_session().organization_id,
-                actor(),
-                "place made",
-                location=location.id,
-                key=location.external_key,
-            )
+        location = locations.create(actor(), **values, parent=parent)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/locations/{location.id}", "made")
@@ -63,10 +54,7 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
         changes = values_of(bodies.LOCATION_PATCH, _entered())
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
         parent = Parent(changes.pop("parent_id"), UNSET)
-        with writing():
-            locations.patch(current_session().organization_id, location_id, changes, parent=parent)
-            locations.rename(current_session().organization_id, location_id, renamed["external_key"])
-            audit.note(current_session().organization_id, actor(), "place changed", location=location_id)
+        locations.edit(actor(), location_id, changes, renamed["external_key"], parent)
     except EdgeError as error:
         return _form(location, request.form, errors_of(error)), 400
     return done(f"/locations/{location_id}", "changed")
@@ -77,9 +65,7 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
 def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
     location = locations.get(current_session().organization_id, location_id)
     try:
-        with writing():
-            locations.delete(current_session().organization_id, location_id)
-            audit.note(current_session().organization_id, actor(), "place retired", location=location_id)
+        locations.delete(actor(), location_id)
     except Conflict as error:
         return _form(location, location._asdict(), errors_of(error)), 409
     return done("/locations", "retired")
@@ -91,13 +77,7 @@ def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
     location = locations.get(current_session().organization_id, location_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
-        tag = NewTag(**values_of(bodies.TAG, entered))
-        with writing():
-            locations.attach_tag(current_session().organization_id, location_id, tag)
-            handheld.adopt(current_session().organization_id, tag)
-            audit.note(
-                current_session().organization_id, actor(), "tag attached", location=location_id, value=tag.value
-            )
+        locations.attach_tag(actor(), location_id, NewTag(**values_of(bodies.TAG, entered)))
     except EdgeError as error:
         return _form(location, location._asdict() | {"value": entered["value"]}, errors_of(error)), 400
     return done(f"/locations/{location_id}/edit", "tagged")
@@ -106,9 +86,7 @@ def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
 @pages.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
 @require_role(Role.EDITOR)
 def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
-    with writing():
-        locations.detach_tag(current_session().organization_id, location_id, tag_id)
-        audit.note(current_session().organization_id, actor(), "tag detached", location=location_id, tag=tag_id)
+    locations.detach_tag(actor(), location_id, tag_id)
     return done(f"/locations/{location_id}/edit", "untagged")
 
 

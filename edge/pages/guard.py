@@ -16,9 +16,10 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
+from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import Role
-from edge.store.sessions import SessionRow
+from edge.store.sessions import SessionRow, actor_of
 
 SESSION_COOKIE = "edge_session"
 FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
@@ -55,9 +56,9 @@ def current_session() -> SessionRow:
     return session
 
 
-def actor() -> str:
-    """As the audit names them."""
-    return f"person:{current_session().person_id}"
+def actor() -> Actor:
+    """Who is signed in, for what writes. Only for views that need a role."""
+    return actor_of(current_session())
 
 
 def has_role(role: Role) -> bool:

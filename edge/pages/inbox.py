@@ -12,8 +12,7 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers import formats
 from edge.pages.samples import SHOWN_BYTES, readable
-from edge.store import assets, audit, dead_letters, handheld, lookup, unassigned_topics, unknown_tags
-from edge.store.database import writing
+from edge.store import assets, dead_letters, lookup, unassigned_topics, unknown_tags
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from edge.store.unassigned_topics import Topic
@@ -58,7 +57,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
     form = request.form
     if "drop" in form:
         unknown_tags.drop(
-            current_session().organization_id,
+            actor(),
             form.get("tag_type", ""),
             form.get("match_key", ""),
             form.get("reader_id", 0, type=whole),
@@ -69,10 +68,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
         owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
         if owner is None or owner.kind != "asset":
             return _tags_page({"asset": "No asset has this key or tag"}, tag.value), 400
-        with writing():
-            assets.attach_tag(current_session().organization_id, owner.id, tag)
-            handheld.adopt(current_session().organization_id, tag)
-            audit.note(current_session().organization_id, actor(), "tag attached", asset=owner.id, value=tag.value)
+        assets.attach_tag(actor(), owner.id, tag)
     except EdgeError as error:
         return _tags_page(errors_of(error), form.get("value", "")), 400
     return done("/readers/unknown-tags", "tagged")
@@ -90,14 +86,13 @@ def show_dead_letters() -> str:
 @require_role(Role.ADMINISTRATOR)
 def treat_dead_letter(no: int) -> AnyResponse:
     """Try again after the cause was fixed: it goes the whole way anew, and comes back here if it fails anew."""
-    letter = dead_letters.find(current_session().organization_id, no)
     requeue = formats().requeue
     if "drop" in request.form:
-        dead_letters.drop(current_session().organization_id, no)
+        dead_letters.drop(actor(), no)
         return done("/readers/dead-letters", "dropped")
     if requeue is None:
         abort(503, "Ingest does not run here.")
-    audit.note(current_session().organization_id, actor(), "dead letter tried again", topic=letter.topic)
+    letter = dead_letters.retry(actor(), no)
     requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")
 

@@ -10,9 +10,7 @@ from edge.auth.secrets import hash_secret, new_client_secret
 from edge.errors import Invalid
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import audit
 from edge.store import keys as store
-from edge.store.database import writing
 from edge.store.people import Role
 
 RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking"}
@@ -42,23 +40,13 @@ def new_key() -> str | tuple[str, int]:
     try:
         if days not in EXPIRIES:
             raise Invalid.one("expires", "invalid_value", "Choose one of the list")
-        with writing():
-            key = store.add_key(
-                current_session().organization_id,
-                form.get("name", "").strip(),
-                _chosen_scopes(),
-                hash_secret(secret),
-                created_by=current_session().person_id,
-                expires_at=clock.now() + int(days) * clock.DAY if days else None,
-            )
-            audit.note(
-                current_session().organization_id,
-                actor(),
-                "key made",
-                key=key.id,
-                name=key.name,
-                scopes=list(key.scopes),
-            )
+        key = store.add_key(
+            actor(),
+            form.get("name", "").strip(),
+            _chosen_scopes(),
+            hash_secret(secret),
+            expires_at=clock.now() + int(days) * clock.DAY if days else None,
+        )
     except Invalid as error:
         return _form({fault.field: fault.message for fault in error.fields}, form), 400
     return render_template("key-made.html", key=key, secret=secret)
@@ -76,9 +64,7 @@ def ask_to_revoke(key_id: str) -> str:
 @pages.post("/keys/<key_id>/revoke")
 @require_role(Role.ADMINISTRATOR)
 def revoke_key(key_id: str) -> AnyResponse:
-    with writing():
-        store.revoke_key(current_session().organization_id, key_id)
-        audit.note(current_session().organization_id, actor(), "key revoked", key=key_id)
+    store.revoke_key(actor(), key_id)
     return done("/keys", "revoked")
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.auth import badges, passwords, sessions
+from edge.auth import badges, passwords
+from edge.auth.secrets import hash_secret
 from edge.errors import EdgeError, Invalid
 from edge.pages.forms import Errors, errors_of, text
 from edge.pages.guard import SESSION_COOKIE, actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.words import ROLES
-from edge.store import audit, people
-from edge.store.database import writing
+from edge.store import people
 from edge.store.people import PersonRow, Role
 
 
@@ -36,9 +36,7 @@ def new_person() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
         name, role = values.pop("name"), values.pop("role")
-        with writing():
-            person = people.add_person(current_session().organization_id, name, role, **values)
-            audit.note(current_session().organization_id, actor(), "person made", person=person.id, role=role)
+        people.add_person(actor(), name, role, **values)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done("/people", "made")
@@ -61,14 +59,7 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
         for name in ("pin", "badge"):
             if f"no_{name}" in request.form:
                 values[f"{name}_hash"] = None
-        with writing():
-            people.update_person(current_session().organization_id, person_id, **values)
-            if values.keys() & {"password_hash", "pin_hash", "badge_hash"}:
-                here = request.cookies[SESSION_COOKIE] if person_id == current_session().person_id else ""
-                sessions.sign_out_others(person_id, here)
-            audit.note(
-                current_session().organization_id, actor(), "person changed", person=person_id, fields=sorted(values)
-            )
+        people.update_person(actor(), person_id, keep_session=hash_secret(request.cookies[SESSION_COOKIE]), **values)
     except EdgeError as error:
         return _form(person, request.form, errors_of(error)), 400
     return done("/people", "changed")
@@ -80,9 +71,7 @@ def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
     """They are out at once. The last administrator cannot be disabled."""
     person = _person(person_id)
     try:
-        with writing():
-            people.disable_person(current_session().organization_id, person_id)
-            audit.note(current_session().organization_id, actor(), "person disabled", person=person_id)
+        people.disable_person(actor(), person_id)
     except EdgeError as error:
         return _form(person, person._asdict(), errors_of(error)), 409
     return done("/people", "disabled")
@@ -93,9 +82,7 @@ def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
 def enable_person(person_id: int) -> AnyResponse | tuple[str, int]:
     person = _person(person_id)
     try:
-        with writing():
-            people.enable_person(current_session().organization_id, person_id)
-            audit.note(current_session().organization_id, actor(), "person enabled", person=person_id)
+        people.enable_person(actor(), person_id)
     except EdgeError as error:
         return _form(person, person._asdict(), errors_of(error)), 409
     return done("/people", "enabled")

@@ -15,7 +15,6 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.samples import readable
 from edge.store import (
-    audit,
     ignored_messages,
     ledger,
     location_board,
@@ -24,7 +23,6 @@ from edge.store import (
     unassigned_topics,
     unknown_tags,
 )
-from edge.store.database import writing
 from edge.store.people import Role
 from edge.store.readers import Placement, ReaderRow
 
@@ -105,9 +103,7 @@ def new_reader() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
         del values["is_enabled"]
-        with writing():
-            reader = readers.add_reader(current_session().organization_id, **values)
-            audit.note(current_session().organization_id, actor(), "reader made", reader=reader.id, topic=reader.topic)
+        reader = readers.add_reader(actor(), **values)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/readers/{reader.id}", "made")
@@ -125,9 +121,7 @@ def edit_reader_form(reader_id: int) -> str:
 def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     try:
-        with writing():
-            readers.change_reader(current_session().organization_id, reader_id, _entered())
-            audit.note(current_session().organization_id, actor(), "reader changed", reader=reader_id)
+        readers.change_reader(actor(), reader_id, _entered())
     except EdgeError as error:
         return _form(reader, request.form, errors_of(error)), 400
     return done(f"/readers/{reader_id}", "changed")
@@ -136,9 +130,7 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
 @pages.post("/readers/<int:reader_id>/remove")
 @require_role(Role.ADMINISTRATOR)
 def remove_reader(reader_id: int) -> AnyResponse:
-    with writing():
-        readers.remove_reader(current_session().organization_id, reader_id)
-        audit.note(current_session().organization_id, actor(), "reader removed", reader=reader_id)
+    readers.remove_reader(actor(), reader_id)
     return done("/readers", "removed")
 
 
@@ -147,13 +139,10 @@ def remove_reader(reader_id: int) -> AnyResponse:
 def set_antenna(reader_id: int) -> AnyResponse:
     """Say what one antenna stands for, or let it follow its reader again."""
     port = request.form.get("port", -1, type=whole)
-    with writing():
-        if "follow" in request.form:
-            readers.remove_antenna(current_session().organization_id, reader_id, port)
-        else:
-            placement = Placement(_place(), _rssi(), "is_enabled" in request.form)
-            readers.set_antenna(current_session().organization_id, reader_id, port, placement)
-        audit.note(current_session().organization_id, actor(), "antenna changed", reader=reader_id, port=port)
+    if "follow" in request.form:
+        readers.remove_antenna(actor(), reader_id, port)
+    else:
+        readers.set_antenna(actor(), reader_id, port, Placement(_place(), _rssi(), "is_enabled" in request.form))
     return done(f"/readers/{reader_id}", "changed")
 
 

@@ -12,12 +12,12 @@ from edge.errors import EdgeError
 from edge.pages import labels
 from edge.pages.files import Files
 from edge.pages.forms import typable
-from edge.pages.guard import current_session, device, has_role, open_to_all, pages, require_role
+from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
-from edge.store import assets, board, handheld, location_board, lookup, people
+from edge.store import board, handheld, location_board, lookup, people, scanned_codes
 from edge.store import devices as device_store
-from edge.store.database import writing
-from edge.store.handheld import Answer, Result, Sender, Submitted
+from edge.store.actors import Actor
+from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
 
 MAX_BATCH = 100
@@ -107,7 +107,7 @@ def scan_batch() -> Response:
     received_at = clock.now()
     correction = _correction(body.get("sent_at"), received_at)
     ended: set[str] = set()  # choices of a location that a label has ended
-    with writing():
+    with handheld.one_batch():
         answers = [_handle(item, correction, received_at, ended) for item in items]
     return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf)
 
@@ -134,23 +134,23 @@ def scan_find() -> Response:
 def scan_attach() -> tuple[Response, int] | Response:
     """Give an unknown code to an asset, or to a new one, and record the parked scan."""
     body = _body()
-    asset_id, name = body.get("asset"), body.get("name")
+    scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
     try:
-        with writing():
-            if isinstance(name, str):
-                asset_id = _new_asset(name.strip()).id
-            if not _is_id(asset_id) or not _SCAN_ID.fullmatch(str(body.get("id"))):
-                abort(400, "id, and asset or name")
-            answer = handheld.attach(_sender(), str(body["id"]), asset_id)
+        if _SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
+            answer = scanned_codes.attach_to_new_asset(actor(), scan_id, _name_of_thing(name.strip()))
+        elif _SCAN_ID.fullmatch(scan_id) and _is_id(asset_id):
+            answer = scanned_codes.attach(actor(), scan_id, asset_id)
+        else:
+            abort(400, "id, and asset or name")
     except EdgeError as error:
         return jsonify(error=str(error) or "Not possible"), 409
     return jsonify(result=_told(answer))
 
 
-def _new_asset(name: str) -> assets.AssetRow:
+def _name_of_thing(name: str) -> str:
     if not 1 <= len(name) <= 255 or not name.isprintable():
         abort(400, "A name is 1 to 255 characters")
-    return assets.create(current_session().organization_id, name=name)
+    return name
 
 
 def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
@@ -173,14 +173,14 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     return answer
 
 
-def _sender(person_id: Any = None) -> Sender:
+def _sender(person_id: Any) -> Actor:
     """A shared device also brings the scans of whoever used it before; they stay that person's."""
     session = current_session()
     if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
         if earlier is not None:
-            return Sender(session.organization_id, earlier.id, session.device_id)
-    return Sender(session.organization_id, session.person_id, session.device_id)
+            return actor()._replace(id=str(earlier.id), name=earlier.name)
+    return actor()
 
 
 def _is_id(value: Any) -> TypeGuard[int]:

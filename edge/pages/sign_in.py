@@ -6,10 +6,12 @@ from flask import Response, current_app, g, jsonify, make_response, redirect, re
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import passwords, sessions, tokens
+from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
 from edge.pages.forms import whole
 from edge.pages.guard import (
     SESSION_COOKIE,
+    actor,
     address,
     current_session,
     device,
@@ -20,8 +22,7 @@ from edge.pages.guard import (
     wants_json,
 )
 from edge.pages.notices import done
-from edge.store import audit, people
-from edge.store.database import writing
+from edge.store import people
 from edge.store.people import Role
 
 
@@ -45,8 +46,7 @@ def sign_in() -> AnyResponse:
         )
     else:
         answer = sessions.sign_in_on_device(
-            here.organization_id,
-            here.id,
+            here,
             badge=form.get("badge", ""),
             person_id=form.get("person", 0, type=whole),
             pin=form.get("pin", ""),
@@ -96,10 +96,8 @@ def change_password() -> AnyResponse | tuple[str, int]:
         new_hash = passwords.hash_password(request.form.get("password", ""))
     except Invalid as error:
         return _account_again({"password": error.fields[0].message})
-    with writing():
-        people.update_person(current_session().organization_id, person.id, password_hash=new_hash)
-        sessions.sign_out_others(person.id, request.cookies[SESSION_COOKIE])
-        audit.note(current_session().organization_id, f"person:{person.id}", "password changed")
+    here = hash_secret(request.cookies[SESSION_COOKIE])
+    people.update_person(actor(), person.id, keep_session=here, password_hash=new_hash)
     return done("/account", "password")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import current_app, render_template
 
 from edge.pages.guard import current_session, has_role, pages, require_role
-from edge.store import audit, retention, storage
+from edge.store import audit_trail, retention, storage
 from edge.store.people import Role
 
 
@@ -19,5 +19,5 @@ def show_status() -> str:
         storage=storage.facts(),
         dropped=retention.last_dropped(5),
         counts=storage.counts(current_session().organization_id),
-        acts=audit.recent(current_session().organization_id, 50) if has_role(Role.ADMINISTRATOR) else [],
+        acts=audit_trail.recent(current_session().organization_id, 50) if has_role(Role.ADMINISTRATOR) else [],
     )

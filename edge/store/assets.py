@@ -1,14 +1,16 @@
-"""Assets: what is tracked. Values come in validated; every write is one transaction."""
+"""Assets: what is tracked. Values come in validated; every write is one transaction, and audited."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from edge import clock
 from edge.errors import NotFound
-from edge.store import search, tags
-from edge.store.database import execute, writing
-from edge.store.group_commit import write_in_group
+from edge.store import search, tagging, tags
+from edge.store.actors import Actor
+from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
+from edge.store.database import execute
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
@@ -24,7 +26,8 @@ from edge.store.records import (
     order_by,
     update,
 )
-from edge.store.tags import NewTag, TagRow, add_all, from_json
+from edge.store.tagging import told
+from edge.store.tags import NewTag, TagRow, from_json
 
 SORTABLE = {
     "external_key": "a.external_key",
@@ -68,7 +71,7 @@ _GET = (
 
 
 def create(
-    organization_id: int,
+    actor: Actor,
     *,
     name: str,
     external_key: str | None = None,
@@ -81,8 +84,8 @@ def create(
 ) -> AssetRow:
     """Mints the key when none is given. Raises Conflict for a key or tag that is taken, Invalid for a bad window."""
 
-    def insert() -> AssetRow:
-        now = moment()
+    def insert(act: Act) -> AssetRow:
+        organization_id, now = act.organization_id, moment()
         begins = now if valid_from is None else valid_from
         check_window(begins, valid_to)
         key = choose_key(ASSET_KEYS, organization_id, external_key)
@@ -95,9 +98,11 @@ def create(
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
         )
-        return _remember(organization_id, row._replace(tags=add_all(organization_id, "asset", row.id, tags, now)))
+        row = row._replace(tags=tagging.attach_all(act, "asset", row.id, tags, now))
+        act.note("asset.created", _subject(row), given({**_facts(row), "tags": [told(tag) for tag in row.tags]}))
+        return _remember(organization_id, row)
 
-    return write_in_group(insert)
+    return act_in_group(actor, insert)
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
@@ -127,58 +132,88 @@ def list_page(
 
 
 def patch(
-    organization_id: int,
+    actor: Actor,
     asset_id: int,
     changes: Mapping[str, Any],
     check: Callable[[AssetRow], None] | None = None,
 ) -> AssetRow:
     """Change the named columns. `check` sees the row as it is, inside the transaction, and refuses by raising."""
-    with writing():
-        current = get(organization_id, asset_id)
+    with acting(actor) as act:
+        current = get(actor.organization_id, asset_id)
         if check:
             check(current)
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
-        changed = current._replace(**values)
-        check_window(changed.valid_from, changed.valid_to)
+        row = current._replace(**values)
+        check_window(row.valid_from, row.valid_to)
         update("asset", asset_id, values)
-        return _remember(organization_id, changed)
+        act.note("asset.changed", _subject(row), changed(_facts(current), _facts(row)))
+        return _remember(actor.organization_id, row)
 
 
-def rename(organization_id: int, asset_id: int, external_key: str) -> AssetRow:
+def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
     """To its own key: no change at all. Raises Conflict for a key that is taken."""
-    with writing():
-        current = get(organization_id, asset_id)
+    with acting(actor) as act:
+        current = get(actor.organization_id, asset_id)
         if external_key == current.external_key:
             return current
-        key = choose_key(ASSET_KEYS, organization_id, external_key)
-        changed = current._replace(external_key=key, updated_at=next_update(current.updated_at))
-        values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": changed.updated_at}
+        key = choose_key(ASSET_KEYS, actor.organization_id, external_key)
+        row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
+        values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": row.updated_at}
         update("asset", asset_id, values)
-        return _remember(organization_id, changed)
+        act.note("asset.renamed", _subject(row), changed(_facts(current), _facts(row)))
+        return _remember(actor.organization_id, row)
 
 
-def delete(organization_id: int, asset_id: int) -> None:
+def edit(actor: Actor, asset_id: int, changes: Mapping[str, Any], external_key: str) -> AssetRow:
+    """Patch and rename, both or neither."""
+    with acting(actor):
+        patch(actor, asset_id, changes)
+        return rename(actor, asset_id, external_key)
+
+
+def delete(actor: Actor, asset_id: int) -> None:
     """Softly, with its tags; key and tags are free again."""
-    with writing():
-        current = get(organization_id, asset_id)
+    with acting(actor) as act:
+        current = get(actor.organization_id, asset_id)
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
-        _remember(organization_id, current._replace(deleted_at=deleted_at, tags=()))
+        act.note("asset.deleted", _subject(current), given({"tags": [told(tag) for tag in current.tags]}))
+        _remember(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
-def attach_tag(organization_id: int, asset_id: int, tag: NewTag) -> TagRow:
+def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
     """Raises Conflict for a tag that a live record holds."""
-    with writing():
-        added = tags.attach(organization_id, "asset", asset_id, tag)
-        _remember(organization_id, get(organization_id, asset_id))
+    with acting(actor) as act:
+        current = get(actor.organization_id, asset_id)
+        added = tagging.attach(act, _subject(current), "asset", asset_id, tag)
+        _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
 
 
-def detach_tag(organization_id: int, asset_id: int, tag_id: int) -> None:
-    with writing():
-        tags.detach(organization_id, "asset", asset_id, tag_id)
-        _remember(organization_id, get(organization_id, asset_id))
+def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
+    """Raises NotFound also for a tag of another record, and the second time."""
+    with acting(actor) as act:
+        current = get(actor.organization_id, asset_id)
+        tagging.detach(act, _subject(current), "asset", asset_id, tag_id)
+        _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
+
+
+def _subject(row: AssetRow) -> Subject:
+    return Subject("asset", row.id, f"{row.name} ({row.external_key})")
+
+
+def _facts(row: AssetRow) -> dict[str, Any]:
+    """What the audit keeps of an asset."""
+    return {
+        "external_key": row.external_key,
+        "name": row.name,
+        "description": row.description,
+        "is_active": bool(row.is_active),
+        "metadata": row.metadata,
+        "valid_from": clock.rfc3339(row.valid_from),
+        "valid_to": row.valid_to and clock.rfc3339(row.valid_to),
+    }
 
 
 def _remember(organization_id: int, row: AssetRow) -> AssetRow:

@@ -1,46 +1,124 @@
-"""Who changed what: one line for each act of a person that nobody should have to guess later."""
+"""Every audited write, and what the audit keeps of it: who, when, what, to which record, and what changed.
+
+`acting` is the one way by which master data, readers, people, keys, devices and sessions are written. It opens the
+transaction, and it refuses to commit a write that left no line here, so that there is never one without the other.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
 
 from edge import clock
-from edge.store.database import execute, writing
-from edge.store.tables import Audit
+from edge.store.actors import Actor
+from edge.store.database import database, execute, writing
+from edge.store.group_commit import write_in_group
+
+Result = TypeVar("Result")
+
+LONGEST_VALUE = 1000  # characters of one value; what is longer is cut, since metadata may be a megabyte
+
+_thread = threading.local()
 
 
-class AuditRow(NamedTuple):
-    at: int
-    actor: str
-    person: str | None
-    action: str
-    detail: dict[str, Any]
+class Subject(NamedTuple):
+    """The record that was acted on, by the name it had at the time."""
+
+    kind: str
+    id: int | str
+    name: str
 
 
-def note(organization_id: int, actor: str, action: str, **detail: Any) -> None:
-    """Call it inside the transaction of the act, so that there is never one without the other.
+class Act:
+    """One actor's write, while its transaction is open."""
 
-    `actor` is "person:ID", "key:UUID" or "cli".
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self.organization_id = actor.organization_id
+
+    def note(self, action: str, subject: Subject, detail: Mapping[str, Any] | None = None) -> None:
+        """`action` is `kind.participle`, such as `asset.created`; no secret and no hash of one goes into `detail`."""
+        actor = self.actor
+        execute(
+            "INSERT INTO audit (organization_id, at, actor_kind, actor_id, actor_name, device_name, action, "
+            "subject_kind, subject_id, subject_name, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(actor.organization_id or None, clock.now()),
+                *(actor.kind, actor.id or None, actor.name, actor.device_name or None, action),
+                *(subject.kind, str(subject.id), subject.name, orjson.dumps(shortened(detail or {})).decode()),
+            ),
+        )
+        _thread.notes = _notes() + 1
+
+    def count(self, action: str, subject: Subject, detail: Mapping[str, Any]) -> None:
+        """As `note`, for what strangers can repeat: all of one hour is one line, which counts the `attempts`."""
+        found = execute(
+            "SELECT no, detail FROM audit WHERE subject_id = ? AND at > ? AND action = ? AND organization_id IS ? "
+            "ORDER BY at DESC LIMIT 1",
+            (str(subject.id), clock.now() - clock.HOUR, action, self.organization_id or None),
+        ).fetchone()
+        if found is None:
+            self.note(action, subject, {**detail, "attempts": 1})
+            return
+        attempts = orjson.loads(found[1])["attempts"] + 1
+        told = orjson.dumps(shortened({**detail, "attempts": attempts})).decode()
+        execute("UPDATE audit SET detail = ? WHERE no = ?", (told, found[0]))
+        _thread.notes = _notes() + 1
+
+
+@contextmanager
+def acting(actor: Actor) -> Iterator[Act]:
+    """One durable transaction of an audited write; nested, it joins the outer one.
+
+    Raises RuntimeError, and writes nothing, when rows were changed and nothing was noted.
     """
     with writing():
-        Audit.insert(
-            organization_id=organization_id,
-            at=clock.now(),
-            actor=actor,
-            action=action,
-            detail=json.dumps(detail, ensure_ascii=False),
-        ).execute()
+        changes, notes = _changes(), _notes()
+        yield Act(actor)
+        if _changes() != changes and _notes() == notes:
+            raise RuntimeError("a write would have left no line in the audit")
 
 
-_RECENT = """
-SELECT audit.at, audit.actor, person.name, audit.action, audit.detail
-FROM audit LEFT JOIN person ON audit.actor = 'person:' || person.id AND person.organization_id = audit.organization_id
-WHERE audit.organization_id = ? ORDER BY audit.at DESC, audit.no DESC LIMIT ?
-"""
+def act_in_group(actor: Actor, do: Callable[[Act], Result]) -> Result:
+    """As `acting`, but in one commit with the small writes of other requests; see `group_commit`."""
+
+    def acted() -> Result:
+        with acting(actor) as act:
+            return do(act)
+
+    return write_in_group(acted)
 
 
-def recent(organization_id: int, limit: int = 100) -> list[AuditRow]:
-    """Newest first."""
-    found = execute(_RECENT, (organization_id, limit)).fetchall()
-    return [AuditRow(at, actor, person, action, json.loads(detail)) for at, actor, person, action, detail in found]
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs, as `{"name": {"old": …, "new": …}}`."""
+    return {name: {"old": before[name], "new": after[name]} for name in after if before[name] != after[name]}
+
+
+def given(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a new record says, without what it leaves open."""
+    return {name: value for name, value in facts.items() if value not in (None, "", [])}
+
+
+def shortened(value: Any) -> Any:
+    """Long texts are cut, and end with how long they were."""
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        return f"{value[:LONGEST_VALUE]}… ({len(value)} characters)"
+    if isinstance(value, Mapping):
+        return {name: shortened(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(one) for one in value]
+    return value
+
+
+def _changes() -> int:
+    changes: int = database.connection().total_changes
+    return changes
+
+
+def _notes() -> int:
+    """How many lines this thread has written, whichever transaction they were in."""
+    return getattr(_thread, "notes", 0)

@@ -7,8 +7,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from edge import clock
-from edge.store.database import execute, writing
-from edge.store.readers import get_reader
+from edge.store.actors import Actor
+from edge.store.audit import acting
+from edge.store.database import execute
+from edge.store.readers import get_reader, subject_of
 from edge.store.tables import BrokerAccount
 
 LONGEST_NAME = 50  # with room for a number after it
@@ -21,17 +23,17 @@ class BrokerAccountRow(NamedTuple):
     topic: str
 
 
-def set_account(
-    organization_id: int, reader_id: int, password_hash: str, reserved: Collection[str] = ()
-) -> BrokerAccountRow:
+def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Collection[str] = ()) -> BrokerAccountRow:
     """Give a reader its account, or the account it has another password; never a reserved name. Raises NotFound."""
-    with writing():
-        reader = get_reader(organization_id, reader_id)
+    with acting(actor) as act:
+        reader = get_reader(actor.organization_id, reader_id)
         known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
         name = known.name if known else _free_name(reader.name, reserved)
         BrokerAccount.insert(
             reader_id=reader_id, name=name, password_hash=password_hash, created_at=clock.now()
         ).on_conflict_replace().execute()
+        action = "broker_account.changed" if known else "broker_account.created"
+        act.note(action, subject_of(reader), {"account": name, "password": "changed"} if known else {"account": name})
     return BrokerAccountRow(reader_id, name, password_hash, reader.topic)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from edge.errors import NotFound
-from edge.store.database import execute, execute_many, writing
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.database import execute, execute_many
 
 
 class NewDeadLetter(NamedTuple):
@@ -68,6 +70,21 @@ def find(organization_id: int, no: int) -> DeadLetter:
     return DeadLetter(*row)
 
 
-def drop(organization_id: int, no: int) -> None:
-    with writing():
-        execute("DELETE FROM dead_letter WHERE organization_id = ? AND no = ?", (organization_id, no))
+def drop(actor: Actor, no: int) -> None:
+    """Raises NotFound."""
+    with acting(actor) as act:
+        letter = find(actor.organization_id, no)
+        execute("DELETE FROM dead_letter WHERE no = ?", (no,))
+        act.note("dead_letter.dismissed", _subject(letter), {"reason": letter.reason})
+
+
+def retry(actor: Actor, no: int) -> DeadLetter:
+    """For handing it to ingest once more, which takes it off the list. Raises NotFound."""
+    with acting(actor) as act:
+        letter = find(actor.organization_id, no)
+        act.note("dead_letter.retried", _subject(letter), {"reason": letter.reason})
+    return letter
+
+
+def _subject(letter: DeadLetter) -> Subject:
+    return Subject("dead_letter", letter.no, letter.topic)

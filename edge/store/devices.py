@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Invalid, NotFound
+from edge.store import actors
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 from edge.store.ids import new_id
 from edge.store.tables import Device, WebSession, rows
@@ -36,21 +39,22 @@ _COLUMNS = (
 )
 
 
-def add_device(organization_id: int, name: str, enrolment_hash: bytes, until: int, created_by: int) -> DeviceRow:
+def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
     """Raises Invalid for a name that cannot be."""
     if not name.strip() or len(name) > 255:
         raise Invalid.one("name", "invalid_value", "Give the device a name of 1 to 255 characters")
-    row = DeviceRow(new_id(), organization_id, name, False, until, clock.now(), None, None)
-    with writing():
+    with acting(actor) as act:
+        row = DeviceRow(new_id(), actor.organization_id, name, False, until, clock.now(), None, None)
         Device.insert(
             id=row.id,
-            organization_id=organization_id,
+            organization_id=row.organization_id,
             name=name,
             enrolment_hash=enrolment_hash,
             enrolment_until=until,
-            created_by=created_by,
+            created_by=actor.person_id,
             created_at=row.created_at,
         ).execute()
+        act.note("device.created", subject_of(row))
     return row
 
 
@@ -64,13 +68,13 @@ def find_device(organization_id: int, device_id: int) -> DeviceRow | None:
     return _one((Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null())
 
 
-def renew_enrolment(organization_id: int, device_id: int, enrolment_hash: bytes, until: int) -> None:
+def renew_enrolment(actor: Actor, device_id: int, enrolment_hash: bytes, until: int) -> None:
     """Raises NotFound."""
-    this = (Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null()
-    with writing():
+    with acting(actor) as act:
+        device = _existing(actor.organization_id, device_id)
         change = Device.update(enrolment_hash=enrolment_hash, enrolment_until=until)
-        if change.where(this).execute() == 0:
-            raise NotFound("no such device")
+        change.where(Device.id == device_id).execute()
+        act.note("device.invited", subject_of(device))
 
 
 def find_by_enrolment(enrolment_hash: bytes) -> DeviceRow | None:
@@ -79,15 +83,21 @@ def find_by_enrolment(enrolment_hash: bytes) -> DeviceRow | None:
 
 
 def enrol(enrolment_hash: bytes, token_hash: bytes) -> DeviceRow | None:
-    """The link works once: of two that use it together one gets None."""
+    """The link works once: of two that use it together one gets None. The device itself acts: it has the link."""
     with writing():
         device = find_by_enrolment(enrolment_hash)
         if device is None:
             return None
+        _enrol(actors.device(device.organization_id, device.id, device.name), device, token_hash)
+    return device
+
+
+def _enrol(actor: Actor, device: DeviceRow, token_hash: bytes) -> None:
+    with acting(actor) as act:
         change = Device.update(token_hash=token_hash, enrolment_hash=None, enrolment_until=None)
         change.where(Device.id == device.id).execute()
         WebSession.delete().where(WebSession.device_id == device.id).execute()
-    return device
+        act.note("device.enrolled", subject_of(device))
 
 
 def find_by_token(token_hash: bytes) -> DeviceRow | None:
@@ -103,14 +113,26 @@ def seen(device_id: int) -> None:
             Device.update(last_seen_at=moment).where(Device.id == device_id).execute()
 
 
-def revoke_device(organization_id: int, device_id: int) -> None:
+def revoke_device(actor: Actor, device_id: int) -> None:
     """Ends the sessions on it. Raises NotFound."""
-    this = (Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null()
-    with writing():
+    with acting(actor) as act:
+        device = _existing(actor.organization_id, device_id)
         change = Device.update(revoked_at=clock.now(), token_hash=None, enrolment_hash=None)
-        if change.where(this).execute() == 0:
-            raise NotFound("no such device")
+        change.where(Device.id == device_id).execute()
         WebSession.delete().where(WebSession.device_id == device_id).execute()
+        act.note("device.revoked", subject_of(device))
+
+
+def subject_of(row: DeviceRow) -> Subject:
+    """As the audit names it."""
+    return Subject("device", row.id, row.name)
+
+
+def _existing(organization_id: int, device_id: int) -> DeviceRow:
+    device = find_device(organization_id, device_id)
+    if device is None:
+        raise NotFound("no such device")
+    return device
 
 
 def _one(condition: Any) -> DeviceRow | None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.errors import Conflict, NotFound
-from edge.store import assets, audit, board, lookup, scans, stays, tags, unknown_tags
+from edge.store import actors, board, lookup, scans, stays, tags, unknown_tags
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 from edge.store.lookup import Found
 from edge.store.stays import Quality, Scan
@@ -22,6 +24,8 @@ from edge.store.tags import NewTag
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
 AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same location again within it is news to nobody
 MAX_CODE_LENGTH = 255
+
+_SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 
 
 class Result(StrEnum):
@@ -43,14 +47,6 @@ class Submitted(NamedTuple):
     observed_at: int
 
 
-class Sender(NamedTuple):
-    """Whose scans these are, and on which shared device."""
-
-    organization_id: int
-    person_id: int
-    device_id: int | None
-
-
 class Answer(NamedTuple):
     """What became of a scan. `was` is where the asset was before, None when that was told with an earlier answer."""
 
@@ -61,20 +57,25 @@ class Answer(NamedTuple):
     was: board.BoardRow | None = None
 
 
-def submit(sender: Sender, batch: Sequence[Submitted], received_at: int) -> list[Answer]:
+def one_batch() -> AbstractContextManager[None]:
+    """For what a device sends together: scans and undos, recorded in one transaction."""
+    return writing()
+
+
+def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[Answer]:
     """Record a batch in its order, in one transaction. A scan that was here before changes nothing."""
     with writing():
         return [_submit_one(sender, scan, received_at) for scan in batch]
 
 
-def undo(sender: Sender, scan_id: str, gap: int) -> Answer:
+def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
     """Take back a scan of one's own: position and history become what they would be without it.
 
     One that never arrived is barred, so that a late delivery of it records nothing. `gap` as in `scans.record`.
     """
     moment = clock.now()
     with writing():
-        row = _stored(scan_id)
+        row = stored(scan_id)
         if row is None:
             _keep(sender, Submitted(scan_id, "", 0, moment), Result.UNDONE, moment, undone_at=moment)
             return Answer(scan_id, Result.UNDONE)
@@ -82,50 +83,34 @@ def undo(sender: Sender, scan_id: str, gap: int) -> Answer:
             return Answer(scan_id, Result.REFUSED, "Only your own scans can be undone")
         found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
         if row.undone_at is None:
-            HandheldScan.update(undone_at=moment).where(HandheldScan.id == scan_id).execute()
-            if row.asset_id is not None and row.seq is not None and not _shares_its_row(row):
-                stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
-            if row.outcome == Result.UNKNOWN:
-                _unpark(row)
-            _note_undo(sender, row)
+            _take_back(sender, row, found, moment, gap)
         return Answer(scan_id, Result.UNDONE, found=found)
 
 
-def attach(sender: Sender, scan_id: str, asset_id: int) -> Answer:
-    """Give the unknown code of a parked scan to an asset, and record the scan as it was made.
+def take_over_waiting(organization_id: int, tag: NewTag) -> None:
+    """A tag was attached: it is no longer unknown, and the scans that waited for it are recorded as they were made.
 
-    Raises NotFound, Conflict when the code belongs to something else meanwhile.
+    Within the transaction that attached it.
     """
-    with writing():
-        row = _stored(scan_id)
-        if row is None or row.organization_id != sender.organization_id:
-            raise NotFound("no such parked scan")
-        owner = lookup.by_code(sender.organization_id, row.code)
-        was = None
-        if owner is None:
-            was = board.whereabouts(sender.organization_id, asset_id)
-            tag = NewTag(guess_type(row.code), row.code)
-            assets.attach_tag(sender.organization_id, asset_id, tag)
-            adopt(sender.organization_id, tag)
-            actor = f"person:{sender.person_id}"
-            audit.note(sender.organization_id, actor, "tag attached", asset=asset_id, value=row.code)
-        elif owner.id != asset_id:
-            raise Conflict("this code belongs to something else meanwhile")
-        return _first_answer(sender, _stored(scan_id) or row)._replace(was=was)
-
-
-def adopt(organization_id: int, tag: NewTag) -> None:
-    """A tag was attached: it is no longer unknown, and what was parked under it is recorded as it was scanned."""
-    with writing():
-        for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}:
-            execute(
-                "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
-                (organization_id, key, tag.tag_type),
-            )
-        for row in _parked(organization_id, tag.value):
+    for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}:
+        execute(
+            "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
+            (organization_id, key, tag.tag_type),
+        )
+    for row in _waiting(organization_id, tag.value):
+        if lookup.by_code(organization_id, row.code) is not None:
             HandheldScan.delete().where(HandheldScan.id == row.id).execute()
             scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at)
-            _submit_one(Sender(organization_id, row.person_id, row.device_id), scan, row.received_at)
+            _submit_one(actors.person(organization_id, row.person_id, "", row.device_id), scan, row.received_at)
+
+
+def waits_for(code: str) -> str:
+    """The same for all codes and tag values that could match each other, whatever the type of the tag.
+
+    Coarser than every match key: case, separators, leading zeros and symbology prefixes do not count in it.
+    """
+    bare = _SYMBOLOGY.sub("", code.strip())
+    return "".join(letter for letter in bare.upper() if letter.isalnum() and letter not in "0X")
 
 
 def guess_type(code: str) -> str:
@@ -137,10 +122,10 @@ def guess_type(code: str) -> str:
     return "barcode"
 
 
-def _submit_one(sender: Sender, scan: Submitted, received_at: int) -> Answer:
-    before = _stored(scan.id)
+def _submit_one(sender: Actor, scan: Submitted, received_at: int) -> Answer:
+    before = stored(scan.id)
     if before is not None:
-        return _first_answer(sender, before)
+        return first_answer(sender, before)
     if not 1 <= len(scan.code) <= MAX_CODE_LENGTH:
         return _refuse(sender, scan, received_at, "The code is empty or too long")
     if not _is_live_location(sender.organization_id, scan.location_id):
@@ -155,7 +140,22 @@ def _submit_one(sender: Sender, scan: Submitted, received_at: int) -> Answer:
     return _record(sender, scan, found, received_at)
 
 
-def _record(sender: Sender, scan: Submitted, found: Found, received_at: int) -> Answer:
+def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int, gap: int) -> None:
+    with acting(sender) as act:
+        HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
+        if row.asset_id is not None and row.seq is not None and not _shares_its_row(row):
+            stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
+        if row.outcome == Result.UNKNOWN:
+            _unpark(row)
+        subject = Subject("scan", row.id, row.code)
+        if found:
+            subject = Subject("asset", found.id, f"{found.name} ({found.external_key})")
+        location = execute("SELECT name FROM location WHERE id = ?", (row.location_id,)).fetchone()
+        facts = {"code": row.code, "location": location and location[0], "observed_at": clock.rfc3339(row.observed_at)}
+        act.note("scan.undone", subject, {"scan": row.id, **facts})
+
+
+def _record(sender: Actor, scan: Submitted, found: Found, received_at: int) -> Answer:
     was = board.whereabouts(sender.organization_id, found.id)
     result = Result.AGAIN if _was_scanned_here(scan, found.id) else Result.RECORDED
     seq = scans.record_by_person(
@@ -174,7 +174,7 @@ def _record(sender: Sender, scan: Submitted, found: Found, received_at: int) -> 
     return Answer(scan.id, result, found=found, was=was)
 
 
-def _first_answer(sender: Sender, row: _Stored) -> Answer:
+def first_answer(sender: Actor, row: StoredScan) -> Answer:
     if row.organization_id != sender.organization_id:
         return Answer(row.id, Result.REFUSED, "This scan belongs to another organization")
     found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
@@ -186,12 +186,12 @@ def _first_answer(sender: Sender, row: _Stored) -> Answer:
     return Answer(row.id, Result(row.outcome), reason, found)
 
 
-def _refuse(sender: Sender, scan: Submitted, received_at: int, reason: str) -> Answer:
+def _refuse(sender: Actor, scan: Submitted, received_at: int, reason: str) -> Answer:
     _keep(sender, scan._replace(location_id=0, code=scan.code[:MAX_CODE_LENGTH]), Result.REFUSED, received_at)
     return Answer(scan.id, Result.REFUSED, reason)
 
 
-def _park(sender: Sender, scan: Submitted, received_at: int) -> None:
+def _park(sender: Actor, scan: Submitted, received_at: int) -> None:
     tag_type = guess_type(scan.code)
     key = tags.match_key(tag_type, scan.code)
     unknown = (sender.organization_id, tag_type, key, BY_HANDHELD, scan.code, "unmatched", scan.observed_at)
@@ -199,7 +199,7 @@ def _park(sender: Sender, scan: Submitted, received_at: int) -> None:
     _keep(sender, scan, Result.UNKNOWN, received_at)
 
 
-def _unpark(row: _Stored) -> None:
+def _unpark(row: StoredScan) -> None:
     """Out of the inbox of unknown tags, unless others scanned it as well."""
     tag_type = guess_type(row.code)
     values = (row.organization_id, tag_type, tags.match_key(tag_type, row.code), BY_HANDHELD)
@@ -208,7 +208,9 @@ def _unpark(row: _Stored) -> None:
     execute(f"DELETE FROM unknown_tag {one} AND sightings < 1", values)  # noqa: S608
 
 
-class _Stored(NamedTuple):
+class StoredScan(NamedTuple):
+    """A row of the table, whatever became of the scan."""
+
     id: str
     organization_id: int
     person_id: int
@@ -221,23 +223,25 @@ class _Stored(NamedTuple):
     received_at: int
     seq: int | None
     undone_at: int | None
+    waits_for: str | None
 
 
-def _parked(organization_id: int, code: str) -> list[_Stored]:
+def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
+    """Scans of codes that may be this tag's, oldest first; whether they are is for the look-up to say."""
     sql = (
-        f"SELECT {', '.join(_Stored._fields)} FROM handheld_scan "  # noqa: S608
-        "WHERE organization_id = ? AND outcome = 'unknown' AND code = ? AND undone_at IS NULL ORDER BY observed_at"
+        f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan "  # noqa: S608
+        "WHERE organization_id = ? AND waits_for = ? AND undone_at IS NULL ORDER BY observed_at"
     )
-    return [_Stored(*row) for row in execute(sql, (organization_id, code)).fetchall()]
+    return [StoredScan(*row) for row in execute(sql, (organization_id, waits_for(tag_value))).fetchall()]
 
 
-def _stored(scan_id: str) -> _Stored | None:
-    row = execute(f"SELECT {', '.join(_Stored._fields)} FROM handheld_scan WHERE id = ?", (scan_id,)).fetchone()  # noqa: S608
-    return _Stored(*row) if row else None
+def stored(scan_id: str) -> StoredScan | None:
+    row = execute(f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan WHERE id = ?", (scan_id,)).fetchone()  # noqa: S608
+    return StoredScan(*row) if row else None
 
 
 def _keep(
-    sender: Sender,
+    sender: Actor,
     scan: Submitted,
     result: Result,
     received_at: int,
@@ -246,10 +250,10 @@ def _keep(
     seq: int | None = None,
     undone_at: int | None = None,
 ) -> None:
-    row = _Stored(
+    row = StoredScan(
         scan.id,
         sender.organization_id,
-        sender.person_id,
+        int(sender.id),
         sender.device_id,
         scan.location_id or None,
         asset_id,
@@ -259,6 +263,7 @@ def _keep(
         received_at,
         seq,
         undone_at,
+        waits_for(scan.code) if result is Result.UNKNOWN else None,
     )
     HandheldScan.insert(row._asdict()).execute()
 
@@ -275,7 +280,7 @@ def _was_scanned_here(scan: Submitted, asset_id: int) -> bool:
     return row is not None and row == (scan.location_id, scan.location_id, 1)
 
 
-def _shares_its_row(row: _Stored) -> bool:
+def _shares_its_row(row: StoredScan) -> bool:
     """Two people scanned the same thing at the same location in the same instant: one row of history for both."""
     others = execute(
         "SELECT 1 FROM handheld_scan WHERE asset_id = ? AND observed_at = ? AND seq = ? AND id <> ? "
@@ -283,19 +288,6 @@ def _shares_its_row(row: _Stored) -> bool:
         (row.asset_id, row.observed_at, row.seq, row.id),
     )
     return others.fetchone() is not None
-
-
-def _note_undo(sender: Sender, row: _Stored) -> None:
-    audit.note(
-        sender.organization_id,
-        f"person:{sender.person_id}",
-        "scan undone",
-        scan=row.id,
-        code=row.code,
-        asset=row.asset_id,
-        location=row.location_id,
-        observed_at=clock.rfc3339(row.observed_at),
-    )
 
 
 def _asset(organization_id: int, asset_id: int) -> Found | None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Invalid, NotFound
-from edge.store.database import writing
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting, given
 from edge.store.tables import ApiKey, rows
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
@@ -30,21 +31,18 @@ class KeyRow(NamedTuple):
 
 
 def add_key(
-    organization_id: int,
-    name: str,
-    scopes: Sequence[str],
-    secret_hash: bytes,
-    *,
-    created_by: int | None = None,
-    expires_at: int | None = None,
+    actor: Actor, name: str, scopes: Sequence[str], secret_hash: bytes, *, expires_at: int | None = None
 ) -> KeyRow:
     """Raises Invalid for a name, scopes or an expiry that cannot be."""
     moment = clock.now()
     _check(name, scopes, expires_at, moment)
     ordered = tuple(scope for scope in SCOPES if scope in scopes)
-    row = KeyRow(str(uuid.uuid4()), organization_id, name, ordered, created_by, moment, expires_at, None, None)
-    with writing():
+    key_id = str(uuid.uuid4())
+    row = KeyRow(key_id, actor.organization_id, name, ordered, actor.person_id, moment, expires_at, None, None)
+    with acting(actor) as act:
         ApiKey.insert({**row._asdict(), "scopes": " ".join(ordered), "secret_hash": secret_hash}).execute()
+        expiry = expires_at and clock.rfc3339(expires_at)
+        act.note("key.created", Subject("key", row.id, name), given({"scopes": ordered, "expires_at": expiry}))
     return row
 
 
@@ -58,12 +56,14 @@ def list_keys(organization_id: int, *, include_revoked: bool = False) -> list[Ke
     return [row._replace(scopes=tuple(str(row.scopes).split())) for row in found]
 
 
-def revoke_key(organization_id: int, key_id: str) -> None:
+def revoke_key(actor: Actor, key_id: str) -> None:
     """At once and for good. Raises NotFound when there is no such key that still works."""
-    this_key = (ApiKey.id == key_id) & (ApiKey.organization_id == organization_id) & ApiKey.revoked_at.is_null()
-    with writing():
-        if ApiKey.update(revoked_at=clock.now()).where(this_key).execute() == 0:
+    with acting(actor) as act:
+        key = next((row for row in list_keys(actor.organization_id) if row.id == key_id), None)
+        if key is None:
             raise NotFound("no such API key")
+        ApiKey.update(revoked_at=clock.now()).where(ApiKey.id == key_id).execute()
+        act.note("key.revoked", Subject("key", key.id, key.name))
 
 
 def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int) -> None:

@@ -1,4 +1,4 @@
-"""Locations: where things can be, as a tree. Values come in validated; every write is one transaction."""
+"""Locations: where things can be, as a tree. Values come in validated; every write is one transaction, and audited."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, FieldError, Invalid, NotFound
-from edge.store import search, tags, tree
-from edge.store.database import execute, reading, writing
-from edge.store.group_commit import write_in_group
+from edge.store import search, tagging, tags, tree
+from edge.store.actors import Actor
+from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
+from edge.store.database import execute, reading
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
@@ -25,7 +26,8 @@ from edge.store.records import (
     order_by,
     update,
 )
-from edge.store.tags import NewTag, TagRow, add_all, from_json
+from edge.store.tagging import told
+from edge.store.tags import NewTag, TagRow, from_json
 
 SORTABLE = {
     "external_key": "l.external_key",
@@ -83,7 +85,7 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')
 
 
 def create(
-    organization_id: int,
+    actor: Actor,
     *,
     name: str,
     external_key: str | None = None,
@@ -96,8 +98,8 @@ def create(
 ) -> LocationRow:
     """Mints the key when none is given. Raises Conflict for a taken key or tag, Invalid for parent or window."""
 
-    def insert() -> LocationRow:
-        now = moment()
+    def insert(act: Act) -> LocationRow:
+        organization_id, now = act.organization_id, moment()
         begins = now if valid_from is None else valid_from
         check_window(begins, valid_to)
         parent_id = _resolve(organization_id, parent)
@@ -111,10 +113,12 @@ def create(
                 *(is_active, begins, valid_to, now, now),
             ),
         )
-        add_all(organization_id, "location", location_id, tags, now)
-        return _remember(organization_id, get(organization_id, location_id))
+        tagging.attach_all(act, "location", location_id, tags, now)
+        row = get(organization_id, location_id)
+        act.note("location.created", _subject(row), given({**_facts(row), "tags": [told(tag) for tag in row.tags]}))
+        return _remember(organization_id, row)
 
-    return write_in_group(insert)
+    return act_in_group(actor, insert)
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:
@@ -174,7 +178,7 @@ def list_descendants(organization_id: int, location_id: int, *, limit: int, offs
 
 
 def patch(
-    organization_id: int,
+    actor: Actor,
     location_id: int,
     changes: Mapping[str, Any],
     check: Callable[[LocationRow], None] | None = None,
@@ -184,36 +188,48 @@ def patch(
 
     Raises Invalid for a parent that cannot be resolved, Conflict for one that would make a cycle.
     """
-    with writing():
-        current = get(organization_id, location_id)
+    with acting(actor) as act:
+        current = get(actor.organization_id, location_id)
         if check:
             check(current)
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
         check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
         if parent != NO_PARENT:
-            values["parent_id"] = _resolve(organization_id, parent)
+            values["parent_id"] = _resolve(actor.organization_id, parent)
             _refuse_cycle(location_id, values["parent_id"])
         update("location", location_id, values)
-        return _remember(organization_id, get(organization_id, location_id))
+        row = get(actor.organization_id, location_id)
+        act.note("location.changed", _subject(row), changed(_facts(current), _facts(row)))
+        return _remember(actor.organization_id, row)
 
 
-def rename(organization_id: int, location_id: int, external_key: str) -> tuple[LocationRow, int]:
+def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationRow, int]:
     """The row, and how many live descendants it has (0 for its own key, which changes nothing)."""
-    with writing():
-        current = get(organization_id, location_id)
+    with acting(actor) as act:
+        current = get(actor.organization_id, location_id)
         if external_key == current.external_key:
             return current, 0
-        key = choose_key(LOCATION_KEYS, organization_id, external_key)
-        changed = current._replace(external_key=key, updated_at=next_update(current.updated_at))
-        values = {"external_key": key, "key_number": key_number(LOCATION_KEYS, key), "updated_at": changed.updated_at}
+        key = choose_key(LOCATION_KEYS, actor.organization_id, external_key)
+        row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
+        values = {"external_key": key, "key_number": key_number(LOCATION_KEYS, key), "updated_at": row.updated_at}
         update("location", location_id, values)
-        return _remember(organization_id, changed), tree.count_descendants(location_id)
+        act.note("location.renamed", _subject(row), changed(_facts(current), _facts(row)))
+        return _remember(actor.organization_id, row), tree.count_descendants(location_id)
 
 
-def delete(organization_id: int, location_id: int) -> None:
+def edit(
+    actor: Actor, location_id: int, changes: Mapping[str, Any], external_key: str, parent: Parent = NO_PARENT
+) -> LocationRow:
+    """Patch and rename, both or neither."""
+    with acting(actor):
+        patch(actor, location_id, changes, parent=parent)
+        return rename(actor, location_id, external_key)[0]
+
+
+def delete(actor: Actor, location_id: int) -> None:
     """Softly, with its tags. Raises Conflict while live locations are below it, or live assets are placed at it."""
-    with writing():
-        current = get(organization_id, location_id)
+    with acting(actor) as act:
+        current = get(actor.organization_id, location_id)
         descendants = tree.count_descendants(location_id)
         if descendants:
             raise Conflict(f"location has {descendants} live descendant location(s)")
@@ -223,21 +239,42 @@ def delete(organization_id: int, location_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("location", location_id, deleted_at)
-        _remember(organization_id, current._replace(deleted_at=deleted_at, tags=()))
+        act.note("location.deleted", _subject(current), given({"tags": [told(tag) for tag in current.tags]}))
+        _remember(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
-def attach_tag(organization_id: int, location_id: int, tag: NewTag) -> TagRow:
+def attach_tag(actor: Actor, location_id: int, tag: NewTag) -> TagRow:
     """Raises Conflict for a tag that a live record holds."""
-    with writing():
-        added = tags.attach(organization_id, "location", location_id, tag)
-        _remember(organization_id, get(organization_id, location_id))
+    with acting(actor) as act:
+        current = get(actor.organization_id, location_id)
+        added = tagging.attach(act, _subject(current), "location", location_id, tag)
+        _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
 
 
-def detach_tag(organization_id: int, location_id: int, tag_id: int) -> None:
-    with writing():
-        tags.detach(organization_id, "location", location_id, tag_id)
-        _remember(organization_id, get(organization_id, location_id))
+def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
+    """Raises NotFound also for a tag of another record, and the second time."""
+    with acting(actor) as act:
+        current = get(actor.organization_id, location_id)
+        tagging.detach(act, _subject(current), "location", location_id, tag_id)
+        _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
+
+
+def _subject(row: LocationRow) -> Subject:
+    return Subject("location", row.id, f"{row.name} ({row.external_key})")
+
+
+def _facts(row: LocationRow) -> dict[str, Any]:
+    """What the audit keeps of a location."""
+    return {
+        "external_key": row.external_key,
+        "name": row.name,
+        "description": row.description,
+        "is_active": bool(row.is_active),
+        "parent": row.parent_external_key,
+        "valid_from": clock.rfc3339(row.valid_from),
+        "valid_to": row.valid_to and clock.rfc3339(row.valid_to),
+    }
 
 
 def _count_placed(location_id: int) -> int:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, NotFound
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
 from edge.store.database import writing
 from edge.store.ids import new_id
 from edge.store.tables import Organization, rows
@@ -17,13 +19,15 @@ class OrganizationRow(NamedTuple):
     created_at: int
 
 
-def add_organization(name: str) -> OrganizationRow:
-    """Raises Conflict when the name is taken."""
+def add_organization(actor: Actor, name: str) -> OrganizationRow:
+    """By an actor of the box. Raises Conflict when the name is taken."""
     with writing():
         if Organization.get_or_none(Organization.name == name):
             raise Conflict(f"organization {name} already exists")
         row = OrganizationRow(new_id(), name, clock.now())
-        Organization.insert(row._asdict()).execute()
+        with acting(actor._replace(organization_id=row.id)) as act:
+            Organization.insert(row._asdict()).execute()
+            act.note("organization.created", Subject("organization", row.id, name))
     return row
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
-from edge.store.database import writing
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting, changed, given
 from edge.store.ids import new_id
 from edge.store.tables import Person, WebSession, rows
 
@@ -36,8 +37,11 @@ class PersonRow(NamedTuple):
     disabled_at: int | None
 
 
+CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: as the audit says it
+
+
 def add_person(
-    organization_id: int,
+    actor: Actor,
     name: str,
     role: Role,
     *,
@@ -48,35 +52,42 @@ def add_person(
 ) -> PersonRow:
     """Raises Conflict when the email is taken, on the whole box, or the name or badge, within the organization."""
     moment = clock.now()
-    with writing():
+    with acting(actor) as act:
         row = PersonRow(
-            new_id(), organization_id, email, name, role, password_hash, pin_hash, badge_hash, moment, moment, None
+            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, badge_hash),
+            *(moment, moment, None),
         )
         _check(row)
         Person.insert(row._asdict()).execute()
+        act.note("person.created", subject_of(row), given(_facts(row)))
     return row
 
 
-def update_person(organization_id: int, person_id: int, **changes: Any) -> PersonRow:
+def update_person(actor: Actor, person_id: int, *, keep_session: bytes = b"", **changes: Any) -> PersonRow:
     """Change name, email, role or one of the hashes. Raises NotFound, Invalid, Conflict.
 
-    A new role or a new password takes effect in sessions that are open: the role is read with each request, and
-    whoever changes a password ends the others.
+    A new role takes effect in sessions that are open, since it is read with each request. A new password, PIN or
+    badge ends them all, but the one whose token has the hash `keep_session`.
     """
-    with writing():
-        before = _existing(organization_id, person_id)
+    with acting(actor) as act:
+        before = _existing(actor.organization_id, person_id)
         after = before._replace(**changes, updated_at=clock.now())
         _check(after)
         if before.role == Role.ADMINISTRATOR and after.role != Role.ADMINISTRATOR:
             _keep_an_administrator(before)
         Person.update(after._asdict()).where(Person.id == person_id).execute()
+        replaced = {word: "changed" for column, word in CREDENTIALS.items() if column in changes}
+        if replaced:
+            others = (WebSession.person_id == person_id) & (WebSession.token_hash != keep_session)
+            WebSession.delete().where(others).execute()
+        act.note("person.changed", subject_of(after), {**changed(_facts(before), _facts(after)), **replaced})
     return after
 
 
-def disable_person(organization_id: int, person_id: int) -> None:
+def disable_person(actor: Actor, person_id: int) -> None:
     """Ends their sessions and frees their badge; the last administrator stays. Raises NotFound, Conflict."""
-    with writing():
-        person = _existing(organization_id, person_id)
+    with acting(actor) as act:
+        person = _existing(actor.organization_id, person_id)
         if person.disabled_at is not None:
             return
         if person.role == Role.ADMINISTRATOR:
@@ -85,14 +96,26 @@ def disable_person(organization_id: int, person_id: int) -> None:
         change = Person.update(disabled_at=moment, updated_at=moment, badge_hash=None)
         change.where(Person.id == person_id).execute()
         WebSession.delete().where(WebSession.person_id == person_id).execute()
+        act.note("person.disabled", subject_of(person))
 
 
-def enable_person(organization_id: int, person_id: int) -> None:
+def enable_person(actor: Actor, person_id: int) -> None:
     """Raises Conflict when somebody has taken the name meanwhile."""
-    with writing():
-        person = _existing(organization_id, person_id)._replace(disabled_at=None)
+    with acting(actor) as act:
+        person = _existing(actor.organization_id, person_id)._replace(disabled_at=None)
         _check(person)
         Person.update(disabled_at=None, updated_at=clock.now()).where(Person.id == person_id).execute()
+        act.note("person.enabled", subject_of(person))
+
+
+def subject_of(row: PersonRow) -> Subject:
+    """As the audit names them."""
+    return Subject("person", row.id, row.name)
+
+
+def _facts(row: PersonRow) -> dict[str, Any]:
+    """What the audit keeps of a person: no hash of anything."""
+    return {"name": row.name, "email": row.email, "role": str(row.role)}
 
 
 def list_people(organization_id: int) -> list[PersonRow]:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
 from edge.store import unassigned_topics
-from edge.store.database import execute, writing
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting, changed, given
+from edge.store.database import execute
 from edge.store.ids import new_id
 from edge.store.tables import Antenna, Location, Reader, rows
 from edge.validation.topics import check_filter, overlap
@@ -60,7 +62,7 @@ class Route(NamedTuple):
 
 
 def add_reader(
-    organization_id: int,
+    actor: Actor,
     *,
     name: str,
     topic: str,
@@ -71,7 +73,8 @@ def add_reader(
 ) -> ReaderRow:
     """Raises Conflict for a taken name or a topic that meets another reader's, Invalid for a bad topic or location."""
     check_filter(topic)
-    with writing():
+    with acting(actor) as act:
+        organization_id = actor.organization_id
         _check_name(organization_id, name)
         _check_topic(organization_id, topic)
         _check_location(organization_id, location_id)
@@ -81,6 +84,7 @@ def add_reader(
         )
         Reader.insert(row._asdict()).execute()
         unassigned_topics.forget(topic)
+        act.note("reader.created", subject_of(row), given(_facts(row)))
     return row
 
 
@@ -97,30 +101,32 @@ def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
     raise NotFound("no such reader")
 
 
-def change_reader(organization_id: int, reader_id: int, changes: Mapping[str, Any]) -> ReaderRow:
+def change_reader(actor: Actor, reader_id: int, changes: Mapping[str, Any]) -> ReaderRow:
     """Change some of CHANGEABLE. Raises NotFound, and Conflict and Invalid as add_reader does."""
     if unknown := set(changes) - CHANGEABLE:
         raise ValueError(f"not changeable: {sorted(unknown)}")
-    with writing():
-        before = get_reader(organization_id, reader_id)
+    with acting(actor) as act:
+        before = get_reader(actor.organization_id, reader_id)
         if "topic" in changes:
             check_filter(changes["topic"])
-            _check_topic(organization_id, changes["topic"], except_id=reader_id)
+            _check_topic(actor.organization_id, changes["topic"], except_id=reader_id)
             unassigned_topics.forget(changes["topic"])
         if "name" in changes:
-            _check_name(organization_id, changes["name"], except_id=reader_id)
+            _check_name(actor.organization_id, changes["name"], except_id=reader_id)
         if "location_id" in changes:
-            _check_location(organization_id, changes["location_id"])
+            _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
         Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
+        act.note("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))
     return after
 
 
-def remove_reader(organization_id: int, reader_id: int) -> None:
+def remove_reader(actor: Actor, reader_id: int) -> None:
     """Its topic and name are free again; what it recorded stays. Raises NotFound."""
-    with writing():
-        get_reader(organization_id, reader_id)
+    with acting(actor) as act:
+        row = get_reader(actor.organization_id, reader_id)
         Reader.update(deleted_at=clock.now()).where(Reader.id == reader_id).execute()
+        act.note("reader.deleted", subject_of(row))
 
 
 def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
@@ -130,21 +136,53 @@ def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
     ]
 
 
-def set_antenna(organization_id: int, reader_id: int, port: int, placement: Placement) -> None:
+def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -> None:
     """Say what one antenna stands for, instead of what its reader says. Raises NotFound, Invalid."""
     if port < 0:
         raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
-    with writing():
-        get_reader(organization_id, reader_id)
-        _check_location(organization_id, placement.location_id)
+    with acting(actor) as act:
+        row = get_reader(actor.organization_id, reader_id)
+        _check_location(actor.organization_id, placement.location_id)
+        before = _antenna_facts(actor.organization_id, reader_id, port)
         Antenna.insert(reader_id=reader_id, port=port, **placement._asdict()).on_conflict_replace().execute()
+        after = _antenna_facts(actor.organization_id, reader_id, port)
+        act.note("antenna.changed", subject_of(row), {"port": port, **changed(before, after)})
 
 
-def remove_antenna(organization_id: int, reader_id: int, port: int) -> None:
+def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
     """From now on the antenna is what its reader says. Raises NotFound."""
-    with writing():
-        get_reader(organization_id, reader_id)
+    with acting(actor) as act:
+        row = get_reader(actor.organization_id, reader_id)
+        before = _antenna_facts(actor.organization_id, reader_id, port)
         Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
+        act.note("antenna.reset", subject_of(row), {"port": port, "old": given(before)})
+
+
+def subject_of(row: ReaderRow) -> Subject:
+    """As the audit names it."""
+    return Subject("reader", row.id, row.name)
+
+
+def _facts(row: ReaderRow) -> dict[str, Any]:
+    """What the audit keeps of a reader."""
+    facts = row._asdict()
+    kept = ("name", "topic", "format", "mapping", "min_rssi")
+    location = _location_name(row.organization_id, row.location_id)
+    return {**{name: facts[name] for name in kept}, "location": location, "is_enabled": bool(row.is_enabled)}
+
+
+def _antenna_facts(organization_id: int, reader_id: int, port: int) -> dict[str, Any]:
+    for row in list_antennas(organization_id, reader_id):
+        if row.port == port:
+            location = _location_name(organization_id, row.location_id)
+            return {"location": location, "min_rssi": row.min_rssi, "is_enabled": bool(row.is_enabled)}
+    return {"location": None, "min_rssi": None, "is_enabled": None}
+
+
+def _location_name(organization_id: int, location_id: int | None) -> str | None:
+    sql = "SELECT name || ' (' || external_key || ')' FROM location WHERE id = ? AND organization_id = ?"
+    found = execute(sql, (location_id, organization_id)).fetchone()
+    return found[0] if found else None
 
 
 def readers_version() -> int:

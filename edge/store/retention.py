@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from edge import clock
+from edge.store import actors
+from edge.store.audit import Subject, acting
 from edge.store.database import execute, reading, writing
 
 # About a millisecond of writing each, so that the ingest writer never waits long for its turn.
@@ -94,13 +96,12 @@ _DROP_UNASSIGNED_TOPICS = """
 
 
 def drop_old_records(before: int, limit: int = ROWS) -> int:
-    """Handheld scans, audit records and hours of the ledger from before a moment: they go with their history."""
+    """Handheld scans and hours of the ledger from before a moment: they go with their history."""
     with writing():
         return sum(
             execute(sql, (moment, limit)).rowcount
             for sql, moment in (
                 (_DROP_SCANS, before),
-                ("DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ? ORDER BY no LIMIT ?)", before),
                 (_DROP_HOURS, before // clock.HOUR),
             )
         )
@@ -110,6 +111,18 @@ _DROP_SCANS = "DELETE FROM handheld_scan WHERE id IN (SELECT id FROM handheld_sc
 _DROP_HOURS = """
     DELETE FROM ledger WHERE (reader_id, hour, bucket) IN (
         SELECT reader_id, hour, bucket FROM ledger WHERE hour < ? LIMIT ?)
+"""
+
+
+def drop_audit(before: int, limit: int = ROWS) -> int:
+    """Lines of the audit from before a moment, through the index of each organization."""
+    with writing():
+        owners = [row[0] for row in execute("SELECT id FROM organization UNION ALL SELECT NULL")]
+        return sum(execute(_DROP_AUDIT, (owner, before, limit)).rowcount for owner in owners)
+
+
+_DROP_AUDIT = """
+    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? AND at < ? ORDER BY at LIMIT ?)
 """
 
 
@@ -150,11 +163,8 @@ def shrink(pages: int = PAGES) -> None:
 
 def record_dropped(reason: str, dropped: Mapping[str, int]) -> None:
     """For the people of the site, who may miss it."""
-    with writing():
-        execute(
-            "INSERT INTO audit (at, actor, action, detail) VALUES (?, 'edge', 'dropped', ?)",
-            (clock.now(), json.dumps({"reason": reason, **dropped})),
-        )
+    with acting(actors.service()) as act:
+        act.note("data.dropped", Subject("box", 0, "this box"), {"reason": reason, **dropped})
 
 
 class Dropped(NamedTuple):
@@ -171,7 +181,8 @@ class Dropped(NamedTuple):
 def last_dropped(count: int) -> list[Dropped]:
     """Newest first."""
     rows = execute(
-        "SELECT at, detail FROM audit WHERE organization_id IS NULL AND action = 'dropped' ORDER BY at DESC LIMIT ?",
+        "SELECT at, detail FROM audit WHERE organization_id IS NULL AND action = 'data.dropped' "
+        "ORDER BY at DESC LIMIT ?",
         (count,),
     )
     details = [(at, json.loads(detail)) for at, detail in rows]

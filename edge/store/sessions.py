@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edge import clock
-from edge.store.database import execute, writing
+from edge.store import actors, devices, people
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.database import execute
+from edge.store.devices import DeviceRow
+from edge.store.people import PersonRow
 from edge.store.tables import WebSession
 
 
@@ -18,27 +23,29 @@ class SessionRow(NamedTuple):
     name: str
     role: str
     device_id: int | None
+    device_name: str
     created_at: int
     expires_at: int
 
 
-def add_session(token_hash: bytes, person_id: int, device_id: int | None, expires_at: int) -> None:
-    """Also clears away what has expired, so that the table stays as small as the staff."""
+def add_session(person: Actor, token_hash: bytes, expires_at: int) -> None:
+    """They sign in. Also clears away what has expired, so that the table stays as small as the staff."""
     moment = clock.now()
-    with writing():
+    with acting(person) as act:
         WebSession.delete().where(WebSession.expires_at <= moment).execute()
         WebSession.insert(
             token_hash=token_hash,
-            person_id=person_id,
-            device_id=device_id,
+            person_id=person.person_id,
+            device_id=person.device_id,
             created_at=moment,
             expires_at=expires_at,
         ).execute()
+        act.note("person.signed_in", _subject(person))
 
 
 _FIND = """
 SELECT session.person_id, person.organization_id, organization.name, person.name, person.role,
-       session.device_id, session.created_at, session.expires_at
+       session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at
 FROM web_session session
 JOIN person ON person.id = session.person_id
 JOIN organization ON organization.id = person.organization_id
@@ -54,12 +61,30 @@ def find_session(token_hash: bytes) -> SessionRow | None:
     return SessionRow(*row) if row else None
 
 
-def end_session(token_hash: bytes) -> None:
-    with writing():
-        WebSession.delete().where(WebSession.token_hash == token_hash).execute()
+def refuse(person: PersonRow | None, device: DeviceRow | None, address: str) -> None:
+    """Somebody gave a wrong password, PIN or badge. What was typed is not kept: it may be a password."""
+    actor = actors.service(person.organization_id if person else actors.THE_BOX)
+    subject = Subject("box", 0, "nobody known")
+    if device is not None:
+        actor = actors.device(device.organization_id, device.id, device.name)
+        subject = devices.subject_of(device)
+    if person is not None:
+        subject = people.subject_of(person)
+    with acting(actor) as act:
+        act.count("person.sign_in_refused", subject, {"address": address})
 
 
-def end_sessions_of(person_id: int, *, but: bytes = b"") -> None:
-    """Everywhere; after a new password everywhere `but` in the browser that set it."""
-    with writing():
-        WebSession.delete().where((WebSession.person_id == person_id) & (WebSession.token_hash != but)).execute()
+def end_session(person: Actor, token_hash: bytes) -> None:
+    """They sign out."""
+    with acting(person) as act:
+        if WebSession.delete().where(WebSession.token_hash == token_hash).execute():
+            act.note("person.signed_out", _subject(person))
+
+
+def actor_of(row: SessionRow) -> Actor:
+    """Who acts in a session."""
+    return actors.person(row.organization_id, row.person_id, row.name, row.device_id, row.device_name)
+
+
+def _subject(person: Actor) -> Subject:
+    return Subject("person", person.id, person.name)

@@ -67,15 +67,6 @@ class WebSession(Table):
     expires_at = IntegerField()
 
 
-class Audit(Table):
-    no = IntegerField(primary_key=True)
-    organization_id = IntegerField(null=True)
-    at = IntegerField()
-    actor = TextField()
-    action = TextField()
-    detail = TextField()
-
-
 class ApiKey(Table):
     id = TextField(primary_key=True)
     organization_id = IntegerField()
@@ -151,3 +142,4 @@ class HandheldScan(Table):
     received_at = IntegerField()
     seq = IntegerField(null=True)
     undone_at = IntegerField(null=True)
+    waits_for = TextField(null=True)

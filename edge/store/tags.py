@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 import orjson
 
 from edge.errors import Conflict, NotFound
-from edge.store.database import execute, execute_many, writing
+from edge.store.database import execute, execute_many
 from edge.store.ids import new_ids
-from edge.store.records import moment
 
 TYPES = ("rfid", "ble", "barcode")
 
@@ -56,13 +55,6 @@ def _match_rfid(value: str) -> str:
     return bare.lstrip("0") if _HEX.fullmatch(bare) else value.upper()
 
 
-def attach(organization_id: int, owner: Owner, owner_id: int, tag: NewTag) -> TagRow:
-    """Raises NotFound for an owner that is not live here, Conflict for a tag that a live record holds."""
-    with writing():
-        _require_live(organization_id, owner, owner_id)
-        return add_all(organization_id, owner, owner_id, [tag], moment())[0]
-
-
 def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
     """Within the caller's transaction, for an owner it knows to be live. Lists go by id, so the order is kept."""
     if not tags:
@@ -84,16 +76,16 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
     return added
 
 
-def detach(organization_id: int, owner: Owner, owner_id: int, tag_id: int) -> None:
-    """Raises NotFound also for a tag of another record, and the second time."""
-    with writing():
-        _require_live(organization_id, owner, owner_id)
-        done = execute(
-            f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL",  # noqa: S608
-            (moment(), tag_id, owner_id),
-        )
-        if done.rowcount == 0:
-            raise NotFound("tag not found")
+def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
+    """Within the caller's transaction. Raises NotFound also for a tag of another record, and the second time."""
+    removed = execute(
+        f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL "  # noqa: S608
+        "RETURNING tag_type, value",
+        (deleted_at, tag_id, owner_id),
+    ).fetchone()
+    if removed is None:
+        raise NotFound("tag not found")
+    return NewTag(*removed)
 
 
 def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
@@ -122,9 +114,3 @@ def from_json(text: str) -> list[TagRow]:
 def _is_taken(organization_id: int, tag: NewTag) -> bool:
     sql = "SELECT 1 FROM tag WHERE organization_id = ? AND tag_type = ? AND value = ? AND deleted_at IS NULL"
     return execute(sql, (organization_id, *tag)).fetchone() is not None
-
-
-def _require_live(organization_id: int, owner: Owner, owner_id: int) -> None:
-    sql = f"SELECT 1 FROM {owner} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"  # noqa: S608
-    if execute(sql, (owner_id, organization_id)).fetchone() is None:
-        raise NotFound(f"{owner} not found")

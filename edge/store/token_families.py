@@ -6,6 +6,8 @@ from hmac import compare_digest
 from typing import NamedTuple
 
 from edge import clock
+from edge.store import actors
+from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 
 REFRESH_LIFETIME = 30 * clock.DAY
@@ -25,6 +27,7 @@ class FamilyStatus(NamedTuple):
     """Of a chain whose key and family are not revoked."""
 
     organization_id: int
+    key_name: str
     expires_at: int | None
 
 
@@ -52,7 +55,8 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
     with writing():
         now = clock.now()
         found = execute(
-            "SELECT family.no, key.id, key.organization_id, key.scopes, token.spent_at FROM refresh_token token "
+            "SELECT family.no, key.id, key.organization_id, key.scopes, token.spent_at, key.name "
+            "FROM refresh_token token "
             "JOIN token_family family ON family.no = token.family_id JOIN api_key key ON key.id = family.api_key_id "
             "WHERE token.token_hash = ? AND token.expires_at > ? AND family.revoked_at IS NULL "
             "AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > ?)",
@@ -62,7 +66,7 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
             return None
         grant = Grant(*found[:4])
         if found[4] is not None:
-            execute("UPDATE token_family SET revoked_at = ? WHERE no = ?", (now, grant.family_id))
+            _revoke(grant, found[5], now)
             return None
         execute("UPDATE refresh_token SET spent_at = ? WHERE token_hash = ?", (now, spent_hash))
         execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, grant.api_key_id))
@@ -70,10 +74,17 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
     return grant
 
 
+def _revoke(grant: Grant, key_name: str, now: int) -> None:
+    with acting(actors.api_key(grant.organization_id, grant.api_key_id, key_name)) as act:
+        execute("UPDATE token_family SET revoked_at = ? WHERE no = ?", (now, grant.family_id))
+        reason = "a refresh token was used twice: the tokens that follow from it ended"
+        act.note("key.tokens_revoked", Subject("key", grant.api_key_id, key_name), {"reason": reason})
+
+
 def status(family_id: int, api_key_id: str) -> FamilyStatus | None:
     """Asked on every request, so that a revocation counts at once, whoever made it; None for what was revoked."""
     found = execute(
-        "SELECT key.organization_id, key.expires_at FROM token_family family JOIN api_key key "
+        "SELECT key.organization_id, key.name, key.expires_at FROM token_family family JOIN api_key key "
         "ON key.id = family.api_key_id WHERE family.no = ? AND key.id = ? "
         "AND family.revoked_at IS NULL AND key.revoked_at IS NULL",
         (family_id, api_key_id),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from edge.store.database import execute, execute_many, writing
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.database import execute, execute_many
 
 
 class Sighting(NamedTuple):
@@ -59,10 +61,13 @@ def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 2
     return [UnknownTag(*row) for row in execute(_UNKNOWN, values)]
 
 
-def drop(organization_id: int, tag_type: str, match_key: str, reader_id: int) -> None:
+def drop(actor: Actor, tag_type: str, match_key: str, reader_id: int) -> None:
     """It comes back when it is seen again."""
-    with writing():
-        execute(
-            "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?",
-            (organization_id, tag_type, match_key, reader_id),
-        )
+    with acting(actor) as act:
+        dropped = execute(
+            "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ? "
+            "RETURNING value",
+            (actor.organization_id, tag_type, match_key, reader_id),
+        ).fetchone()
+        if dropped:
+            act.note("unknown_tag.dismissed", Subject("unknown_tag", match_key, f"{tag_type}:{dropped[0]}"))

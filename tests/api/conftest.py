@@ -16,6 +16,7 @@ from edge.auth.secrets import hash_secret, new_client_secret
 from edge.config import DEFAULT_USER_AGENTS
 from edge.ops.health import Health
 from edge.store import keys
+from edge.store.actors import shell
 from edge.store.keys import SCOPES, KeyRow
 from tests.api import contract
 from tests.conftest import Cast
@@ -113,7 +114,7 @@ def make_app(**changes: Any) -> Flask:
 
 def sign_up(client: FlaskClient, organization_id: int, scopes: Sequence[str] = SCOPES) -> Api:
     secret = new_client_secret()
-    key = keys.add_key(organization_id, "test", scopes, hash_secret(secret))
+    key = keys.add_key(shell(organization_id), "test", scopes, hash_secret(secret))
     return Api(client, organization_id, key, secret)
 
 

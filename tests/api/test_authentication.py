@@ -16,6 +16,7 @@ from edge.api.operations import OPERATIONS
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret
 from edge.store import keys, people
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.instance import signing_key
 from edge.store.people import Role
@@ -219,7 +220,7 @@ def test_a_key_that_another_process_revokes_ends_its_tokens_at_once(acme: Api) -
 def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
     """spec: Authentication 8; contract: Authentication"""
     pair = acme.exchange().json or {}
-    keys.revoke_key(acme.organization_id, acme.key.id)
+    keys.revoke_key(shell(acme.organization_id), acme.key.id)
     assert not works(acme)
     assert acme.exchange().status_code == 401
     assert refresh(acme, pair["refresh_token"]).status_code == 401
@@ -227,7 +228,7 @@ def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
 
 def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock.now()
-    key = keys.add_key(cast.acme, "brief", keys.SCOPES, hash_secret("s"), expires_at=now + clock.SECOND * 60)
+    key = keys.add_key(shell(cast.acme), "brief", keys.SCOPES, hash_secret("s"), expires_at=now + clock.SECOND * 60)
     api = Api(app.test_client(), cast.acme, key, "s")
     assert works(api)
     monkeypatch.setattr(clock, "now", lambda: now + clock.SECOND * 60)
@@ -303,7 +304,7 @@ def test_a_session_token_carries_the_scopes_of_the_role_and_is_refused_at_orgs_m
     app: Flask, cast: Cast, role: Role
 ) -> None:
     """spec: Authentication 6; contract: Authentication"""
-    person = people.add_person(cast.acme, role.value, role)
+    person = people.add_person(shell(cast.acme), role.value, role)
     api = sign_up(app.test_client(), cast.acme)
     api.token = tokens.session_token("production", person.id, cast.acme, role)
     assert error(api.get("/orgs/me"))["type"] == "unauthorized"
@@ -313,7 +314,7 @@ def test_a_session_token_carries_the_scopes_of_the_role_and_is_refused_at_orgs_m
 
 
 def test_a_session_token_ends_with_the_person(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    person = people.add_person(cast.acme, "Ann", Role.EDITOR)
+    person = people.add_person(shell(cast.acme), "Ann", Role.EDITOR)
     api = sign_up(app.test_client(), cast.acme)
     api.token = tokens.session_token("production", person.id, cast.acme, person.role)
     monkeypatch.setattr(people, "find_person", lambda *_: person._replace(disabled_at=1))

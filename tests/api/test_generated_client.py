@@ -16,6 +16,7 @@ import pytest
 from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.store import keys, migrate, organizations
+from edge.store.actors import shell
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from tests.api.conftest import AGENT
@@ -46,8 +47,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Path) -> None:
     migrate.migrate(tmp_path)
-    organization_id = organizations.add_organization("Acme").id
-    key = keys.add_key(organization_id, "generated", keys.SCOPES, hash_secret("secret"))
+    organization_id = organizations.add_organization(shell(), "Acme").id
+    key = keys.add_key(shell(organization_id), "generated", keys.SCOPES, hash_secret("secret"))
     models = generated("models")
     with (
         bench.running("edge", tmp_path) as address,

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
+from edge import clock
+from edge.store import actors, audit_trail, handheld, people
+from edge.store.actors import shell
+from edge.store.handheld import Submitted
+from edge.store.people import Role
 from tests.api.conftest import Api, codes, data, error
+from tests.conftest import Cast
 
 BOTH = pytest.mark.parametrize("path", ["/assets", "/locations"])
 
@@ -92,3 +98,30 @@ def test_tags_have_no_listing(acme: Api, tags: str) -> None:
     for path, allow in ((tags, "POST"), (f"{tags}/1", "DELETE")):
         response = acme.get(path)
         assert (response.status_code, response.headers["Allow"]) == (405, allow)
+
+
+@pytest.mark.parametrize("with_the_asset", [True, False])
+def test_scans_that_waited_for_the_tag_are_taken_over(acme: Api, cast: Cast, with_the_asset: bool) -> None:
+    """contract: Tracking"""
+    dock = acme.make("/locations")["id"]
+    row = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    scan = Submitted("scan-1", "E2801170", dock, clock.now() - clock.SECOND)
+    handheld.submit(actors.person(cast.acme, row.id, row.name), [scan], clock.now())
+    tag = {"tag_type": "rfid", "value": "E2801170"}
+    asset = acme.make("/assets", tags=[tag] if with_the_asset else [])["id"]
+    if not with_the_asset:
+        assert acme.post(f"/assets/{asset}/tags", tag).status_code == 201
+    assert [row["location_id"] for row in data(acme.get("/reports/asset-locations"))] == [dock]
+
+
+def test_what_a_key_does_is_in_the_audit_under_its_name(acme: Api, cast: Cast) -> None:
+    """contract: Authentication"""
+    asset = acme.make("/assets", external_key="A-1", name="Pallet")
+    acme.delete(f"/assets/{asset['id']}")
+    lines = [
+        (line.action, line.subject_name, line.actor_kind, line.actor_name) for line in audit_trail.recent(cast.acme)
+    ]
+    assert lines[:2] == [
+        ("asset.deleted", "Pallet (A-1)", "api_key", "test"),
+        ("asset.created", "Pallet (A-1)", "api_key", "test"),
+    ]

@@ -19,6 +19,7 @@ import pytest
 from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.store import assets, keys, locations, organizations
+from edge.store.actors import shell
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from tests.api.conftest import AGENT
@@ -68,10 +69,10 @@ def packages(pytestconfig: pytest.Config) -> Path:
 
 def make_site() -> dict[str, Any]:
     """A key, and an asset that was scanned at two places, a minute apart."""
-    organization_id = organizations.add_organization("Acme").id
-    key = keys.add_key(organization_id, "typescript", keys.SCOPES, hash_secret("secret"))
-    asset = assets.create(organization_id, name="Forklift")
-    places = [locations.create(organization_id, name=name).id for name in ("Aisle", "Yard")]
+    organization_id = organizations.add_organization(shell(), "Acme").id
+    key = keys.add_key(shell(organization_id), "typescript", keys.SCOPES, hash_secret("secret"))
+    asset = assets.create(shell(organization_id), name="Forklift")
+    places = [locations.create(shell(organization_id), name=name).id for name in ("Aisle", "Yard")]
     began = clock.now()
     for place, at in zip(places, (began, began + 60 * clock.SECOND), strict=True):
         record([Scan(organization_id, asset.id, place, None, None, at, at, Quality.HANDHELD)], 0)

@@ -37,6 +37,7 @@ from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.ops.health import Health
 from edge.store import assets, count_cache, keys, locations, migrate, organizations, readers
+from edge.store.actors import shell
 from edge.store.assets import AssetFilter
 from edge.store.database import execute, writing
 from edge.store.scans import record
@@ -96,24 +97,24 @@ def main() -> None:
 def make_site(data_dir: Path, count: int) -> int:
     """Assets with two tags each, every one of them scanned somewhere."""
     migrate.migrate(data_dir)
-    organization_id = organizations.add_organization("Bench").id
+    organization_id = organizations.add_organization(shell(), "Bench").id
     chance = random.Random(1)  # noqa: S311 -- the same site every time
     with writing():
-        places = [locations.create(organization_id, name=f"Place {number}").id for number in range(25)]
+        places = [locations.create(shell(organization_id), name=f"Place {number}").id for number in range(25)]
         for number in range(count):
             name = f"{chance.choice(WORDS)} {chance.choice(WORDS)} {number}"
             tags = [NewTag("rfid", chance.randbytes(12).hex()), NewTag("ble", chance.randbytes(6).hex())]
-            row = assets.create(organization_id, name=name, tags=tags)
+            row = assets.create(shell(organization_id), name=name, tags=tags)
             now = clock.now() - number * clock.SECOND
             scan = Scan(organization_id, row.id, chance.choice(places), None, None, now, now, Quality.HANDHELD)
             record([scan], 0)
-        readers.add_reader(organization_id, name="bench", topic=TOPIC, format="edge", location_id=places[0])
+        readers.add_reader(shell(organization_id), name="bench", topic=TOPIC, format="edge", location_id=places[0])
     return organization_id
 
 
 def sign_in(organization_id: int) -> tuple[str, int]:
     """A token, and the id of an asset."""
-    key = keys.add_key(organization_id, "bench", keys.SCOPES, hash_secret("bench"))
+    key = keys.add_key(shell(organization_id), "bench", keys.SCOPES, hash_secret("bench"))
     pair = tokens.exchange("production", key.id, "bench")
     assert pair
     return pair.access_token, assets.list_page(organization_id, AssetFilter(), limit=1).rows[0].id

@@ -27,6 +27,7 @@ from edge.auth.secrets import hash_secret, new_client_secret
 from edge.clock import DAY, SECOND
 from edge.ops.health import Health
 from edge.store import board, keys, migrate, organizations
+from edge.store.actors import shell
 from edge.store.board import BoardFilter
 from edge.store.database import FILE_NAME, close_database, database, execute, execute_many, writing
 from edge.store.ids import new_ids
@@ -149,7 +150,7 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
 def generate(rows: int) -> None:
     execute("PRAGMA synchronous = off")  # what is measured comes later, on connections of its own
     execute("PRAGMA cache_size = -400000")
-    organization_id = organizations.add_organization("Bench").id
+    organization_id = organizations.add_organization(shell(), "Bench").id
     with writing():
         asset_ids, location_ids = make_master_data(organization_id)
         make_sources(organization_id, location_ids)
@@ -176,7 +177,7 @@ def api_client(organization_id: int) -> tuple[FlaskClient, dict[str, str]]:
     app = create_app(AppSettings("production", "bench", (), rate_per_second=10**6, rate_burst=10**6), Health())
     client = app.test_client()
     secret = new_client_secret()
-    key = keys.add_key(organization_id, "bench", list(SCOPES), hash_secret(secret))
+    key = keys.add_key(shell(organization_id), "bench", list(SCOPES), hash_secret(secret))
     answer = client.post(
         "/api/v1/oauth/token",
         json={"grant_type": "client_credentials", "client_id": key.id, "client_secret": secret},

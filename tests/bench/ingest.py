@@ -25,6 +25,7 @@ import orjson
 
 from edge import clock
 from edge.store import assets, locations, migrate, organizations, readers
+from edge.store.actors import shell
 from edge.store.database import close_database, writing
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
@@ -48,15 +49,17 @@ class Rate(NamedTuple):
 def make_site(data_dir: Path) -> list[str]:
     """One reader with four antennas at four places, and an asset for each of the tags returned."""
     migrate.migrate(data_dir)
-    organization_id = organizations.add_organization("Bench").id
+    organization_id = organizations.add_organization(shell(), "Bench").id
     epcs = [f"3074257BF7194E40{number:08X}" for number in range(TAGS)]
     with writing():
-        places = [locations.create(organization_id, name=f"Dock {port}").id for port in range(1, ANTENNAS + 1)]
-        reader = readers.add_reader(organization_id, name="dock", topic=TOPIC, format="csl", location_id=places[0])
+        places = [locations.create(shell(organization_id), name=f"Dock {port}").id for port in range(1, ANTENNAS + 1)]
+        reader = readers.add_reader(
+            shell(organization_id), name="dock", topic=TOPIC, format="csl", location_id=places[0]
+        )
         for port, place in enumerate(places, start=1):
-            readers.set_antenna(organization_id, reader.id, port, Placement(place, None, True))
+            readers.set_antenna(shell(organization_id), reader.id, port, Placement(place, None, True))
         for epc in epcs:
-            assets.create(organization_id, name=f"Pallet {epc}", tags=[NewTag("rfid", epc)])
+            assets.create(shell(organization_id), name=f"Pallet {epc}", tags=[NewTag("rfid", epc)])
     close_database()
     return epcs
 

@@ -19,6 +19,7 @@ from edge.app import AppSettings, create_app
 from edge.auth.passwords import hash_password
 from edge.ops.health import Health
 from edge.store import assets, locations, migrate, organizations, people
+from edge.store.actors import shell
 from edge.store.assets import AssetRow
 from edge.store.database import close_database
 from edge.store.locations import UNSET, LocationRow, Parent
@@ -75,12 +76,14 @@ class Site:
     """A warehouse with six locations and two hundred assets; every asset has a barcode `BC-0001` and so on."""
 
     def __init__(self) -> None:
-        self.organization_id = organizations.add_organization("Nordhafen").id
+        self.organization_id = organizations.add_organization(shell(), "Nordhafen").id
         hall = self._location("Hall 1", "HALL-1", None)
         self.docks = [self._location(f"Dock {number}", f"DOCK-{number}", hall) for number in (1, 2)]
         self.racks = [self._location(f"Rack {letter}", f"RACK-{letter}", hall) for letter in "ABC"]
         self.assets: list[AssetRow] = [
-            assets.create(self.organization_id, name=f"Pallet {number}", tags=[NewTag("barcode", f"BC-{number:04}")])
+            assets.create(
+                shell(self.organization_id), name=f"Pallet {number}", tags=[NewTag("barcode", f"BC-{number:04}")]
+            )
             for number in range(1, 201)
         ]
         hashed = hash_password(PASSWORD)
@@ -91,11 +94,13 @@ class Site:
             ("otto", Role.OPERATOR),
             ("vic", Role.VIEWER),
         ):
-            people.add_person(self.organization_id, name, role, email=f"{name}@nord.example", password_hash=hashed)
+            people.add_person(
+                shell(self.organization_id), name, role, email=f"{name}@nord.example", password_hash=hashed
+            )
 
     def _location(self, name: str, key: str, parent: LocationRow | None) -> LocationRow:
         above = Parent(parent.id if parent else None, UNSET)
-        return locations.create(self.organization_id, name=name, external_key=key, parent=above)
+        return locations.create(shell(self.organization_id), name=name, external_key=key, parent=above)
 
 
 @pytest.fixture

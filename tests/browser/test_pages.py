@@ -25,6 +25,7 @@ from edge.store import (
     unassigned_topics,
     unknown_tags,
 )
+from edge.store.actors import shell
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan
@@ -44,7 +45,7 @@ def see(site: Site, number: int, dock: int = 0) -> None:
 @pytest.fixture
 def furnished(site: Site) -> Site:
     """Something on every page."""
-    reader = readers.add_reader(site.organization_id, name="Portal 1", topic="dock/1", format="csl")
+    reader = readers.add_reader(shell(site.organization_id), name="Portal 1", topic="dock/1", format="csl")
     hour = ledger.hour_of(clock.now())
     tally = ledger.Tally(reader.id, hour, ledger.Bucket.RECORDED)
     ledger.add({tally: 12}, {tally: 40})
@@ -59,8 +60,8 @@ def furnished(site: Site) -> Site:
     unknown_tags.record([unknown])
     letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", 1, "not UTF-8", clock.now())
     dead_letters.add([letter])
-    keys.add_key(site.organization_id, "WMS", ["assets:read", "tracking:read"], b"hash")
-    devices.invite(site.organization_id, "Scanner 1", people.list_people(site.organization_id)[0].id)
+    keys.add_key(shell(site.organization_id), "WMS", ["assets:read", "tracking:read"], b"hash")
+    devices.invite(shell(site.organization_id), "Scanner 1")
     for number in (1, 2, 3):
         see(site, number)
     return site
@@ -120,8 +121,7 @@ def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., P
 
 
 def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserContext], site: Site) -> None:
-    boss = people.list_people(site.organization_id)[0]
-    _, code = devices.invite(site.organization_id, "Scanner 1", boss.id)
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     found = []
     for path in ("/sign-in", f"/enrol/{code}"):
@@ -249,7 +249,7 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
     enter: Enter, open_context: Callable[..., BrowserContext], site: Site
 ) -> None:
     people.add_person(
-        site.organization_id,
+        shell(site.organization_id),
         "Pia",
         Role.OPERATOR,
         badge_hash=badges.hash_badge("BADGE-77"),

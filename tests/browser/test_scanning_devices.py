@@ -10,6 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from edge.auth import badges, devices
 from edge.pages.scan import TEST_CODE
 from edge.store import assets, people
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import Role
 from tests.browser.conftest import PASSWORD, PHONE, Server, Site, outcome, scan
@@ -43,7 +44,7 @@ def insert(page: Page, text: str) -> None:
 @pytest.mark.parametrize("size", [(320, 640), (360, 640), (480, 800), (640, 360)])
 def test_the_longest_names_leave_everything_in_reach(scan_page: ScanPage, site: Site, size: tuple[int, int]) -> None:
     execute("UPDATE person SET name = ? WHERE name = 'olga'", ("O" * 255,))
-    assets.patch(site.organization_id, site.assets[0].id, {"name": "P" * 255})
+    assets.patch(shell(site.organization_id), site.assets[0].id, {"name": "P" * 255})
     page = scan_page(viewport={"width": size[0], "height": size[1]}, has_touch=True)
     execute("UPDATE location SET name = ? WHERE external_key = 'RACK-A'", ("Rack-" * 51,))
     page.reload()
@@ -252,10 +253,9 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     expect(admin.locator("#pin")).to_be_focused()
     assert admin.url.endswith("/people/new")
     expect(admin.locator("#badge")).to_have_value("BADGE-77")
-    boss = people.list_people(site.organization_id)[0]
     badge, pin = badges.hash_badge("BADGE-78"), badges.hash_pin("4711")
-    people.add_person(site.organization_id, "Paul", Role.OPERATOR, badge_hash=badge, pin_hash=pin)
-    _, code = devices.invite(site.organization_id, "Scanner 1", boss.id)
+    people.add_person(shell(site.organization_id), "Paul", Role.OPERATOR, badge_hash=badge, pin_hash=pin)
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto(f"/enrol/{code}")
     page.click("text=Yes, enrol it")

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge.store import board, locations
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.tags import NewTag
 from tests.browser.conftest import PHONE, Site, outcome, queued, scan
@@ -29,7 +30,7 @@ def saved(page: Page) -> None:
 
 def test_a_location_made_after_the_page_was_opened_is_found_by_its_label(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(viewport=PHONE)
-    locations.create(site.organization_id, name="Dock 9", external_key="DOCK-9")
+    locations.create(shell(site.organization_id), name="Dock 9", external_key="DOCK-9")
     scan(page, f"{LABEL}DOCK-9")
     expect(page.locator("#location-name")).to_have_text("Dock 9")
     scan(page, "BC-0001")
@@ -39,7 +40,7 @@ def test_a_location_made_after_the_page_was_opened_is_found_by_its_label(scan_pa
 
 def test_scans_under_a_label_that_is_not_known_yet_wait_for_it(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(expected=OFFLINE)
-    locations.create(site.organization_id, name="Dock 9", external_key="DOCK-9")
+    locations.create(shell(site.organization_id), name="Dock 9", external_key="DOCK-9")
     page.context.set_offline(True)
     scan(page, f"{LABEL}DOCK-9")
     outcome(page, "unclear", "Location unclear")
@@ -92,7 +93,7 @@ def test_a_plain_code_that_turns_out_to_be_a_location_holds_what_follows(scan_pa
     """Offline nobody can know that the code is the label of a new location; the page still showed Dock 1."""
     page = scan_page(expected=OFFLINE)
     gate = [NewTag("barcode", "GATE-7-LABEL")]
-    locations.create(site.organization_id, name="Gate 7", external_key="GATE-7", tags=gate)
+    locations.create(shell(site.organization_id), name="Gate 7", external_key="GATE-7", tags=gate)
     page.context.set_offline(True)
     for code in ("BC-0001", "GATE-7-LABEL", "BC-0002", "BC-0003"):
         scan(page, code)

@@ -13,6 +13,7 @@ from edge.demo.guide import guide
 from edge.demo.run import Demo, free_port, running_demo
 from edge.errors import SetupError
 from edge.store import assets, keys, locations, migrate, organizations, people
+from edge.store.actors import shell
 from edge.store.assets import AssetFilter
 from edge.store.database import close_database
 from edge.store.locations import LocationFilter
@@ -54,7 +55,7 @@ def test_nothing_is_left_of_a_demo_that_is_not_kept(tmp_path: Path, monkeypatch:
 
 def test_a_real_site_is_not_made_a_demo(tmp_path: Path) -> None:
     migrate.migrate(tmp_path)
-    organizations.add_organization("Acme")
+    organizations.add_organization(shell(), "Acme")
     close_database()
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     with pytest.raises(SetupError, match="not a demo"), running_demo(tmp_path):

@@ -18,6 +18,7 @@ from edge.ingest.messages import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
 from edge.store import assets, dead_letters, ignored_messages, locations, readers, receipts
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
@@ -53,9 +54,9 @@ def test_a_read_of_a_known_tag_places_its_asset(site: Site) -> None:
 
 
 def test_each_way_a_read_does_not_count_has_its_bucket(site: Site, cast: Cast) -> None:
-    readers.add_reader(cast.acme, name="nowhere", topic="site/nowhere", format="csl")
+    readers.add_reader(shell(cast.acme), name="nowhere", topic="site/nowhere", format="csl")
     for value in ("00000ABC", "ABC"):
-        assets.create(cast.acme, name="twin", tags=[NewTag("rfid", value)])
+        assets.create(shell(cast.acme), name="twin", tags=[NewTag("rfid", value)])
     epc = site.epcs[0]
     pipeline().handle(
         [
@@ -130,7 +131,7 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     anew = execute("SELECT no FROM dead_letter").fetchall()  # the cause is still there: set aside anew
     assert (len(anew), anew[0][0] != no) == (1, True)
     monkeypatch.setattr(batch_module, "match_key", works)
-    assets.attach_tag(site.organization_id, site.assets[0], NewTag("rfid", "30BAD0"))
+    assets.attach_tag(shell(site.organization_id), site.assets[0], NewTag("rfid", "30BAD0"))
     line.handle([again._replace(dead_letter_id=anew[0][0])])
     assert location_of(site.assets[0]) == site.dock
     assert execute("SELECT count(*) FROM dead_letter").fetchone() == (0,)
@@ -233,25 +234,25 @@ def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
 def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> None:
     line = pipeline()
     line.handle([message(csl(seen("30FF")))])
-    asset = assets.create(site.organization_id, name="late", tags=[NewTag("rfid", "30FF")]).id
-    readers.change_reader(site.organization_id, site.dock_reader, {"location_id": site.aisle})
+    asset = assets.create(shell(site.organization_id), name="late", tags=[NewTag("rfid", "30FF")]).id
+    readers.change_reader(shell(site.organization_id), site.dock_reader, {"location_id": site.aisle})
     line.handle([message(csl(seen("30FF")))])
     assert location_of(asset) == site.aisle
-    assets.delete(site.organization_id, asset)
+    assets.delete(shell(site.organization_id), asset)
     line.handle([message(csl(seen("30FF")))])
     assert buckets() == {"unmatched_tag": (2, 2), "recorded": (1, 1)}
 
 
 def test_a_deleted_location_gives_no_place(site: Site) -> None:
     line = pipeline()
-    locations.delete(site.organization_id, site.dock)
+    locations.delete(shell(site.organization_id), site.dock)
     line.handle([message(csl(seen(site.epcs[0])))])
     assert buckets() == {"no_location": (1, 1)}
 
 
 def test_one_organizations_tags_mean_nothing_on_anothers_reader(site: Site, cast: Cast) -> None:
-    place = locations.create(cast.rival, name="Theirs").id
-    readers.add_reader(cast.rival, name="theirs", topic="rival/reads", format="csl", location_id=place)
+    place = locations.create(shell(cast.rival), name="Theirs").id
+    readers.add_reader(shell(cast.rival), name="theirs", topic="rival/reads", format="csl", location_id=place)
     pipeline().handle([message(csl(seen(site.epcs[0])), "rival/reads")])
     assert location_of(site.assets[0]) is None
     assert buckets() == {"unmatched_tag": (1, 1)}
@@ -267,7 +268,7 @@ def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> No
 
 def test_what_a_reader_says_of_itself_is_only_text(site: Site, cast: Cast) -> None:
     """It is shown on a technician's terminal, which would obey it."""
-    readers.add_reader(cast.acme, name="talker", topic="talker", format="smartreader")
+    readers.add_reader(shell(cast.acme), name="talker", topic="talker", format="smartreader")
     pipeline().handle([message(b'{"smartreader-status": "\\u001b[2J\\u009bok"}', "talker")])
     assert execute("SELECT note FROM reader_state").fetchall() == [("[2Jok",)]
 
@@ -294,10 +295,10 @@ def test_every_recognised_message_is_a_sign_of_life(site: Site) -> None:
 
 
 def test_two_identities_of_one_advertisement_are_one_sighting(cast: Cast) -> None:
-    place = locations.create(cast.acme, name="Hall").id
-    readers.add_reader(cast.acme, name="gateway", topic="gw", format="openmqttgateway", location_id=place)
+    place = locations.create(shell(cast.acme), name="Hall").id
+    readers.add_reader(shell(cast.acme), name="gateway", topic="gw", format="openmqttgateway", location_id=place)
     beacon = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10:10:257"
-    asset = assets.create(cast.acme, name="forklift", tags=[NewTag("ble", beacon)]).id
+    asset = assets.create(shell(cast.acme), name="forklift", tags=[NewTag("ble", beacon)]).id
     payload = (
         b'{"id":"C3:0A:11:4E:7F:21","rssi":-74,"mfid":"4c00","uuid":"5b2f0c1e8d474f0a9c3371de20aa4b10",'
         b'"major":10,"minor":257,"txpower":-59}'
@@ -308,8 +309,8 @@ def test_two_identities_of_one_advertisement_are_one_sighting(cast: Cast) -> Non
 
 
 def test_the_signal_threshold_of_the_reader_holds_for_antennas_without_their_own(site: Site) -> None:
-    readers.change_reader(site.organization_id, site.dock_reader, {"min_rssi": -55.0})
-    readers.set_antenna(site.organization_id, site.dock_reader, 4, Placement(site.aisle, None, True))
+    readers.change_reader(shell(site.organization_id), site.dock_reader, {"min_rssi": -55.0})
+    readers.set_antenna(shell(site.organization_id), site.dock_reader, 4, Placement(site.aisle, None, True))
     line = pipeline()
     line.handle([message(csl(seen(site.epcs[0], port=4, rssi=-56))), message(csl(seen(site.epcs[1], port=4)))])
     assert buckets() == {"filtered": (1, 1), "recorded": (1, 1)}
@@ -402,7 +403,7 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mend
     line, at = pipeline(), clock.now() - SECOND
     sent = csl(seen(site.epcs[0], at=at // 1000 * 1000), seen("30BAD0", at=at // 1000 * 1000))
     line.handle([message(sent, mid=7)])
-    assets.create(site.organization_id, name="Late", tags=[NewTag("rfid", "30BAD0")])
+    assets.create(shell(site.organization_id), name="Late", tags=[NewTag("rfid", "30BAD0")])
     line = pipeline()
     line.handle([message(sent, mid=8)])
     assert execute("SELECT count(*) FROM position").fetchone() == (2,)

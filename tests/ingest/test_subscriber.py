@@ -20,6 +20,7 @@ from edge.ingest.messages import Message
 from edge.ingest.subscriber import KEPT_OF_LARGER, LARGEST_PAYLOAD, Broker, Subscriber
 from edge.ingest.wire import Delivery
 from edge.store import database, migrate, organizations
+from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database, execute
 from tests.ingest.packets import REFUSED, FakeBroker
 from tests.ingest.site import DOCK, buckets, csl, make_site, pipeline, seen
@@ -167,7 +168,7 @@ def test_stopping_commits_and_acknowledges_what_was_taken(url: str) -> None:
 
 
 def test_a_retained_message_is_the_memory_of_the_broker_and_no_read(url: str, store: Path) -> None:
-    site = make_site(organizations.add_organization("Acme").id)
+    site = make_site(organizations.add_organization(shell(), "Acme").id)
     publish(url, csl(seen(site.epcs[0])), retain=True)
     with subscribed(url):
         wait_for(buckets, SOON)
@@ -175,7 +176,7 @@ def test_a_retained_message_is_the_memory_of_the_broker_and_no_read(url: str, st
 
 
 def test_no_message_stops_the_ones_after_it(url: str, store: Path) -> None:
-    site = make_site(organizations.add_organization("Acme").id)
+    site = make_site(organizations.add_organization(shell(), "Acme").id)
     poison = [b"\xff\xfe{", b"[" * 100_000, b'{"tags":' + b"9" * 5000 + b"}", b"", b"\x00" * (2 * LARGEST_PAYLOAD)]
     with subscribed(url) as subscriber:
         until_connected(subscriber)
@@ -321,7 +322,7 @@ def test_a_broker_that_is_away_at_the_start_is_found_when_it_comes(tmp_path: Pat
 
 @pytest.mark.mosquitto
 def test_a_restart_of_the_broker_loses_and_doubles_nothing(tmp_path: Path, store: Path) -> None:
-    site = make_site(organizations.add_organization("Acme").id)
+    site = make_site(organizations.add_organization(shell(), "Acme").id)
     with mosquitto(tmp_path) as broker, subscribed(broker.url) as subscriber:
         until_connected(subscriber)
         publish(broker.url, *[csl(seen(site.epcs[0], rssi=-number)) for number in range(1, 51)])
@@ -374,7 +375,7 @@ def test_reads_wait_at_the_broker_while_another_process_holds_the_database(
 ) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
     migrate.migrate(tmp_path)
-    site = make_site(organizations.add_organization("Acme").id)
+    site = make_site(organizations.add_organization(shell(), "Acme").id)
     other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
     with mosquitto(tmp_path) as broker, subscribed(broker.url) as subscriber:
         until_connected(subscriber)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from edge.store import migrate
+from edge.store.actors import shell
 from edge.store.database import close_database
 from edge.store.organizations import add_organization
 
@@ -23,5 +24,5 @@ def fresh_site(folder: Path) -> Iterator[Path]:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Path]:
     with fresh_site(tmp_path / "data") as folder:
-        add_organization("Acme")
+        add_organization(shell(), "Acme")
         yield folder

@@ -13,6 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.errors import Corrupt, Invalid, SetupError
 from edge.ops.accounts import Own, hash_for_broker, new_hash, write_files
+from edge.store.actors import Actor, shell
 from edge.store.broker_accounts import list_accounts, set_account
 from edge.store.database import execute
 from edge.store.organizations import add_organization, list_organizations
@@ -22,13 +23,13 @@ OWN = Own("edge", "own password")
 
 
 class Reader(NamedTuple):
-    organization_id: int
+    actor: Actor
     id: int
 
 
 def reader(name: str, topic: str) -> Reader:
-    organization_id = list_organizations()[0].id
-    return Reader(organization_id, add_reader(organization_id, name=name, topic=topic, format="edge").id)
+    actor = shell(list_organizations()[0].id)
+    return Reader(actor, add_reader(actor, name=name, topic=topic, format="edge").id)
 
 
 def test_the_hash_is_the_one_mosquitto_writes() -> None:
@@ -39,9 +40,9 @@ def test_the_hash_is_the_one_mosquitto_writes() -> None:
 
 
 def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
-    rival = add_organization("Rival")
+    rival = add_organization(shell(), "Rival")
     first = reader("Dock 1", "a/1")
-    second = Reader(rival.id, add_reader(rival.id, name="Dock 1", topic="b/1", format="edge").id)
+    second = Reader(shell(rival.id), add_reader(shell(rival.id), name="Dock 1", topic="b/1", format="edge").id)
     reserved = reader("edge", "c/1")
     names = [set_account(*who, password_hash="x", reserved=["edge"]).name for who in (first, second, reserved, first)]
     assert names == ["dock-1", "dock-1-2", "edge-2", "dock-1"]

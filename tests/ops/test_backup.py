@@ -12,6 +12,7 @@ from edge.errors import Corrupt, SetupError, Unavailable
 from edge.ops import backup
 from edge.ops.backup import Kept, Second, check_backup, list_backups, make_backup, restore_backup, to_keep
 from edge.store import migrate
+from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database, execute
 from edge.store.ids import new_ids
 from edge.store.organizations import add_organization, list_organizations
@@ -25,7 +26,7 @@ def names() -> list[str]:
 
 def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(site: Path) -> None:
     made = make_backup(site, site / "backups", KEPT)
-    add_organization("Later")
+    add_organization(shell(), "Later")
     close_database()
     restored = restore_backup(made.backup.path, site)
     migrate.migrate(site)
@@ -67,7 +68,7 @@ def test_a_backup_taken_while_scans_are_written_is_whole(site: Path) -> None:
 
     def write() -> None:
         while not stop.is_set():
-            written.append(add_organization(f"org {len(written)}"))
+            written.append(add_organization(shell(), f"org {len(written)}"))
         close_database()
 
     writer = threading.Thread(target=write)

@@ -14,6 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from edge.ops.accounts import Own, as_doctor, new_hash, write_files
+from edge.store.actors import shell
 from edge.store.broker_accounts import set_account
 from edge.store.organizations import list_organizations
 from edge.store.readers import add_reader
@@ -44,8 +45,8 @@ def broker(site: Path) -> Iterator[Running]:
     """Two readers have accounts, `dock` and `gate`."""
     organization_id = list_organizations()[0].id
     for name in ("dock", "gate"):
-        reader = add_reader(organization_id, name=name, topic=f"site/{name}/#", format="edge")
-        set_account(organization_id, reader.id, new_hash(f"{name} password"))
+        reader = add_reader(shell(organization_id), name=name, topic=f"site/{name}/#", format="edge")
+        set_account(shell(organization_id), reader.id, new_hash(f"{name} password"))
     write_files(site / "broker", OWN)
     port = free_port()
     values = {

@@ -14,6 +14,7 @@ from edge.ops.checks import box
 from edge.ops.findings import Level, Subject, ok
 from edge.ops.lock import hold
 from edge.store import dead_letters, ignored_messages, ledger, reader_status, retention, unassigned_topics
+from edge.store.actors import shell
 from edge.store.database import execute, writing
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.organizations import list_organizations
@@ -48,7 +49,7 @@ def found(subject: Subject, name: str) -> tuple[Level, str]:
 
 
 def heard(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
-    reader = add_reader(list_organizations()[0].id, name=name, topic=f"site/{name}", format="edge")
+    reader = add_reader(shell(list_organizations()[0].id), name=name, topic=f"site/{name}", format="edge")
     at = NOW - int(hours_ago * clock.HOUR)
     state = {"read_at": at, "clock_offset": 0, "qos": 1, "note": None, "is_offline": False, **given}
     with writing():
@@ -127,7 +128,7 @@ def test_a_damaged_database(subject: Subject) -> None:
 
 def test_nobody_can_administer(subject: Subject) -> None:
     assert found(subject, "administrators")[0] is Level.PROBLEM
-    add_person(list_organizations()[0].id, "Ada", Role.ADMINISTRATOR)
+    add_person(shell(list_organizations()[0].id), "Ada", Role.ADMINISTRATOR)
     assert found(subject, "administrators")[0] is Level.OK
 
 

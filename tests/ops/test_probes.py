@@ -13,6 +13,7 @@ from edge.app import AppSettings, create_app
 from edge.ops import stats
 from edge.ops.backup import Kept, make_backup
 from edge.ops.health import Check, Health
+from edge.store.actors import shell
 from edge.store.organizations import list_organizations
 from edge.store.readers import add_reader
 
@@ -44,7 +45,7 @@ def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:
 
 
 def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
-    add_reader(list_organizations()[0].id, name='Dock "1"', topic="a", format="edge")
+    add_reader(shell(list_organizations()[0].id), name='Dock "1"', topic="a", format="edge")
     make_backup(site, site / "backups", Kept(1, 1))
     client = app.test_client()
     client.get("/healthz")

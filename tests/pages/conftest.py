@@ -15,7 +15,8 @@ from edge.auth.secrets import hash_secret
 from edge.auth.sessions import csrf_token
 from edge.ops.health import Health
 from edge.pages.guard import DEVICE_COOKIE, SESSION_COOKIE
-from edge.store import assets, locations, people, sessions
+from edge.store import actors, assets, locations, people, sessions
+from edge.store.actors import shell
 from edge.store.assets import AssetRow
 from edge.store.locations import UNSET, LocationRow, Parent
 from edge.store.people import Role
@@ -64,14 +65,14 @@ def app(cast: Cast) -> Flask:
 
 @pytest.fixture
 def site(cast: Cast) -> Site:
-    hall = locations.create(cast.acme, name="Hall 1", external_key="HALL-1")
+    hall = locations.create(shell(cast.acme), name="Hall 1", external_key="HALL-1")
     inside = Parent(hall.id, UNSET)
     return Site(
         hall,
-        locations.create(cast.acme, name="Dock 1", external_key="DOCK-1", parent=inside),
-        locations.create(cast.acme, name="Rack A", external_key="RACK-A", parent=inside),
-        assets.create(cast.acme, name="Pallet 1", tags=[NewTag("barcode", "4006381333931")]),
-        assets.create(cast.acme, name="Roll cage", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")]),
+        locations.create(shell(cast.acme), name="Dock 1", external_key="DOCK-1", parent=inside),
+        locations.create(shell(cast.acme), name="Rack A", external_key="RACK-A", parent=inside),
+        assets.create(shell(cast.acme), name="Pallet 1", tags=[NewTag("barcode", "4006381333931")]),
+        assets.create(shell(cast.acme), name="Roll cage", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")]),
     )
 
 
@@ -81,9 +82,13 @@ def sign_in_as(app: Flask, cast: Cast) -> Callable[..., Browser]:
 
     def sign_in(role: Role, *, organization_id: int = cast.acme, device_id: int | None = None) -> Browser:
         number = len(people.list_people(organization_id)) + 1
-        person = people.add_person(organization_id, f"{role} {number}", role)
+        person = people.add_person(shell(organization_id), f"{role} {number}", role)
         token = f"{role}-{organization_id}-{number}"
-        sessions.add_session(hash_secret(token), person.id, device_id, clock.now() + clock.HOUR)
+        sessions.add_session(
+            actors.person(organization_id, person.id, person.name, device_id),
+            hash_secret(token),
+            clock.now() + clock.HOUR,
+        )
         return Browser(app, token)
 
     return sign_in

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.auth import devices
-from edge.store import assets, audit, board, handheld, locations
+from edge.store import actors, assets, audit_trail, board, handheld, locations, people
+from edge.store.actors import shell
 from edge.store.database import execute
-from edge.store.handheld import Result, Sender, Submitted
+from edge.store.handheld import Result, Submitted
 from edge.store.people import Role
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
@@ -133,8 +134,8 @@ def test_undo_restores_position_and_history_and_keeps_both_in_the_audit(
     assert send(browser, {"id": "undo-1-of-2", "undo": "scan-no-2"})[0]["result"] == "undone"
     assert place_of(cast.acme, site.pallet.id) == "Dock 1"
     assert moves_of(cast.acme, site.pallet.id) == ["Dock 1"]
-    note = audit.recent(cast.acme)[0]
-    assert (note.action, note.detail["scan"], note.detail["location"]) == ("scan undone", "scan-no-2", site.rack.id)
+    note = audit_trail.recent(cast.acme)[0]
+    assert (note.action, note.detail["scan"], note.detail["location"]) == ("scan.undone", "scan-no-2", "Rack A")
     assert execute("SELECT undone_at IS NOT NULL FROM handheld_scan WHERE id = 'scan-no-2'").fetchone() == (1,)
     assert send(browser, {"id": "undo-1-of-2", "undo": "scan-no-2"})[0]["result"] == "undone"
     assert send(browser, item("2", BARCODE, site.rack.id, now))[0]["result"] == "undone"
@@ -164,7 +165,7 @@ def test_nobody_undoes_the_scan_of_somebody_else(sign_in_as: SignIn, cast: Cast,
 
 def test_the_id_of_another_organizations_scan_tells_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     send(sign_in_as(Role.OPERATOR), item("1", BARCODE, site.dock.id))
-    place = locations.create(cast.rival, name="Theirs")
+    place = locations.create(shell(cast.rival), name="Theirs")
     stranger = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
     answer = send(stranger, item("1", "ANY-CODE", place.id))[0]
     assert answer["result"] == "refused"
@@ -211,8 +212,7 @@ def test_a_wrong_clock_of_the_device_is_corrected(
 
 def test_a_shared_device_brings_the_scans_of_whoever_used_it_before(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
 
-    boss = sign_in_as(Role.ADMINISTRATOR).get("/scan/state").json["person"]  # type: ignore[index]
-    device, _ = devices.invite(cast.acme, "Gun 1", boss)
+    device, _ = devices.invite(shell(cast.acme), "Gun 1")
     before = sign_in_as(Role.OPERATOR, device_id=device.id).get("/scan/state").json["person"]  # type: ignore[index]
     after = sign_in_as(Role.OPERATOR, device_id=device.id)
     send(after, item("1", BARCODE, site.dock.id) | {"person": before})
@@ -234,12 +234,8 @@ def test_whatever_the_order_of_arrival_undone_scans_leave_no_trace(
     """Scans with repeats, in any order, some taken back: position and history are those of the others alone."""
     for table in ("handheld_scan", "history", "track"):
         execute(f"DELETE FROM {table}")
-    person = execute("SELECT id FROM person").fetchone()
-    if person is None:
-        from edge.store import people
-
-        person = (people.add_person(cast.acme, "Olga", Role.OPERATOR).id,)
-    sender, start, places = Sender(cast.acme, person[0], None), 1_700_000_000_000_000, (site.dock, site.rack)
+    known = people.list_people(cast.acme) or [people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)]
+    sender, start, places = actors.person(cast.acme, known[0].id, "Olga"), 1_700_000_000_000_000, (site.dock, site.rack)
     scans = [
         Submitted(f"scan-{no}", BARCODE, places[where].id, start + at * clock.SECOND)
         for no, (where, at) in enumerate(steps)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.store import keys
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import Role
 from tests.conftest import Cast
@@ -55,7 +56,7 @@ def test_revoking_asks_first_and_is_for_good(sign_in_as: SignIn, cast: Cast) -> 
 
 
 def test_nobody_revokes_the_key_of_another_organization(sign_in_as: SignIn, cast: Cast) -> None:
-    key = keys.add_key(cast.rival, "Theirs", ["assets:read"], b"hash")
+    key = keys.add_key(shell(cast.rival), "Theirs", ["assets:read"], b"hash")
     browser = sign_in_as(Role.ADMINISTRATOR)
     assert browser.post(f"/keys/{key.id}/revoke").status_code == 404
     assert keys.list_keys(cast.rival)

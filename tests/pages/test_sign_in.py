@@ -8,6 +8,7 @@ from edge.auth import badges, devices, passwords, sessions
 from edge.auth.sessions import csrf_token
 from edge.pages import guard
 from edge.store import people
+from edge.store.actors import shell
 from edge.store.people import Role
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -28,7 +29,11 @@ def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ada(cast: Cast) -> people.PersonRow:
     return people.add_person(
-        cast.acme, "Ada", Role.ADMINISTRATOR, email="ada@acme.example", password_hash=passwords.hash_password(PASSWORD)
+        shell(cast.acme),
+        "Ada",
+        Role.ADMINISTRATOR,
+        email="ada@acme.example",
+        password_hash=passwords.hash_password(PASSWORD),
     )
 
 
@@ -108,8 +113,8 @@ def test_an_address_is_throttled_over_all_accounts(app: Flask, ada: people.Perso
 
 def test_badges_cannot_be_tried_out_on_a_device(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
     """After too many wrong ones, a right one must not be told from them by its answer."""
-    people.add_person(cast.acme, "Otto", Role.OPERATOR, badge_hash=badges.hash_badge("4711"))
-    device = devices.enrol(devices.invite(cast.acme, "Handheld 1", ada.id)[1])
+    people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, badge_hash=badges.hash_badge("4711"))
+    device = devices.enrol(devices.invite(shell(cast.acme), "Handheld 1")[1])
     assert device
     browser = Browser(app)
     browser.carry(device[1])
@@ -123,10 +128,10 @@ def test_wrong_answers_are_remembered_by_little(app: Flask, ada: people.PersonRo
 
 
 def test_a_disabled_person_is_out_at_once(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
-    people.add_person(cast.acme, "Second", Role.ADMINISTRATOR)
+    people.add_person(shell(cast.acme), "Second", Role.ADMINISTRATOR)
     browser = Browser(app)
     enter(browser, email="ada@acme.example", password=PASSWORD)
-    people.disable_person(cast.acme, ada.id)
+    people.disable_person(shell(cast.acme), ada.id)
     assert browser.get("/").status_code == 303
     assert enter(Browser(app), email="ada@acme.example", password=PASSWORD)[0] == 403
 
@@ -160,7 +165,7 @@ def test_a_session_token_opens_the_api_for_a_moment(
 class TestOnADevice:
     @pytest.fixture
     def handheld(self, app: Flask, cast: Cast, ada: people.PersonRow) -> Browser:
-        _, code = devices.invite(cast.acme, "Gun 1", ada.id)
+        _, code = devices.invite(shell(cast.acme), "Gun 1")
         enrolled = devices.enrol(code)
         assert enrolled
         browser = Browser(app)
@@ -169,7 +174,7 @@ class TestOnADevice:
 
     def add(self, cast: Cast, role: Role, *, pin: str = "", badge: str = "") -> people.PersonRow:
         return people.add_person(
-            cast.acme,
+            shell(cast.acme),
             f"{role} of the test",
             role,
             pin_hash=badges.hash_pin(pin) if pin else None,
@@ -214,10 +219,10 @@ class TestOnADevice:
         assert enter(Browser(app), badge="B-77")[0] == 403
 
     def test_a_badge_of_another_organization_opens_nothing(self, cast: Cast, handheld: Browser) -> None:
-        people.add_person(cast.rival, "Spy", Role.OPERATOR, badge_hash=badges.hash_badge("B-77"))
+        people.add_person(shell(cast.rival), "Spy", Role.OPERATOR, badge_hash=badges.hash_badge("B-77"))
         assert enter(handheld, badge="B-77")[0] == 403
 
     def test_a_link_enrols_one_device_only(self, cast: Cast, ada: people.PersonRow) -> None:
-        _, code = devices.invite(cast.acme, "Gun 2", ada.id)
+        _, code = devices.invite(shell(cast.acme), "Gun 2")
         assert devices.enrol(code)
         assert devices.enrol(code) is None

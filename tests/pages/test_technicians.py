@@ -13,8 +13,9 @@ from edge.errors import Invalid
 from edge.ingest.reads import Guess
 from edge.pages.formats import Formats
 from edge.store import (
+    actors,
     assets,
-    audit,
+    audit_trail,
     dead_letters,
     devices,
     ignored_messages,
@@ -26,6 +27,7 @@ from edge.store import (
     unassigned_topics,
     unknown_tags,
 )
+from edge.store.actors import shell
 from edge.store.database import writing
 from edge.store.dead_letters import NewDeadLetter
 from edge.store.ignored_messages import IgnoredMessage
@@ -103,7 +105,7 @@ def test_a_reader_that_cannot_be_is_refused_on_its_form(
 
 
 def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
     hour = ledger.hour_of(clock.now())
     messages = {Tally(reader.id, hour, bucket): number for number, bucket in enumerate(Bucket, 1)}
     ledger.add(messages, {tally: 2 * number for tally, number in messages.items()})
@@ -115,7 +117,7 @@ def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
 
 
 def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, cast: Cast, site: Site) -> None:
-    reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain", location_id=site.dock.id)
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain", location_id=site.dock.id)
     path = f"/readers/{reader.id}/antennas"
     entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_enabled": "on"}
     assert admin.post(path, entered).status_code == 303
@@ -141,7 +143,7 @@ def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(
 def test_a_dead_letter_is_handed_in_once_more(
     admin: Browser, cast: Cast, handed_in: list[tuple[int, str, bytes, int]]
 ) -> None:
-    reader = readers.add_reader(cast.acme, name="P", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
     dead_letters.add([NewDeadLetter(cast.acme, reader.id, "t", b"\xffbroken", 7, "not UTF-8", 1_700_000_000_000_000)])
     page = admin.get("/readers/dead-letters").text
     assert "not UTF-8" in page
@@ -155,7 +157,7 @@ def test_a_dead_letter_is_handed_in_once_more(
 
 
 def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
-    theirs = readers.add_reader(cast.rival, name="P", topic="t", format="plain")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="t", format="plain")
     dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", 6, "why", 1)])
     unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
     no = dead_letters.list_letters(cast.rival, 9)[0].no
@@ -186,7 +188,7 @@ def test_a_new_password_ends_the_sessions_of_the_person(admin: Browser, sign_in_
 
 def test_a_new_password_of_ones_own_ends_the_other_sessions(app: Flask, admin: Browser, cast: Cast) -> None:
     person = admin.get("/scan/state").json["person"]  # type: ignore[index]
-    sessions.add_session(hash_secret("elsewhere"), person, None, clock.now() + clock.HOUR)
+    sessions.add_session(actors.person(cast.acme, person, "Ada"), hash_secret("elsewhere"), clock.now() + clock.HOUR)
     entered = {"name": "Ada", "role": "administrator", "password": "a whole new password"}
     assert admin.post(f"/people/{person}/edit", entered).status_code == 303
     assert Browser(app, "elsewhere").get("/").status_code == 303
@@ -221,8 +223,8 @@ def test_a_device_is_enrolled_by_its_link_and_revoked(app: Flask, admin: Browser
 def test_what_administrators_do_is_written_down(admin: Browser, cast: Cast) -> None:
     admin.post("/people/new", {"name": "Olga", "role": "operator", "badge": "B-1"})
     admin.post("/keys/new", {"name": "WMS", "assets": "write", "tracking": "read"})
-    acts = audit.recent(cast.acme)
-    assert [act.action for act in acts] == ["key made", "person made"]
+    acts = audit_trail.recent(cast.acme, 2)
+    assert [act.action for act in acts] == ["key.created", "person.created"]
     assert acts[0].detail["scopes"] == ["assets:read", "assets:write", "tracking:read"]
     assert "edge_" not in str(acts)
 
@@ -244,7 +246,7 @@ def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is
 
 
 def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(cast.acme, name="R", topic="t", format="custom")
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="custom")
     with writing():
         ignored_messages.record([IgnoredMessage(reader.id, "t", b'{"a":1}', 7, "nothing at list_path", clock.now())])
         hour = ledger.hour_of(clock.now())

@@ -8,6 +8,7 @@ import pytest
 
 from edge import clock
 from edge.store import assets, board, location_board, locations, scans
+from edge.store.actors import shell
 from edge.store.board import BoardFilter
 from edge.store.database import database
 from edge.store.locations import UNSET, Parent
@@ -42,7 +43,7 @@ def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
 def test_the_board_is_sorted_by_any_column_and_the_never_seen_come_last(
     sign_in_as: SignIn, cast: Cast, site: Site, sort: str, order: str
 ) -> None:
-    assets.create(cast.acme, name="apple")
+    assets.create(shell(cast.acme), name="apple")
     see(cast.acme, site.pallet.id, site.rack.id, clock.now() - clock.HOUR)
     see(cast.acme, site.cage.id, site.dock.id, clock.now())
     text = sign_in_as(Role.VIEWER).get(f"/?sort={sort}").text
@@ -125,8 +126,8 @@ def test_an_odd_address_is_no_fault(sign_in_as: SignIn, site: Site, query: str) 
 
 def test_an_asset_called_script_is_only_a_name(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     name = "<script>alert(1)</script>"
-    asset = assets.create(cast.acme, name=name, description='"><img src=x onerror=alert(1)>')
-    location = locations.create(cast.acme, name=name)
+    asset = assets.create(shell(cast.acme), name=name, description='"><img src=x onerror=alert(1)>')
+    location = locations.create(shell(cast.acme), name=name)
     see(cast.acme, asset.id, location.id, clock.now())
     browser = sign_in_as(Role.ADMINISTRATOR)
     for path in (
@@ -183,7 +184,7 @@ def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
 def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
     parent = Parent(None, UNSET)
     for number in range(300):
-        parent = Parent(locations.create(cast.acme, name=f"Level {number}", parent=parent).id, UNSET)
+        parent = Parent(locations.create(shell(cast.acme), name=f"Level {number}", parent=parent).id, UNSET)
     browser = sign_in_as(Role.EDITOR)
     assert "Level 299" in browser.get("/locations").text
     assert browser.get(f"/locations/{parent.id}").status_code == 200
@@ -277,7 +278,7 @@ def test_the_board_asks_the_database_a_fixed_number_of_times(
     real = database.execute_sql
     monkeypatch.setattr(database, "execute_sql", lambda *a, **k: asked.append(a) or real(*a, **k))
     for number in range(20):
-        assets.create(cast.acme, name=f"A {number}")
+        assets.create(shell(cast.acme), name=f"A {number}")
     asked.clear()
     board.board(cast.acme, BoardFilter(q="A"), limit=50)
     assert len(asked) <= 4

@@ -25,6 +25,7 @@ import orjson
 
 from edge import clock
 from edge.store import assets, locations, migrate, organizations, readers
+from edge.store.actors import shell
 from edge.store.database import close_database, writing
 from edge.store.tags import NewTag
 from tests.mosquitto import Mosquitto, mosquitto
@@ -51,12 +52,12 @@ class Outcome(NamedTuple):
 
 def make_site(data_dir: Path) -> None:
     migrate.migrate(data_dir)
-    organization_id = organizations.add_organization("Soak").id
+    organization_id = organizations.add_organization(shell(), "Soak").id
     with writing():
-        dock = locations.create(organization_id, name="Dock").id
-        readers.add_reader(organization_id, name="dock", topic=TOPIC, format="csl", location_id=dock)
+        dock = locations.create(shell(organization_id), name="Dock").id
+        readers.add_reader(shell(organization_id), name="dock", topic=TOPIC, format="csl", location_id=dock)
         for number in range(TAGS):
-            assets.create(organization_id, name=f"Pallet {number:03}", tags=[NewTag("rfid", epc_of(number))])
+            assets.create(shell(organization_id), name=f"Pallet {number:03}", tags=[NewTag("rfid", epc_of(number))])
     close_database()
 
 

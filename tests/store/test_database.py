@@ -11,6 +11,7 @@ import pytest
 
 from edge.errors import Damaged, Unavailable
 from edge.store import database
+from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database, execute, reading, writing
 from edge.store.organizations import add_organization, list_organizations
 
@@ -25,7 +26,7 @@ def test_a_commit_is_on_the_disk_before_anybody_is_told(store: Path) -> None:
 def test_a_transaction_that_fails_leaves_nothing(store: Path) -> None:
     def fail() -> None:
         with writing():
-            add_organization("Acme")
+            add_organization(shell(), "Acme")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -36,9 +37,9 @@ def test_a_transaction_that_fails_leaves_nothing(store: Path) -> None:
 def test_a_failure_inside_a_nested_transaction_undoes_the_outer_one(store: Path) -> None:
     def fail() -> None:
         with writing():
-            add_organization("Acme")
+            add_organization(shell(), "Acme")
             with writing():
-                add_organization("Beta")
+                add_organization(shell(), "Beta")
                 raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -54,7 +55,7 @@ def test_threads_that_read_and_then_write_never_meet_a_locked_database(store: Pa
             for turn in range(5):
                 with writing():
                     list_organizations()
-                    add_organization(f"org {number} {turn}")
+                    add_organization(shell(), f"org {number} {turn}")
         except BaseException as error:  # noqa: BLE001  handed to the test
             faults.append(error)
         close_database()
@@ -71,7 +72,7 @@ def test_threads_that_read_and_then_write_never_meet_a_locked_database(store: Pa
 def test_a_view_of_several_queries_does_not_move_while_others_write(store: Path) -> None:
     with reading():
         before = list_organizations()
-        writer = threading.Thread(target=lambda: (add_organization("Acme"), close_database()))
+        writer = threading.Thread(target=lambda: (add_organization(shell(), "Acme"), close_database()))
         writer.start()
         writer.join()
         assert list_organizations() == before
@@ -85,10 +86,10 @@ def test_another_process_that_holds_the_database_makes_it_unavailable_not_broken
     other = sqlite3.connect(store / FILE_NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable, match="Another process holds the database"):
-        add_organization("Acme")
+        add_organization(shell(), "Acme")
     other.execute("ROLLBACK")
     other.close()
-    add_organization("Acme")
+    add_organization(shell(), "Acme")
 
 
 def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
     def fill() -> None:
         with writing():
             for number in range(10_000):
-                add_organization(f"org {number}")
+                add_organization(shell(), f"org {number}")
 
     with pytest.raises(Unavailable, match="The disk is full"):
         fill()
@@ -109,9 +110,9 @@ def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
 def test_a_database_that_turned_read_only_is_unavailable_and_said_as_such(store: Path) -> None:
     execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that was mounted read-only
     with pytest.raises(Unavailable, match="read-only"):
-        add_organization("Acme")
+        add_organization(shell(), "Acme")
     execute("PRAGMA query_only = 0")
-    add_organization("Acme")
+    add_organization(shell(), "Acme")
 
 
 def test_only_the_code_of_sqlite_decides_what_an_error_is(store: Path) -> None:
@@ -122,18 +123,18 @@ def test_only_the_code_of_sqlite_decides_what_an_error_is(store: Path) -> None:
 
 
 def test_a_file_that_is_no_database_is_damaged(store: Path) -> None:
-    add_organization("Acme")
+    add_organization(shell(), "Acme")
     close_database()
     file = store / FILE_NAME
     file.write_bytes(b"\x5a" * 100 + file.read_bytes()[100:])
     with pytest.raises(Damaged, match=r"damaged.*restore"):
         list_organizations()
     with pytest.raises(Damaged):
-        add_organization("Beta")
+        add_organization(shell(), "Beta")
 
 
 def test_a_page_that_was_overwritten_is_damaged(store: Path) -> None:
-    add_organization("Acme")
+    add_organization(shell(), "Acme")
     root = execute("SELECT rootpage FROM sqlite_schema WHERE name = 'organization'").fetchone()[0]
     size = execute("PRAGMA page_size").fetchone()[0]
     close_database()

@@ -9,6 +9,7 @@ import pytest
 from edge import clock
 from edge.errors import Conflict, Corrupt, Invalid
 from edge.store import locations
+from edge.store.actors import shell
 from edge.store.database import execute, writing
 from edge.store.locations import UNSET, LocationRow, Parent
 from tests.conftest import Cast
@@ -23,7 +24,7 @@ def warehouse(cast: Cast) -> dict[str, LocationRow]:
     """site > (b > c), (a > d)."""
     made: dict[str, LocationRow] = {}
     for name, parent in (("site", None), ("b", "site"), ("a", "site"), ("c", "b"), ("d", "a")):
-        made[name] = locations.create(cast.acme, name=name, parent=below(made[parent] if parent else None))
+        made[name] = locations.create(shell(cast.acme), name=name, parent=below(made[parent] if parent else None))
     return made
 
 
@@ -44,7 +45,7 @@ def test_descendants_outside_their_window_are_hidden_and_ancestors_are_not(
     cast: Cast, warehouse: dict[str, LocationRow]
 ) -> None:
     later = clock.now() + clock.HOUR
-    locations.patch(cast.acme, warehouse["b"].id, {"valid_from": later})
+    locations.patch(shell(cast.acme), warehouse["b"].id, {"valid_from": later})
     assert names(locations.list_descendants(cast.acme, warehouse["site"].id, limit=9).rows) == ["a", "d", "c"]
     assert names(locations.list_children(cast.acme, warehouse["site"].id, limit=9).rows) == ["a"]
     assert names(locations.list_ancestors(cast.acme, warehouse["c"].id, limit=9).rows) == ["site", "b"]
@@ -53,12 +54,12 @@ def test_descendants_outside_their_window_are_hidden_and_ancestors_are_not(
 def test_a_location_cannot_come_under_itself_or_a_descendant(cast: Cast, warehouse: dict[str, LocationRow]) -> None:
     for parent in ("site", "c"):
         with pytest.raises(Conflict, match="cycle"):
-            locations.patch(cast.acme, warehouse["site"].id, {}, parent=below(warehouse[parent]))
+            locations.patch(shell(cast.acme), warehouse["site"].id, {}, parent=below(warehouse[parent]))
 
 
 def test_both_parent_forms_are_resolved_before_they_are_compared(cast: Cast, warehouse: dict[str, LocationRow]) -> None:
     a, b = warehouse["a"], warehouse["b"]
-    same = locations.create(cast.acme, name="x", parent=Parent(a.id, a.external_key))
+    same = locations.create(shell(cast.acme), name="x", parent=Parent(a.id, a.external_key))
     assert (same.parent_id, same.parent_external_key) == (a.id, a.external_key)
     for parent, code in (
         (Parent(a.id, b.external_key), "ambiguous_fields"),
@@ -67,34 +68,34 @@ def test_both_parent_forms_are_resolved_before_they_are_compared(cast: Cast, war
         (Parent(1, a.external_key), "fk_not_found"),
     ):
         with pytest.raises(Invalid) as refused:
-            locations.create(cast.acme, name="x", parent=parent)
+            locations.create(shell(cast.acme), name="x", parent=parent)
         assert {error.code for error in refused.value.fields} == {code}
 
 
 def test_rename_counts_the_live_descendants(cast: Cast, warehouse: dict[str, LocationRow]) -> None:
-    locations.delete(cast.acme, warehouse["d"].id)
-    row, count = locations.rename(cast.acme, warehouse["site"].id, "MAIN")
+    locations.delete(shell(cast.acme), warehouse["d"].id)
+    row, count = locations.rename(shell(cast.acme), warehouse["site"].id, "MAIN")
     assert (row.external_key, count) == ("MAIN", 3)
-    assert locations.rename(cast.acme, row.id, "MAIN") == (row, 0)
+    assert locations.rename(shell(cast.acme), row.id, "MAIN") == (row, 0)
 
 
 def test_a_location_with_live_descendants_stays(cast: Cast, warehouse: dict[str, LocationRow]) -> None:
     with pytest.raises(Conflict, match="descendant"):
-        locations.delete(cast.acme, warehouse["b"].id)
-    locations.delete(cast.acme, warehouse["c"].id)
-    locations.delete(cast.acme, warehouse["b"].id)
+        locations.delete(shell(cast.acme), warehouse["b"].id)
+    locations.delete(shell(cast.acme), warehouse["c"].id)
+    locations.delete(shell(cast.acme), warehouse["b"].id)
 
 
 def test_a_thousand_levels_work(cast: Cast) -> None:
     with writing():
-        parent = top = locations.create(cast.acme, name="top")
+        parent = top = locations.create(shell(cast.acme), name="top")
         for _ in range(1000):
-            parent = locations.create(cast.acme, name="level", parent=below(parent))
+            parent = locations.create(shell(cast.acme), name="level", parent=below(parent))
     assert locations.list_descendants(cast.acme, top.id, limit=1).total_count == 1000
     ancestors = locations.list_ancestors(cast.acme, parent.id, limit=1)
     assert (ancestors.total_count, ancestors.rows[0].id) == (1000, top.id)
     with pytest.raises(Conflict, match="cycle"):
-        locations.patch(cast.acme, top.id, {}, parent=below(parent))
+        locations.patch(shell(cast.acme), top.id, {}, parent=below(parent))
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,9 @@ def test_a_thousand_levels_work(cast: Cast) -> None:
         lambda org, row: locations.list_descendants(org, row, limit=9),
         lambda org, row: locations.list_children(org, row, limit=9),
         lambda org, row: locations.list_ancestors(org, row, limit=9),
-        lambda org, row: locations.rename(org, row, "NEW"),
-        lambda org, row: locations.delete(org, row),
-        lambda org, row: locations.patch(org, row, {}, parent=Parent(UNSET, "LOC-005")),
+        lambda org, row: locations.rename(shell(org), row, "NEW"),
+        lambda org, row: locations.delete(shell(org), row),
+        lambda org, row: locations.patch(shell(org), row, {}, parent=Parent(UNSET, "LOC-005")),
     ],
 )
 def test_a_cycle_put_there_by_hand_is_an_error_and_nothing_worse(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge.store import assets, locations
+from edge.store.actors import shell
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.tags import NewTag
 from tests.conftest import Cast
@@ -13,7 +14,7 @@ BEACON = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10"
 
 
 def tagged(organization_id: int, tag_type: str, value: str) -> int:
-    return assets.create(organization_id, name="thing", tags=[NewTag(tag_type, value)]).id
+    return assets.create(shell(organization_id), name="thing", tags=[NewTag(tag_type, value)]).id
 
 
 def match(organization_id: int, tag_type: str, value: str, *aliases: str) -> int | NoAsset:
@@ -75,7 +76,7 @@ def test_an_alias_counts_when_the_first_identity_is_unknown(cast: Cast) -> None:
 
 
 def test_a_locations_label_is_no_asset(cast: Cast) -> None:
-    locations.create(cast.acme, name="Dock", tags=[NewTag("rfid", "10018")])
+    locations.create(shell(cast.acme), name="Dock", tags=[NewTag("rfid", "10018")])
     assert match(cast.acme, "rfid", "10018") is NoAsset.LOCATION
     assert match(cast.acme, "rfid", "010018") is NoAsset.LOCATION
 
@@ -90,7 +91,7 @@ def test_an_answer_is_remembered_only_until_a_tag_changes(cast: Cast) -> None:
     assert ask() is NoAsset.UNMATCHED
     asset = tagged(cast.acme, "rfid", "10018")
     assert ask() == asset
-    assets.delete(cast.acme, asset)
+    assets.delete(shell(cast.acme), asset)
     assert ask() is NoAsset.UNMATCHED
 
 

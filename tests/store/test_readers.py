@@ -6,12 +6,13 @@ import pytest
 
 from edge.errors import Conflict, Invalid, NotFound
 from edge.store import locations, readers
+from edge.store.actors import shell
 from edge.store.readers import Placement
 from tests.conftest import Cast
 
 
 def add(organization_id: int, name: str = "dock", topic: str = "site/dock/reads", **more: object) -> readers.ReaderRow:
-    return readers.add_reader(organization_id, name=name, topic=topic, format="csl", **more)  # type: ignore[arg-type]
+    return readers.add_reader(shell(organization_id), name=name, topic=topic, format="csl", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("other", ["site/dock/reads", "site/+/reads", "#", "site/dock/#"])
@@ -33,13 +34,13 @@ def test_a_change_of_topic_is_held_to_the_same_rule(cast: Cast) -> None:
     add(cast.acme)
     other = add(cast.rival, topic="rival/reads")
     with pytest.raises(Conflict):
-        readers.change_reader(cast.rival, other.id, {"topic": "site/#"})
-    assert readers.change_reader(cast.rival, other.id, {"topic": "rival/#"}).topic == "rival/#"
+        readers.change_reader(shell(cast.rival), other.id, {"topic": "site/#"})
+    assert readers.change_reader(shell(cast.rival), other.id, {"topic": "rival/#"}).topic == "rival/#"
 
 
 def test_a_removed_reader_frees_its_name_and_topic(cast: Cast) -> None:
     first = add(cast.acme)
-    readers.remove_reader(cast.acme, first.id)
+    readers.remove_reader(shell(cast.acme), first.id)
     assert add(cast.acme).id != first.id
 
 
@@ -47,9 +48,9 @@ def test_another_organizations_reader_does_not_exist(cast: Cast) -> None:
     row = add(cast.acme)
     for act in (
         lambda: readers.get_reader(cast.rival, row.id),
-        lambda: readers.change_reader(cast.rival, row.id, {"name": "mine"}),
-        lambda: readers.remove_reader(cast.rival, row.id),
-        lambda: readers.set_antenna(cast.rival, row.id, 1, Placement(None, None, True)),
+        lambda: readers.change_reader(shell(cast.rival), row.id, {"name": "mine"}),
+        lambda: readers.remove_reader(shell(cast.rival), row.id),
+        lambda: readers.set_antenna(shell(cast.rival), row.id, 1, Placement(None, None, True)),
         lambda: readers.list_antennas(cast.rival, row.id),
     ):
         with pytest.raises(NotFound):
@@ -57,37 +58,37 @@ def test_another_organizations_reader_does_not_exist(cast: Cast) -> None:
 
 
 def test_a_location_of_another_organization_is_no_place(cast: Cast) -> None:
-    theirs = locations.create(cast.rival, name="Theirs").id
+    theirs = locations.create(shell(cast.rival), name="Theirs").id
     with pytest.raises(Invalid, match="location_id does not name a location"):
         add(cast.acme, location_id=theirs)
     row = add(cast.acme)
     with pytest.raises(Invalid):
-        readers.set_antenna(cast.acme, row.id, 1, Placement(theirs, None, True))
+        readers.set_antenna(shell(cast.acme), row.id, 1, Placement(theirs, None, True))
 
 
 def test_what_an_antenna_does_not_say_its_reader_says(cast: Cast) -> None:
-    dock, aisle = (locations.create(cast.acme, name=name).id for name in ("Dock", "Aisle"))
+    dock, aisle = (locations.create(shell(cast.acme), name=name).id for name in ("Dock", "Aisle"))
     row = add(cast.acme, location_id=dock, min_rssi=-65.0)
-    readers.set_antenna(cast.acme, row.id, 1, Placement(aisle, None, True))
-    readers.set_antenna(cast.acme, row.id, 2, Placement(None, -50.0, False))
+    readers.set_antenna(shell(cast.acme), row.id, 1, Placement(aisle, None, True))
+    readers.set_antenna(shell(cast.acme), row.id, 2, Placement(None, -50.0, False))
     route = readers.routes()[0]
     assert route.placement == Placement(dock, -65.0, True)
     assert route.antennas == {1: Placement(aisle, -65.0, True), 2: Placement(dock, -50.0, False)}
-    readers.change_reader(cast.acme, row.id, {"is_enabled": False})
+    readers.change_reader(shell(cast.acme), row.id, {"is_enabled": False})
     assert not any(place.is_enabled for place in readers.routes()[0].antennas.values())
 
 
 def test_every_change_that_matters_to_ingest_changes_the_version(cast: Cast) -> None:
-    dock = locations.create(cast.acme, name="Dock").id
+    dock = locations.create(shell(cast.acme), name="Dock").id
     seen = {readers.readers_version()}
     row = add(cast.acme, location_id=dock)
     steps = [
         lambda: None,
-        lambda: readers.change_reader(cast.acme, row.id, {"name": "door"}),
-        lambda: readers.set_antenna(cast.acme, row.id, 1, Placement(dock, None, True)),
-        lambda: readers.remove_antenna(cast.acme, row.id, 1),
-        lambda: locations.delete(cast.acme, dock),
-        lambda: readers.remove_reader(cast.acme, row.id),
+        lambda: readers.change_reader(shell(cast.acme), row.id, {"name": "door"}),
+        lambda: readers.set_antenna(shell(cast.acme), row.id, 1, Placement(dock, None, True)),
+        lambda: readers.remove_antenna(shell(cast.acme), row.id, 1),
+        lambda: locations.delete(shell(cast.acme), dock),
+        lambda: readers.remove_reader(shell(cast.acme), row.id),
     ]
     for step in steps:
         step()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edge.clock import SECOND
 from edge.store import assets, locations, readers
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.scans import record, record_by_person
 from edge.store.stays import Quality, Scan, take_back
@@ -30,7 +31,7 @@ class Site(NamedTuple):
     places: list[int]
 
     def new_asset(self) -> int:
-        return assets.create(self.organization_id, name="pallet").id
+        return assets.create(shell(self.organization_id), name="pallet").id
 
     def scan(self, asset_id: int, second: int, place: int, *, by_person: bool = False) -> Scan:
         at = START + second * SECOND
@@ -55,8 +56,8 @@ class Where(NamedTuple):
 
 @pytest.fixture
 def site(cast: Cast) -> Site:
-    places = [locations.create(cast.acme, name=f"Place {number}").id for number in range(3)]
-    reader = readers.add_reader(cast.acme, name="dock", topic="site/dock", format="csl", location_id=places[0])
+    places = [locations.create(shell(cast.acme), name=f"Place {number}").id for number in range(3)]
+    reader = readers.add_reader(shell(cast.acme), name="dock", topic="site/dock", format="csl", location_id=places[0])
     return Site(cast.acme, reader.id, places)
 
 

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge.store import assets, search
+from edge.store.actors import shell
 from edge.store.assets import AssetFilter
 from edge.store.count_cache import VERSION, count_list
 from edge.store.database import execute
@@ -27,8 +28,8 @@ def test_q_is_a_substring_of_the_folded_texts(
     execute("UPDATE asset SET deleted_at = 1 WHERE deleted_at IS NULL")
     execute("UPDATE tag SET deleted_at = 1")
     execute("UPDATE searchable SET deleted_at = 1")
-    made = [assets.create(cast.acme, name=name, description=name[::-1]) for name in names]
-    assets.attach_tag(cast.acme, made[0].id, NewTag("ble", tag))
+    made = [assets.create(shell(cast.acme), name=name, description=name[::-1]) for name in names]
+    assets.attach_tag(shell(cast.acme), made[0].id, NewTag("ble", tag))
     texts = {row.id: [row.name, row.external_key, row.description or ""] for row in made}
     texts[made[0].id].append(tag)
     expected = {row_id for row_id, own in texts.items() if any(q.casefold() in text.casefold() for text in own)}
@@ -37,8 +38,8 @@ def test_q_is_a_substring_of_the_folded_texts(
 
 
 def test_a_count_is_remembered_until_something_is_written_or_a_window_opens_or_closes(cast: Cast) -> None:
-    assets.create(cast.acme, name="x", valid_from=100, valid_to=200)
-    assets.create(cast.acme, name="y", valid_from=150)
+    assets.create(shell(cast.acme), name="x", valid_from=100, valid_to=200)
+    assets.create(shell(cast.acme), name="y", valid_from=150)
 
     def count(now: int) -> int:
         values = {"organization_id": cast.acme, "now": now}
@@ -47,5 +48,5 @@ def test_a_count_is_remembered_until_something_is_written_or_a_window_opens_or_c
         return count_list("asset a", "a", conditions, values, version, include_deleted=False)
 
     assert [count(now) for now in (99, 100, 149, 150, 199, 200, 120)] == [0, 1, 1, 2, 2, 1, 1]
-    assets.create(cast.acme, name="z", valid_from=1)
+    assets.create(shell(cast.acme), name="z", valid_from=1)
     assert count(120) == 2

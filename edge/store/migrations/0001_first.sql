@@ -63,15 +63,24 @@ CREATE TABLE web_session (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX web_session_person ON web_session (person_id);
 
+-- Who changed what. Names are those of the time, so that a line can be read when its record is long gone.
 CREATE TABLE audit (
     no              INTEGER PRIMARY KEY,
-    organization_id INTEGER REFERENCES organization (id),
+    organization_id INTEGER REFERENCES organization (id), -- null for what concerns the box
     at              INTEGER NOT NULL,
-    actor           TEXT NOT NULL, -- "person:ID", "key:UUID", "cli"
-    action          TEXT NOT NULL,
+    actor_kind      TEXT NOT NULL, -- person, api_key, shell, device, reader, hub, service
+    actor_id        TEXT,          -- of a person, key, device, reader or hub
+    actor_name      TEXT NOT NULL,
+    device_name     TEXT,          -- of the shared device on which the person acted
+    action          TEXT NOT NULL, -- asset.created
+    subject_kind    TEXT NOT NULL,
+    subject_id      TEXT NOT NULL,
+    subject_name    TEXT NOT NULL,
     detail          TEXT NOT NULL  -- JSON
 ) STRICT;
 CREATE INDEX audit_recent ON audit (organization_id, at);
+CREATE INDEX audit_subject ON audit (subject_id, at);
+CREATE INDEX audit_actor ON audit (actor_id, at) WHERE actor_id IS NOT NULL;
 
 -- API credentials ---------------------------------------------------------------------------------------------
 
@@ -342,8 +351,10 @@ CREATE TABLE handheld_scan (
     observed_at     INTEGER NOT NULL,
     received_at     INTEGER NOT NULL,
     seq             INTEGER,                       -- of its history row
-    undone_at       INTEGER
+    undone_at       INTEGER,
+    waits_for       TEXT                           -- while the code is unknown: what a tag that fits has in common with it
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX handheld_scan_waiting ON handheld_scan (organization_id, waits_for) WHERE waits_for IS NOT NULL;
 CREATE INDEX handheld_scan_person ON handheld_scan (person_id, received_at);
 CREATE INDEX handheld_scan_asset ON handheld_scan (asset_id, observed_at) WHERE asset_id IS NOT NULL;
 

@@ -15,6 +15,7 @@ from werkzeug.test import TestResponse
 
 from edge import clock
 from edge.store import migrate, organizations, readers
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
@@ -63,10 +64,10 @@ class Site:
         self.apis: dict[str, Api] = {}
         self.gates: dict[str, int] = {}
         for one in self.organizations:
-            organization_id = organizations.add_organization(one.name).id
+            organization_id = organizations.add_organization(shell(), one.name).id
             self.apis[one.name] = sign_up(app.test_client(), organization_id)
             self.gates[one.name] = readers.add_reader(
-                organization_id, name="gate", topic=f"{one.name}/gate", format="csl"
+                shell(organization_id), name="gate", topic=f"{one.name}/gate", format="csl"
             ).id
             self.furnish(one)
 

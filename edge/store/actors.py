@@ -1,0 +1,57 @@
+"""Who acts: made at the door (API, pages, shell, service), and an argument of everything that writes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+THE_BOX = 0  # stands for the organization where something concerns the box and no organization
+
+
+class ActorKind(StrEnum):
+    PERSON = "person"
+    API_KEY = "api_key"
+    SHELL = "shell"
+    DEVICE = "device"  # a shared handheld on which nobody is signed in yet
+    READER = "reader"
+    HUB = "hub"
+    SERVICE = "service"
+
+
+class Actor(NamedTuple):
+    """`name` is what the actor is called at the time; `device_id` the shared device on which a person acts."""
+
+    organization_id: int
+    kind: ActorKind
+    id: str = ""
+    name: str = ""
+    device_id: int | None = None
+    device_name: str = ""
+
+    @property
+    def person_id(self) -> int | None:
+        return int(self.id) if self.kind is ActorKind.PERSON else None
+
+
+def person(
+    organization_id: int, person_id: int, name: str, device_id: int | None = None, device_name: str = ""
+) -> Actor:
+    return Actor(organization_id, ActorKind.PERSON, str(person_id), name, device_id, device_name)
+
+
+def api_key(organization_id: int, key_id: str, name: str) -> Actor:
+    return Actor(organization_id, ActorKind.API_KEY, key_id, name)
+
+
+def shell(organization_id: int = THE_BOX, user: str = "") -> Actor:
+    """`user` is the account of the operating system."""
+    return Actor(organization_id, ActorKind.SHELL, name=user)
+
+
+def device(organization_id: int, device_id: int, name: str) -> Actor:
+    return Actor(organization_id, ActorKind.DEVICE, str(device_id), name)
+
+
+def service(organization_id: int = THE_BOX) -> Actor:
+    """The running service by itself, such as its retention."""
+    return Actor(organization_id, ActorKind.SERVICE)

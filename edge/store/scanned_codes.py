@@ -1,0 +1,35 @@
+"""Unknown codes that were scanned by a person, given to an asset where the thing is at hand."""
+
+from __future__ import annotations
+
+from edge.errors import Conflict, NotFound
+from edge.store import assets, board, handheld, lookup
+from edge.store.actors import Actor
+from edge.store.audit import acting
+from edge.store.handheld import Answer
+from edge.store.tags import NewTag
+
+
+def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
+    """Make the unknown code of a waiting scan a tag of the asset, which takes over the scan.
+
+    Raises NotFound, Conflict when the code belongs to something else meanwhile.
+    """
+    with acting(actor):
+        scan = handheld.stored(scan_id)
+        if scan is None or scan.organization_id != actor.organization_id:
+            raise NotFound("no such parked scan")
+        owner = lookup.by_code(actor.organization_id, scan.code)
+        was = None
+        if owner is None:
+            was = board.whereabouts(actor.organization_id, asset_id)
+            assets.attach_tag(actor, asset_id, NewTag(handheld.guess_type(scan.code), scan.code))
+        elif owner.id != asset_id:
+            raise Conflict("this code belongs to something else meanwhile")
+        return handheld.first_answer(actor, handheld.stored(scan_id) or scan)._replace(was=was)
+
+
+def attach_to_new_asset(actor: Actor, scan_id: str, name: str) -> Answer:
+    """As `attach`, to an asset that is created for it; both or neither."""
+    with acting(actor):
+        return attach(actor, scan_id, assets.create(actor, name=name).id)

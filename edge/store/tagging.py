@@ -1,0 +1,38 @@
+"""Attaching tags and taking them off: the one way for assets and locations, whoever asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edge.store import handheld, tags
+from edge.store.audit import Act, Subject
+from edge.store.records import moment
+from edge.store.tags import NewTag, Owner, TagRow
+
+
+def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], created_at: int) -> list[TagRow]:
+    """To an owner known to be live, which then takes over the scans that waited for its tags.
+
+    The caller notes the act. Raises Conflict for a tag that a live record holds.
+    """
+    added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
+    for tag in added:
+        handheld.take_over_waiting(act.organization_id, NewTag(tag.tag_type, tag.value))
+    return added
+
+
+def attach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag: NewTag) -> TagRow:
+    added = attach_all(act, kind, owner_id, [tag], moment())[0]
+    act.note("tag.attached", owner, {"tag": told(added)})
+    return added
+
+
+def detach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag_id: int) -> None:
+    """Raises NotFound also for a tag of another record, and the second time."""
+    removed = tags.remove(kind, owner_id, tag_id, moment())
+    act.note("tag.detached", owner, {"tag": told(removed)})
+
+
+def told(tag: TagRow | NewTag) -> str:
+    """As the audit and the shell write it: `rfid:E28011700000020A7B2C3D4E`."""
+    return f"{tag.tag_type}:{tag.value}"

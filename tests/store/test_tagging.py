@@ -1,0 +1,91 @@
+"""A tag that is attached in whatever way takes over the scans that waited for it (contract: Tracking)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edge.store import actors, assets, audit_trail, board, handheld, locations, people, unknown_tags
+from edge.store.actors import shell
+from edge.store.handheld import Result, Submitted
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from tests.conftest import Cast
+
+AT = 1_700_000_000_000_000
+EPC = "E28011700000020A7B2C3D4E"
+
+Attach = Callable[[Cast, NewTag], int]
+
+
+def create_with(cast: Cast, tag: NewTag) -> int:
+    return assets.create(shell(cast.acme), name="Pallet", tags=[tag]).id
+
+
+def attach_to(cast: Cast, tag: NewTag) -> int:
+    asset_id = assets.create(shell(cast.acme), name="Pallet").id
+    assets.attach_tag(shell(cast.acme), asset_id, tag)
+    return asset_id
+
+
+@pytest.fixture
+def dock(cast: Cast) -> int:
+    return locations.create(shell(cast.acme), name="Dock").id
+
+
+@pytest.fixture
+def olga(cast: Cast) -> actors.Actor:
+    row = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    return actors.person(cast.acme, row.id, row.name)
+
+
+def scan(olga: actors.Actor, dock: int, code: str, number: int = 1) -> Result:
+    return handheld.submit(olga, [Submitted(f"scan-{number}", code, dock, AT + number)], AT + 1000)[0].result
+
+
+@pytest.mark.parametrize("attach", [create_with, attach_to])
+@pytest.mark.parametrize(
+    ("scanned", "tag"),
+    [
+        (EPC, NewTag("rfid", EPC)),
+        (f"00{EPC.lower()}", NewTag("rfid", EPC)),
+        ("aa:bb:cc:00:11:22", NewTag("ble", "AABBCC001122")),
+        ("]C14006381333931", NewTag("barcode", "4006381333931")),
+    ],
+)
+def test_waiting_scans_are_recorded_as_they_were_made(
+    cast: Cast, olga: actors.Actor, dock: int, attach: Attach, scanned: str, tag: NewTag
+) -> None:
+    assert scan(olga, dock, scanned) is Result.UNKNOWN
+    asset_id = attach(cast, tag)
+    where = board.whereabouts(cast.acme, asset_id)
+    assert where
+    assert (where.location_id, where.last_seen_at) == (dock, AT + 1)
+    assert unknown_tags.list_tags(cast.acme) == []
+    assert scan(olga, dock, scanned) is Result.RECORDED  # sent again: a repeat, with the present answer
+    assert len(board.moves(cast.acme, asset_id)) == 1
+
+
+def test_another_code_and_another_organization_keep_waiting(cast: Cast, olga: actors.Actor, dock: int) -> None:
+    scan(olga, dock, "4006381333931", 1)
+    scan(olga, dock, "4006381333948", 2)
+    assets.create(shell(cast.rival), name="Theirs", tags=[NewTag("barcode", "4006381333948")])
+    asset_id = assets.create(shell(cast.acme), name="Ours", tags=[NewTag("barcode", "4006381333931")]).id
+    assert [move.observed_at for move in board.moves(cast.acme, asset_id)] == [AT + 1]
+    assert [tag.value for tag in unknown_tags.list_tags(cast.acme)] == ["4006381333948"]
+
+
+def test_what_waited_was_the_label_of_a_location(cast: Cast, olga: actors.Actor, dock: int) -> None:
+    scan(olga, dock, "SHELF-LABEL")
+    locations.attach_tag(shell(cast.acme), dock, NewTag("barcode", "SHELF-LABEL"))
+    assert scan(olga, dock, "SHELF-LABEL") is Result.LOCATION
+
+
+def test_a_taken_tag_changes_nothing(cast: Cast, olga: actors.Actor, dock: int) -> None:
+    asset_id = create_with(cast, NewTag("rfid", EPC))
+    lines = audit_trail.recent(cast.acme)
+    with pytest.raises(Exception, match="already exists"):
+        attach_to(cast, NewTag("rfid", EPC))
+    assert board.moves(cast.acme, asset_id) == []
+    assert [line.action for line in audit_trail.recent(cast.acme)] == ["asset.created", *(x.action for x in lines)]
