@@ -13,6 +13,7 @@ from edge.store.audit import Subject, acting, given
 from edge.store.tables import ApiKey, rows
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
+SYNC_SCOPE = "sync:write"  # of the key of a site, which nobody can make by hand and no session has
 MAX_NAME_LENGTH = 255
 
 
@@ -36,7 +37,7 @@ def add_key(
     """Raises Invalid for a name, scopes or an expiry that cannot be."""
     moment = clock.now()
     _check(name, scopes, expires_at, moment)
-    ordered = tuple(scope for scope in SCOPES if scope in scopes)
+    ordered = tuple(scope for scope in (*SCOPES, SYNC_SCOPE) if scope in scopes)
     key_id = str(uuid.uuid4())
     row = KeyRow(key_id, actor.organization_id, name, ordered, actor.person_id, moment, expires_at, None, None)
     with acting(actor) as act:
@@ -73,7 +74,7 @@ def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int
         raise Invalid.one("name", "too_long", f"At most {MAX_NAME_LENGTH} characters", max_length=MAX_NAME_LENGTH)
     if not scopes:
         raise Invalid.one("scopes", "required", "Choose at least one scope")
-    if not set(scopes) <= set(SCOPES):
+    if not set(scopes) <= {*SCOPES, SYNC_SCOPE}:
         raise Invalid.one("scopes", "invalid_value", "That is not a scope", allowed_values=list(SCOPES))
     if expires_at is not None and expires_at <= moment:
         raise Invalid.one("expires_at", "invalid_value", "The expiry must lie in the future")

@@ -451,14 +451,19 @@ CREATE TABLE target (
     paused_at       INTEGER,
     stopped         TEXT,          -- why it stopped for good, in words
     epoch           TEXT NOT NULL, -- of this database; a restored one gets a new one
+    former_epochs   TEXT NOT NULL DEFAULT '[]', -- JSON
     acked_seq       INTEGER NOT NULL DEFAULT 0, -- the hub has everything up to here on its disk
     chain           BLOB NOT NULL DEFAULT x'',  -- over all batches it acknowledged
-    now_at          INTEGER NOT NULL DEFAULT 0, -- positions up to this time of last sight were told
-    now_no          INTEGER NOT NULL DEFAULT 0,
+    now_at          INTEGER NOT NULL DEFAULT 0, -- what is seen at a later time is found without the feed
+    told_at         INTEGER NOT NULL DEFAULT 0, -- where assets are was told up to this time of last sight, and of
+    told_no         INTEGER NOT NULL DEFAULT 0, -- those seen at that time, up to this track
     pending         BLOB,                       -- the batch on its way, stored before it is sent
     pending_seq     INTEGER,
+    pending_told_at INTEGER NOT NULL DEFAULT 0,
+    pending_told_no INTEGER NOT NULL DEFAULT 0,
     horizon         INTEGER NOT NULL DEFAULT 0, -- retention dropped history that ended before; nothing is said of it
     restored_from   INTEGER,                    -- after a restore: the hub may know more than this box from here on
+    verify_wanted   INTEGER NOT NULL DEFAULT 0, -- the feed does not tell all that differs
     master_seq      INTEGER NOT NULL DEFAULT 0, -- master data of the hub is here up to its change
     hub_epoch       TEXT,
     clock_offset    INTEGER,
@@ -489,7 +494,8 @@ CREATE TABLE site (
     api_key_id      TEXT UNIQUE REFERENCES api_key (id),       -- null until it has joined
     join_hash       BLOB UNIQUE,                               -- of the one-time code; null once used
     join_until      INTEGER,
-    epoch           TEXT,
+    instance        TEXT,                                      -- which box it is
+    epoch           TEXT,                                      -- which state of its database
     acked_seq       INTEGER NOT NULL DEFAULT 0,
     chain           BLOB NOT NULL DEFAULT x'',
     horizon         INTEGER NOT NULL DEFAULT 0, -- the site says nothing of history that ended before

@@ -1,0 +1,123 @@
+"""What a site and its hub tell each other, as plain values: the same types on both sides, apart from how they travel.
+
+Records are named by the id they have at their home. A site names a record that it only mirrors, because its home is
+the hub, by the hub's id with a minus: so a name says by itself whose number it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+HUB = 0  # as `peer` in the tables of a site; on a hub a peer is the number of a site
+
+
+class AssetRecord(NamedTuple):
+    """An asset with its live tags, each (tag_type, value). Times in microseconds."""
+
+    ref: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: int
+    metadata: str
+    valid_from: int
+    valid_to: int | None
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+    tags: Sequence[tuple[str, str]]
+    home: str = ""  # the name of the box it is kept at, where that is not the one that tells
+
+
+class LocationRecord(NamedTuple):
+    ref: int
+    parent: int | None
+    external_key: str
+    name: str
+    description: str | None
+    is_active: int
+    valid_from: int
+    valid_to: int | None
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+    tags: Sequence[tuple[str, str]]
+    home: str = ""
+
+
+Record = AssetRecord | LocationRecord
+
+
+class Origin(NamedTuple):
+    """Where scans came from: at which location, by which reader and antenna or which person of the site."""
+
+    location: int
+    reader: int | None
+    port: int | None
+    person: int | None
+
+
+class TrackState(NamedTuple):
+    """Where an asset is as far as the site knows. `asset` is named where the hub may not know the track yet."""
+
+    no: int
+    asset: int | None
+    location: int
+    last_seen_at: int
+    dwell_started_at: int
+    row_at: int
+    row_seq: int
+
+
+class Stay(NamedTuple):
+    """A row of history; `origin` is its place in the origins of the batch."""
+
+    observed_at: int
+    seq: int
+    seen_for: int
+    origin: int
+    delay: int
+    quality: int
+    rssi: int | None
+
+
+class Patch(NamedTuple):
+    """The truth of one track from one time to another, both included: these rows and no others."""
+
+    track: int
+    since: int
+    until: int
+    stays: Sequence[Stay]
+
+
+class Batch(NamedTuple):
+    """What became of the changes up to `until_seq`. Assets and locations come before what names them."""
+
+    until_seq: int
+    horizon: int  # nothing is said of stays that ended before
+    assets: Sequence[AssetRecord]
+    locations: Sequence[LocationRecord]
+    readers: Mapping[int, str]  # names
+    people: Mapping[int, str]
+    tracks: Sequence[TrackState]
+    gone_tracks: Sequence[int]
+    origins: Sequence[Origin]
+    patches: Sequence[Patch]
+    report: Mapping[str, int] = {}  # what the site tells of itself: how much waits, and so on
+
+
+class Needs(NamedTuple):
+    """What a batch named and the hub does not know: it is declared in the next attempt."""
+
+    assets: Sequence[int] = ()
+    locations: Sequence[int] = ()
+    tracks: Sequence[int] = ()
+
+
+class Cursor(NamedTuple):
+    """How far a hub has a site: the database's epoch, its last change, and the chain of hashes over all batches."""
+
+    epoch: str | None
+    acked_seq: int
+    chain: bytes

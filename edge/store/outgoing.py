@@ -1,0 +1,216 @@
+"""What a site tells its hub: changes turned into the present truth about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from edge.store.changes import Change, Kind
+from edge.store.database import execute
+from edge.store.exchange import AssetRecord, Batch, LocationRecord, Needs, Origin, Patch, Stay, TrackState
+
+EVER = 1 << 62  # later than any time
+
+
+class Contents:
+    """A batch in the making. To be used within one view of the database; it writes nothing."""
+
+    def __init__(self, organization_id: int, horizon: int) -> None:
+        self.rest: list[tuple[int, int, int]] = []  # of ranges that did not fit: track, since, until
+        self._organization_id = organization_id
+        self._horizon = horizon
+        self._assets: set[int] = set()
+        self._locations: set[int] = set()
+        self._readers: set[int] = set()
+        self._people: set[int] = set()
+        self._tracks: set[int] = set()
+        self._declared: set[int] = set()
+        self._needed: set[int] = set()  # names of mirrors
+        self._instants: set[tuple[int, int]] = set()
+        self._origins: dict[Origin, int] = {}
+        self._ranges: list[Patch] = []
+        self._rows = 0
+
+    def add(self, change: Change, max_rows: int) -> None:
+        """Take a change up. A range of more rows than still fit is sent in part; see `rest`."""
+        kind, key = change.kind, change.a
+        if kind == Kind.STAY and change.b is not None:
+            self._instants.add((key, change.b))
+            self._tracks.add(key)
+        elif kind == Kind.ASSET:
+            self._assets.add(key)
+        elif kind == Kind.LOCATION:
+            self._locations.add(key)
+        elif kind == Kind.READER:
+            self._readers.add(key)
+        elif kind == Kind.PERSON:
+            self._people.add(key)
+        elif kind == Kind.TRACK:
+            self._declared.add(key)
+        elif kind == Kind.RANGE and change.b is not None and change.c is not None:
+            self._add_range(key, change.b, change.c, max_rows)
+
+    def need(self, needs: Needs) -> None:
+        """What the hub did not know when it was last named; a mirror too, which a restored hub may have lost."""
+        self._assets.update(local_ids(needs.assets))
+        self._locations.update(local_ids(needs.locations))
+        self._needed.update(ref for ref in (*needs.assets, *needs.locations) if ref < 0)
+        self._declared.update(needs.tracks)
+
+    def add_tracks(self, numbers: Iterable[int]) -> None:
+        self._tracks.update(numbers)
+
+    def batch(self, until_seq: int) -> Batch:
+        patches = sorted([*self._instant_patches(), *self._ranges])
+        tracks = _tracks(self._organization_id, self._tracks | self._declared, self._declared)
+        known = {track.no for track in tracks}
+        return Batch(
+            until_seq,
+            self._horizon,
+            _assets(self._organization_id, self._assets, self._needed),
+            _locations(self._organization_id, self._locations, self._needed),
+            _names("reader", self._organization_id, self._readers),
+            _names("person", self._organization_id, self._people),
+            tracks,
+            sorted(no for no in self._declared - known if not _is_track(no)),
+            list(self._origins),
+            [patch for patch in patches if patch.track in known],
+        )
+
+    def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
+        room = max(max_rows - self._rows, 1)
+        rows = execute(_SELECT_RANGE, (track, since, until, room + 1)).fetchall()
+        if len(rows) > room:
+            last = rows[-1][1]
+            if rows[0][1] == last:  # more rows of one instant than fit: they go together
+                rows, last = execute(_SELECT_RANGE, (track, last, last, -1)).fetchall(), last + 1
+            rows = [row for row in rows if row[1] < last]
+            self.rest.append((track, last, until))
+            until = last - 1
+        self._tracks.add(track)
+        self._rows += len(rows)
+        if since <= until:
+            self._ranges.append(Patch(track, since, until, [self._stay(row) for row in rows]))
+
+    def _instant_patches(self) -> Iterable[Patch]:
+        keys = json.dumps(sorted(self._instants))
+        found: dict[tuple[int, int], list[Stay]] = {}
+        for row in execute(_SELECT_INSTANTS, (keys,)).fetchall():
+            found.setdefault((row[0], row[1]), []).append(self._stay(row))
+        for track, at in self._instants:
+            stays = found.get((track, at), [])
+            if stays or at >= self._horizon:  # before it, retention may have dropped the row
+                yield Patch(track, at, at, stays)
+
+    def _stay(self, row: Sequence[Any]) -> Stay:
+        _, at, seq, seen_for, delay, quality, rssi, location, reader, port, person = row
+        origin = Origin(location, reader, port, person)
+        if reader is not None:
+            self._readers.add(reader)
+        if person is not None:
+            self._people.add(person)
+        return Stay(at, seq, seen_for, self._origins.setdefault(origin, len(self._origins)), delay, quality, rssi)
+
+
+_REF = "ifnull((SELECT -link.remote_id FROM link WHERE link.local_id = {0} AND link.peer = 0), {0})"
+_PERSON = (
+    "(SELECT hs.person_id FROM handheld_scan hs JOIN track t ON t.no = h.position_no WHERE hs.asset_id = t.asset_id "
+    "AND hs.observed_at = h.observed_at AND hs.seq = h.seq AND hs.undone_at IS NULL ORDER BY hs.id LIMIT 1)"
+)
+_STAY_COLUMNS = (
+    f"h.position_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rssi, {_REF.format('s.location_id')}, "
+    f"s.reader_id, s.port, iif(s.reader_id IS NULL, {_PERSON}, NULL)"
+)
+_SELECT_RANGE = (
+    f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "  # noqa: S608
+    "WHERE h.position_no = ? AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
+)
+_SELECT_INSTANTS = (
+    f"SELECT {_STAY_COLUMNS} FROM json_each(?) k "  # noqa: S608
+    "CROSS JOIN history h ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
+    "JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq"
+)
+
+
+def _tracks(organization_id: int, numbers: set[int], declared: set[int]) -> list[TrackState]:
+    """Of those that are still there, in the order of their numbers; the declared ones name their asset."""
+    found = execute(
+        f"SELECT no, {_REF.format('asset_id')}, {_REF.format('location_id')}, last_seen_at, dwell_started_at, "  # noqa: S608
+        "row_at, row_seq FROM track WHERE no IN (SELECT value FROM json_each(?)) AND organization_id = ? "
+        "AND site_no IS NULL ORDER BY no",
+        (json.dumps(list(numbers)), organization_id),
+    )
+    states = [TrackState(*row) for row in found]
+    return [state if state.no in declared else state._replace(asset=None) for state in states]
+
+
+def newest_tracks(organization_id: int, seen_after: int, after_no: int, limit: int) -> list[tuple[int, int]]:
+    """(last seen, number) of the tracks that were seen after what was told, the longest waiting first."""
+    return list(
+        execute(
+            "SELECT last_seen_at, no FROM track WHERE organization_id = ? AND is_newest = 1 AND last_seen_at >= ? "
+            "AND (last_seen_at, no) > (?, ?) AND site_no IS NULL ORDER BY last_seen_at, no LIMIT ?",
+            (organization_id, seen_after, seen_after, after_no, limit),
+        )
+    )
+
+
+def _is_track(no: int) -> bool:
+    return execute("SELECT 1 FROM track WHERE no = ?", (no,)).fetchone() is not None
+
+
+_TAGS = (
+    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
+    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
+)
+_HOME = "ifnull((SELECT home FROM mirror WHERE record_id = r.id), '')"
+_TOLD = (
+    "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND (SELECT -remote_id FROM link "
+    "WHERE local_id = r.id AND peer = 0) NOT IN (SELECT value FROM json_each(?)))"
+)
+
+
+def _assets(organization_id: int, ids: set[int], needed: set[int]) -> list[AssetRecord]:
+    found = execute(_SELECT_ASSETS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
+    return [AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found]
+
+
+def _locations(organization_id: int, ids: set[int], needed: set[int]) -> list[LocationRecord]:
+    found = execute(_SELECT_LOCATIONS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
+    return [LocationRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found]
+
+
+_SELECT_ASSETS = (
+    f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "  # noqa: S608
+    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+)
+_SELECT_LOCATIONS = (
+    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "  # noqa: S608
+    "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
+    f"{_TAGS.format('location')}, {_HOME} FROM location r "
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(kind, value) for kind, value in json.loads(text)]
+
+
+def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
+    found = execute(
+        f"SELECT id, name FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
+        (organization_id, json.dumps(list(ids))),
+    )
+    return dict(found.fetchall())
+
+
+def local_ids(refs: Sequence[int]) -> list[int]:
+    """The records here that these names stand for."""
+    own = [ref for ref in refs if ref > 0]
+    mirrored = json.dumps([-ref for ref in refs if ref < 0])
+    found = execute(
+        "SELECT local_id FROM link WHERE peer = 0 AND remote_id IN (SELECT value FROM json_each(?))", (mirrored,)
+    )
+    return [*own, *(row[0] for row in found)]

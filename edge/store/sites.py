@@ -1,0 +1,220 @@
+"""The sites of a hub: joined by a one-time code, each with a key of its own, each with its branch of the locations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import Conflict, NotFound
+from edge.store import changes, locations
+from edge.store.database import execute, writing
+from edge.store.exchange import Cursor
+from edge.store.keys import SYNC_SCOPE, add_key, revoke_key
+from edge.store.mirrors import Peer
+
+JOIN_DAYS = 7
+
+
+class Site(NamedTuple):
+    """See the table of this name; `report` is JSON."""
+
+    no: int
+    organization_id: int
+    code: str
+    name: str
+    location_id: int
+    api_key_id: str | None
+    join_until: int | None
+    instance: str | None
+    epoch: str | None
+    acked_seq: int
+    chain: bytes
+    horizon: int
+    report: str
+    last_contact_at: int | None
+    last_commit_at: int | None
+    day: int
+    bytes_received: int
+    created_at: int
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.epoch, self.acked_seq, self.chain)
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.no, self.organization_id, self.code, self.location_id)
+
+
+_SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL "  # noqa: S608
+
+
+def add_site(organization_id: int, code: str, name: str, join_hash: bytes) -> Site:
+    """A site that may join within a week. Raises Conflict for a code that another site or a location has."""
+    with writing():
+        if execute("SELECT 1 FROM target").fetchone():
+            raise Conflict("This box reports to a hub itself, so it cannot be one")
+        if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
+            raise Conflict(f"A site {code} exists already")
+        location = locations.create(organization_id, name=name, external_key=code)
+        now = clock.now()
+        no = execute(
+            "INSERT INTO site (organization_id, code, name, location_id, join_hash, join_until, created_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no",
+            (organization_id, code, name, location.id, join_hash, now + JOIN_DAYS * clock.DAY, now),
+        ).fetchone()[0]
+        changes.start(tracking=False)
+        _keep_newest_tracks()
+    return get_site(organization_id, no)
+
+
+def offer_again(organization_id: int, site_no: int, join_hash: bytes) -> Site:
+    """A new one-time code, for a new box of the site."""
+    with writing():
+        site = get_site(organization_id, site_no)
+        execute(
+            "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
+            (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),
+        )
+    return get_site(organization_id, site_no)
+
+
+def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
+    """Use up a code: the site gets a key of its own, and what an earlier box of it had is over. None: no such code."""
+    with writing():
+        row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
+        if row is None:
+            return None
+        site = Site(*row)
+        if site.api_key_id:
+            revoke_key(site.organization_id, site.api_key_id)
+        if site.epoch:
+            retire(site.no, site.epoch)
+        key = add_key(site.organization_id, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
+        execute(
+            "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL WHERE no = ?",
+            (key.id, site.no),
+        )
+    return get_site(site.organization_id, site.no)
+
+
+def remove_site(organization_id: int, site_no: int) -> None:
+    """Its key ends; what it sent stays, and is the hub's own from now on."""
+    with writing():
+        site = get_site(organization_id, site_no)
+        if site.api_key_id:
+            revoke_key(organization_id, site.api_key_id)
+        execute("UPDATE site SET removed_at = ?, join_hash = NULL WHERE no = ?", (clock.now(), site_no))
+        for table in ("mirror", "conflict", "set_aside"):
+            execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))  # noqa: S608
+        if not execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
+            changes.stop()
+
+
+def get_site(organization_id: int, site_no: int) -> Site:
+    """Raises NotFound."""
+    row = execute(_SELECT + "AND organization_id = ? AND no = ?", (organization_id, site_no)).fetchone()
+    if row is None:
+        raise NotFound("no such site")
+    return Site(*row)
+
+
+def find_by_code(organization_id: int, code: str) -> Site:
+    """Raises NotFound."""
+    row = execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no site {code}")
+    return Site(*row)
+
+
+def find_by_key(api_key_id: str) -> Site | None:
+    """The one site that a key is bound to."""
+    row = execute(_SELECT + "AND api_key_id = ?", (api_key_id,)).fetchone()
+    return Site(*row) if row else None
+
+
+def list_sites(organization_id: int) -> list[Site]:
+    return [Site(*row) for row in execute(_SELECT + "AND organization_id = ? ORDER BY code", (organization_id,))]
+
+
+def is_hub() -> bool:
+    return execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone() is not None
+
+
+def is_retired(site_no: int, epoch: str) -> bool:
+    return (
+        execute("SELECT 1 FROM retired_epoch WHERE site_no = ? AND epoch = ?", (site_no, epoch)).fetchone() is not None
+    )
+
+
+def retire(site_no: int, epoch: str) -> None:
+    execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
+
+
+def begin_epoch(site: Site, instance: str, cursor: Cursor) -> None:
+    """From now on another database speaks for the site, beginning where it says.
+
+    Another box numbers its tracks anew: those of the one before keep their history, under numbers no box has.
+    """
+    with writing():
+        if site.epoch and site.epoch != cursor.epoch:
+            retire(site.no, site.epoch)
+        if site.instance not in (None, instance):
+            execute("UPDATE track SET remote_no = -no WHERE site_no = ? AND remote_no > 0", (site.no,))
+        execute(
+            "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
+            (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
+        )
+
+
+def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None:
+    """What the site tells of itself, and how much it sent today (UTC)."""
+    now = clock.now()
+    with writing():
+        execute(
+            "UPDATE site SET report = ?1, last_contact_at = ?2, day = ?3, "
+            "bytes_received = iif(day = ?3, bytes_received, 0) + ?4 WHERE no = ?5",
+            (json.dumps(dict(report)), now, now // clock.DAY, received, site_no),
+        )
+
+
+class AsideRow(NamedTuple):
+    what: str
+    reason: str
+    since: int
+
+
+def list_aside(peer: int) -> list[AsideRow]:
+    """What could not be taken, the newest first."""
+    found = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY no DESC LIMIT 100", (peer,))
+    return [AsideRow(*row) for row in found]
+
+
+_NEWEST = (
+    "UPDATE track SET is_newest = (no = (SELECT no FROM track AS other WHERE other.asset_id = track.asset_id "
+    "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
+)
+
+
+def _keep_newest_tracks() -> None:
+    """Only a hub has more than one track of an asset, so only there it has to be asked which is the newest."""
+    for name, event, assets in (
+        ("track_newest_added", "INSERT ON track", ("new.asset_id",)),
+        ("track_newest_seen", "UPDATE OF last_seen_at ON track", ("new.asset_id",)),
+        ("track_newest_moved", "UPDATE OF asset_id ON track", ("old.asset_id", "new.asset_id")),
+        ("track_newest_removed", "DELETE ON track", ("old.asset_id",)),
+    ):
+        body = "".join(_NEWEST.format(asset) for asset in assets)
+        execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body} END")
+
+
+def sites_by_location(organization_id: int) -> Sequence[tuple[int, str]]:
+    """(location, name) of each site, for a filter."""
+    return list(
+        execute(
+            "SELECT location_id, name FROM site WHERE organization_id = ? AND removed_at IS NULL ORDER BY name",
+            (organization_id,),
+        )
+    )

@@ -1,0 +1,199 @@
+"""The hub this box reports to: how far it is, what is on its way, how it went. One row, absent without sync."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import Conflict
+from edge.store import changes
+from edge.store.database import execute, writing
+from edge.store.exchange import Cursor
+
+NUMBER_LEAP = 1_000_000
+EXACT_CHECKPOINTS = 1000  # newest; of older ones one an hour
+
+
+class Target(NamedTuple):
+    """See the table of this name."""
+
+    organization_id: int
+    url: str
+    code: str
+    hub_name: str
+    client_id: str
+    joined_at: int
+    paused_at: int | None
+    stopped: str | None
+    epoch: str
+    former_epochs: str
+    acked_seq: int
+    chain: bytes
+    now_at: int
+    told_at: int
+    told_no: int
+    pending: bytes | None
+    pending_seq: int | None
+    pending_told_at: int
+    pending_told_no: int
+    horizon: int
+    restored_from: int | None
+    verify_wanted: int
+    master_seq: int
+    hub_epoch: str | None
+    clock_offset: int | None
+    last_contact_at: int | None
+    last_commit_at: int | None
+    last_error: str | None
+    last_error_at: int | None
+    day: int
+    bytes_sent: int
+    bytes_received: int
+
+    @property
+    def former(self) -> list[str]:
+        epochs: list[str] = json.loads(self.former_epochs)
+        return epochs
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.epoch, self.acked_seq, self.chain)
+
+
+def find() -> Target | None:
+    row = execute(f"SELECT {', '.join(Target._fields)} FROM target").fetchone()  # noqa: S608
+    return Target(*row) if row else None
+
+
+def begin(organization_id: int, url: str, code: str, hub_name: str, client_id: str) -> None:
+    """Report to a hub from now on, beginning with all there is. Raises Conflict when this box has one, or is one."""
+    with writing():
+        if find():
+            raise Conflict("This box has joined a hub already. Leave it first: edge sync leave")
+        if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
+            raise Conflict("This box is a hub of sites itself, and a hub reports to nobody")
+        execute(
+            "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
+            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (organization_id, url, code, hub_name, client_id, clock.now(), new_epoch(), changes.newest()),
+        )
+        changes.start(tracking=True)
+        changes.add_everything(organization_id)
+
+
+def end() -> None:
+    """Report to nobody any more. What came from the hub becomes this box's own."""
+    with writing():
+        changes.stop()
+        for table in ("target", "checkpoint"):
+            execute(f"DELETE FROM {table}")  # noqa: S608
+        for table in ("link", "mirror", "conflict", "set_aside"):
+            execute(f"DELETE FROM {table} WHERE peer = 0")  # noqa: S608
+
+
+def update(**values: Any) -> None:
+    """Change columns of the row, if there is one."""
+    with writing():
+        columns = ", ".join(f"{name} = ?" for name in values)
+        execute(f"UPDATE target SET {columns}", tuple(values.values()))  # noqa: S608  names of ours
+
+
+def keep_pending(body: bytes, until_seq: int, told: tuple[int, int]) -> None:
+    """Before it is sent: when the answer is lost, the very same batch is recognised."""
+    update(pending=body, pending_seq=until_seq, pending_told_at=told[0], pending_told_no=told[1])
+
+
+def acknowledge(cursor: Cursor) -> None:
+    """The hub has the pending batch on its disk."""
+    moment = clock.now()
+    with writing():
+        execute(
+            "INSERT OR REPLACE INTO checkpoint (seq, chain, at) VALUES (?, ?, ?)",
+            (cursor.acked_seq, cursor.chain, moment),
+        )
+        execute("UPDATE target SET told_at = pending_told_at, told_no = pending_told_no")
+        update(
+            acked_seq=cursor.acked_seq,
+            chain=cursor.chain,
+            pending=None,
+            pending_seq=None,
+            last_commit_at=moment,
+            last_contact_at=moment,
+            last_error=None,
+            last_error_at=None,
+        )
+
+
+def drop_pending() -> None:
+    update(pending=None, pending_seq=None)
+
+
+def skip(seq: int) -> None:
+    """Go on behind a change that the hub cannot take. Its hub is at the one before, so the next batch covers both."""
+    execute("DELETE FROM change WHERE seq = ?", (seq,))
+    drop_pending()
+
+
+def checkpoint_chain(seq: int) -> bytes | None:
+    row = execute("SELECT chain FROM checkpoint WHERE seq = ?", (seq,)).fetchone()
+    return row[0] if row else None
+
+
+def go_on_from(cursor: Cursor) -> None:
+    """The hub is elsewhere than this box thought: what it lacks is sent again, and where everything is."""
+    update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, told_at=0, told_no=0)
+
+
+def renew_epoch() -> None:
+    """This database is a copy: the hub has more of this site than is here. What it has stays; see `restored_from`."""
+    with writing():
+        found = find()
+        if found is None:
+            return
+        newest = execute("SELECT max(last_seen_at), max(no) FROM track").fetchone()
+        update(
+            epoch=new_epoch(),
+            former_epochs=json.dumps([*found.former, found.epoch]),
+            chain=b"",
+            pending=None,
+            pending_seq=None,
+            told_at=newest[0] or 0,
+            told_no=newest[1] or 0,
+            restored_from=newest[0] or 0,
+        )
+        # Numbers that this database gave out after it was copied must not be given out again for something else.
+        execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name IN ('track', 'change')", (NUMBER_LEAP,))
+
+
+def new_epoch() -> str:
+    return secrets.token_hex(8)
+
+
+def count_bytes(sent: int, received: int) -> None:
+    """For the counters of today (UTC)."""
+    today = clock.now() // clock.DAY
+    with writing():
+        execute(
+            "UPDATE target SET bytes_sent = iif(day = ?1, bytes_sent, 0) + ?2, "
+            "bytes_received = iif(day = ?1, bytes_received, 0) + ?3, day = ?1",
+            (today, sent, received),
+        )
+
+
+def trim(before: int, limit: int) -> int:
+    """Forget changes that the hub acknowledged before a moment, and thin the checkpoints out."""
+    with writing():
+        row = execute("SELECT max(seq) FROM checkpoint WHERE at < ?", (before,)).fetchone()
+        execute(_THIN_OUT, (EXACT_CHECKPOINTS, clock.HOUR))
+        if row[0] is None:
+            return 0
+        execute("DELETE FROM checkpoint WHERE seq < ?", (row[0],))
+        return changes.trim(row[0], limit)
+
+
+_THIN_OUT = """
+    DELETE FROM checkpoint WHERE seq < (SELECT min(seq) FROM (SELECT seq FROM checkpoint ORDER BY seq DESC LIMIT ?))
+      AND seq NOT IN (SELECT max(seq) FROM checkpoint GROUP BY at / ?)
+"""

@@ -1,0 +1,1 @@
+"""Sync upstream: many sites, one hub that shows them all."""

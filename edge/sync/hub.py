@@ -1,0 +1,78 @@
+"""What the hub answers to a site. Everything is committed before it is answered.
+
+The answers are dictionaries that travel as JSON; see `edge.sync.endpoints` for the way in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edge import clock
+from edge.errors import Conflict, Unreadable
+from edge.store import incoming, sites
+from edge.store.exchange import Cursor
+from edge.store.sites import Site
+from edge.sync import wire
+
+MAX_ROWS = 5000  # changes in one batch
+
+
+class Retired(Conflict):
+    """The box has a state of the database that was replaced: it is a copy, and must not speak for the site."""
+
+
+def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
+    """Agree on a version, and on where the site is. Raises Retired, and Conflict for a version nobody here knows."""
+    try:
+        version = max(set(content["versions"]) & set(wire.VERSIONS), default=None)
+        instance, mine = str(content["instance"]), _cursor(content["cursor"])
+        former = {str(epoch) for epoch in content["former"]}
+        report = dict(content["report"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"the greeting is not what this program sends: {error!r}") from error
+    if version is None:
+        raise Conflict(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")
+    if mine.epoch is None or sites.is_retired(site.no, mine.epoch):
+        raise Retired(RETIRED)
+    if site.epoch != mine.epoch:
+        if site.epoch is not None and site.epoch not in former:
+            raise Retired(RETIRED)
+        sites.begin_epoch(site, instance, mine)
+    sites.note_contact(site.no, report, received)
+    return {"version": version, **_standing(site)}
+
+
+RETIRED = (
+    "another database speaks for this site now. If this box is the right one, make a new code on the hub's Sites page "
+    "and run `edge sync join` here again; if it is a copy, switch its sync off with `edge sync leave`"
+)
+
+
+def changes(site: Site, body: bytes) -> dict[str, Any]:
+    """Apply a batch if it follows directly on the last one. Raises Unreadable, wire.TooLarge, Retired."""
+    base, batch = wire.decode(body)
+    if base.epoch is None or sites.is_retired(site.no, base.epoch):
+        raise Retired(RETIRED)
+    taken = incoming.take(site.peer, base, batch, wire.next_chain(base.chain, body))
+    sites.note_contact(site.no, batch.report, len(body))
+    return {
+        **_standing(site),
+        "applied": taken.is_applied,
+        "needs": taken.needs._asdict(),
+        "aside": list(taken.aside),
+    }
+
+
+def _standing(site: Site) -> dict[str, Any]:
+    present = incoming.cursor_of(site.no)
+    return {
+        "cursor": [present.epoch, present.acked_seq, present.chain.hex()],
+        "time": clock.now(),
+        "max_rows": MAX_ROWS,
+        "wait_ms": 0,
+    }
+
+
+def _cursor(value: Any) -> Cursor:
+    epoch, acked, chain = value
+    return Cursor(epoch if epoch is None else str(epoch), int(acked), bytes.fromhex(chain))

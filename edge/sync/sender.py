@@ -1,0 +1,210 @@
+"""What a site does: agree with the hub on where it is, and send batch after batch.
+
+Whatever is lost on the way, or when either side dies between two steps, the next round finds out: a batch is stored
+before it is sent, and the hub's cursor says whether it arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.errors import EdgeError
+from edge.store import changes, outgoing, target
+from edge.store.changes import Kind
+from edge.store.database import reading, writing
+from edge.store.exchange import Cursor, Needs
+from edge.store.instance import fingerprint
+from edge.store.mirrors import set_aside
+from edge.store.target import Target
+from edge.sync import wire
+
+NOW_ROWS = 5000  # positions told in one batch
+MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
+
+Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; the answer as plain values
+
+
+class LinkError(EdgeError):
+    """The hub cannot be reached, or cannot answer now: try again. `wait_seconds` is what it asked for."""
+
+    def __init__(self, message: str, wait_seconds: float = 0) -> None:
+        super().__init__(message)
+        self.wait_seconds = wait_seconds
+
+
+class BatchRefused(EdgeError):
+    """The hub cannot take this batch: perhaps half of it."""
+
+
+class Stopped(EdgeError):
+    """The hub will not talk to this box again, until a person does something."""
+
+
+class Sent(NamedTuple):
+    """`rows` changes were taken; `is_all` when nothing was waiting behind them."""
+
+    rows: int
+    is_all: bool
+    wait_seconds: float = 0
+
+
+class Sender:
+    """One conversation with the hub. Everything that must outlive it is in the store."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._max_rows = MAX_ROWS
+        self._needs = Needs()
+        self._asked: set[tuple[Any, ...]] = set()
+        self._is_first = True
+
+    def connect(self) -> None:
+        """Raises LinkError, and Stopped when this box may not speak for the site any more."""
+        for _ in range(2):
+            here = _target()
+            answer = self._call("hello", wire.pack(_greeting(here)))
+            target.update(clock_offset=answer["time"] - clock.now(), last_contact_at=clock.now())
+            if self._reconcile(here, _cursor(answer)):
+                return
+        raise LinkError("The hub and this box do not agree on where they are; trying again")
+
+    def push(self) -> Sent:
+        """Send the next batch, if there is something to tell."""
+        here = _target()
+        if here.pending is None:
+            self._prepare(here)
+            here = _target()
+        if here.pending is None:
+            return Sent(0, True)
+        rows = (here.pending_seq or 0) - here.acked_seq
+        try:
+            answer = self._call("changes", here.pending)
+        except BatchRefused as error:
+            self._take_less(here, str(error))
+            return Sent(0, False)
+        for reason in answer["aside"]:
+            what, _, why = reason.partition(": ")
+            set_aside(0, what, why)
+        self._settle(here, answer)
+        return Sent(rows, changes.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
+
+    def _settle(self, here: Target, answer: Any) -> None:
+        present = _cursor(answer)
+        if answer["applied"]:
+            target.acknowledge(present)
+            self._max_rows = min(answer["max_rows"], self._max_rows * 2)
+            self._needs = Needs()
+            self._asked.clear()
+            return
+        needs = Needs(**{name: tuple(map(int, ids)) for name, ids in answer["needs"].items()})
+        if any(needs):
+            target.drop_pending()
+            self._declare(here, needs)
+        else:
+            self._reconcile(here, present)
+
+    def _declare(self, here: Target, needs: Needs) -> None:
+        if tuple(needs) in self._asked:
+            self._take_less(here, f"the hub does not know {needs}, and this box cannot tell it")
+            return
+        self._asked.add(tuple(needs))
+        self._needs = Needs(*(sorted({*old, *new}) for old, new in zip(self._needs, needs, strict=True)))
+
+    def _prepare(self, here: Target) -> None:
+        """Read what is due and store it as the batch that is on its way."""
+        told = self._announce(here)
+        with reading():
+            due = changes.after(here.acked_seq, self._max_rows)
+            contents = outgoing.Contents(here.organization_id, here.horizon)
+            contents.need(self._needs)
+            for change in due:
+                contents.add(change, self._max_rows)
+            newest = outgoing.newest_tracks(here.organization_id, here.told_at, here.told_no, NOW_ROWS)
+            newest = [row for row in newest if row <= told]
+            contents.add_tracks(no for _, no in newest)
+            if self._is_first:
+                contents.add_tracks(changes.keys_after(Kind.TRACK, here.acked_seq, NOW_ROWS))
+            if not due and not newest and not any(self._needs):
+                return
+            batch = contents.batch(due[-1].seq if due else here.acked_seq)
+            batch = batch._replace(report=_report(here, batch.until_seq))
+        body = wire.encode(here.cursor, batch)
+        with writing():
+            for piece in contents.rest:
+                changes.add_range(*piece)
+            target.keep_pending(body, batch.until_seq, newest[-1] if newest else (here.told_at, here.told_no))
+        self._is_first = False
+
+    def _announce(self, here: Target) -> tuple[int, int]:
+        """Up to where positions will be told; from now on the feed has those that are seen at an earlier time."""
+        newest = outgoing.newest_tracks(here.organization_id, here.told_at, here.told_no, NOW_ROWS)
+        told = newest[-1] if newest else (here.told_at, here.told_no)
+        if told[0] > here.now_at:
+            target.update(now_at=told[0])
+        return told
+
+    def _take_less(self, here: Target, reason: str) -> None:
+        """Half the batch, until a single change is left that the hub cannot take: that one is set aside."""
+        self._max_rows //= 2
+        if self._max_rows >= 1:
+            target.drop_pending()
+            return
+        with writing():
+            first = changes.after(here.acked_seq, 1)
+            for change in first:
+                set_aside(0, f"change {change.seq}, {Kind(change.kind).name.lower()} {change.a}", reason)
+                target.skip(change.seq)
+        self._max_rows = 1
+
+    def _reconcile(self, here: Target, hub: Cursor) -> bool:
+        """Go on from where the hub is; False when it has to be greeted again."""
+        if hub == here.cursor:
+            return True
+        if here.pending and hub.chain == wire.next_chain(here.chain, here.pending):
+            target.acknowledge(hub)  # it was taken, and only the answer was lost
+            return True
+        known = target.checkpoint_chain(hub.acked_seq)
+        if hub.epoch == here.epoch and hub.acked_seq <= here.acked_seq and known in (None, hub.chain):
+            self._rewind(here, hub)
+            return True
+        target.renew_epoch()
+        return False
+
+    def _rewind(self, here: Target, hub: Cursor) -> None:
+        """The hub was restored from a backup. What the feed does not reach back to is found by its digests."""
+        with writing():
+            target.go_on_from(hub)
+            if hub.acked_seq + 1 < changes.oldest_kept():
+                changes.add_names(here.organization_id)
+                target.update(verify_wanted=1)
+        self._is_first = True
+
+
+def _target() -> Target:
+    found = target.find()
+    if found is None:
+        raise Stopped("This box reports to no hub")
+    return found
+
+
+def _greeting(here: Target) -> dict[str, Any]:
+    cursor = here.cursor
+    return {
+        "versions": wire.VERSIONS,
+        "instance": fingerprint(),
+        "cursor": [cursor.epoch, cursor.acked_seq, cursor.chain.hex()],
+        "former": here.former,
+        "report": _report(here, here.acked_seq),
+    }
+
+
+def _report(here: Target, until_seq: int) -> dict[str, int]:
+    """For the hub's page: how much waits, and since when."""
+    return {"waiting": changes.count_after(until_seq), "time": clock.now(), "horizon": here.horizon}
+
+
+def _cursor(answer: Any) -> Cursor:
+    epoch, acked, chain = answer["cursor"]
+    return Cursor(epoch, acked, bytes.fromhex(chain))

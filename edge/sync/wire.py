@@ -1,0 +1,207 @@
+"""How batches travel: JSON arrays, one for each column, mostly of differences, and zlib around them.
+
+A column compresses better than a row, and small differences better than long numbers: about 20 bytes for a stay.
+Whoever receives one inflates no more than MAX_INFLATED and checks every type before anything is looked up.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import Any, TypeVar
+
+import orjson
+
+from edge.errors import Unreadable
+from edge.store.exchange import (
+    AssetRecord,
+    Batch,
+    Cursor,
+    LocationRecord,
+    Origin,
+    Patch,
+    Record,
+    Stay,
+    TrackState,
+)
+
+VERSION = 1
+VERSIONS = (1,)  # that this program speaks, newest first
+MAX_BODY = 4 * 1024 * 1024
+MAX_INFLATED = 32 * 1024 * 1024
+LEVEL = 6
+_MAX_INT = 2**63 - 1
+
+Row = TypeVar("Row", Origin, TrackState)
+
+
+class TooLarge(Exception):
+    """A body that would inflate beyond all bounds."""
+
+
+def pack(content: object) -> bytes:
+    return zlib.compress(orjson.dumps(content), LEVEL)
+
+
+def unpack(body: bytes) -> Any:
+    """Raises TooLarge, and Unreadable for what is not zlib around JSON."""
+    stream = zlib.decompressobj()
+    try:
+        text = stream.decompress(body, MAX_INFLATED)
+        if stream.unconsumed_tail:
+            raise TooLarge
+        if not stream.eof or stream.unused_data:
+            raise Unreadable("the body does not end where its compression does")
+        return orjson.loads(text)
+    except (zlib.error, orjson.JSONDecodeError) as error:
+        raise Unreadable(f"the body is not what this program sends: {error}") from error
+
+
+def next_chain(chain: bytes, body: bytes) -> bytes:
+    """The hash over all batches so far."""
+    return blake2b(chain + body, digest_size=16).digest()
+
+
+def encode(base: Cursor, batch: Batch) -> bytes:
+    """A batch and the cursor that it follows on."""
+    tracks, stays = sorted(batch.tracks), [stay for patch in batch.patches for stay in patch.stays]
+    since = [patch.since for patch in batch.patches]
+    return pack(
+        {
+            "v": VERSION,
+            "base": [base.epoch, base.acked_seq, base.chain.hex()],
+            "until": batch.until_seq,
+            "horizon": batch.horizon,
+            "assets": [tuple(record) for record in batch.assets],
+            "locations": [tuple(record) for record in batch.locations],
+            "readers": sorted(batch.readers.items()),
+            "people": sorted(batch.people.items()),
+            "origins": _columns(Origin, batch.origins),
+            "tracks": _differences(_columns(TrackState, tracks), (0, 3, 4, 5)),
+            "gone": batch.gone_tracks,
+            "report": dict(batch.report),
+            "patches": [
+                _deltas(patch.track for patch in batch.patches),
+                _deltas(since),
+                [patch.until - patch.since for patch in batch.patches],
+                [len(patch.stays) for patch in batch.patches],
+            ],
+            "stays": [
+                [stay.observed_at - patch.since for patch in batch.patches for stay in patch.stays],
+                *([stay[column] for stay in stays] for column in range(1, len(Stay._fields))),
+            ],
+        }
+    )
+
+
+def decode(body: bytes) -> tuple[Cursor, Batch]:
+    """Raises TooLarge and Unreadable."""
+    content = unpack(body)
+    try:
+        if content["v"] not in VERSIONS:
+            raise Unreadable(f"version {content['v']} of the batch is not one that this program knows")
+        epoch, acked, chain = content["base"]
+        batch = Batch(
+            _whole(content["until"]),
+            _whole(content["horizon"]),
+            [_record(AssetRecord, row) for row in content["assets"]],
+            [_record(LocationRecord, row) for row in content["locations"]],
+            _names(content["readers"]),
+            _names(content["people"]),
+            _rows(TrackState, _sums(content["tracks"], (0, 3, 4, 5)), {1}),
+            [_whole(no) for no in content["gone"]],
+            _rows(Origin, content["origins"], {1, 2, 3}),
+            _patches(content["patches"], content["stays"], len(content["origins"][0])),
+            {str(name): _whole(value) for name, value in content["report"].items()},
+        )
+        return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+        raise Unreadable(f"the batch is not what this program sends: {error!r}") from error
+
+
+def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[Any]], origins: int) -> list[Patch]:
+    tracks, since, spans, counts = columns
+    stays = iter(_rows_of_stays(stay_columns, origins))
+    found = []
+    for track, begins, span, count in zip(_undelta(tracks), _undelta(since), spans, counts, strict=True):
+        own = [stay._replace(observed_at=stay.observed_at + begins) for stay in islice(stays, _whole(count))]
+        until = begins + _whole(span)
+        if len(own) != count or span < 0 or any(not begins <= stay.observed_at <= until for stay in own):
+            raise ValueError("a patch with rows outside its range")
+        found.append(Patch(_whole(track), _whole(begins), _whole(until), own))
+    if next(stays, None) is not None:
+        raise ValueError("rows without a patch")
+    return found
+
+
+def _rows_of_stays(columns: Sequence[Sequence[Any]], origins: int) -> list[Stay]:
+    found = []
+    for row in zip(*columns, strict=True):
+        *numbers, rssi = row
+        stay = Stay._make([*map(_whole, numbers), rssi if rssi is None else _whole(rssi)])
+        if not 0 <= stay.origin < origins:
+            raise ValueError("a stay from an origin that is not there")
+        found.append(stay)
+    return found
+
+
+def _columns(kind: type[Row], rows: Sequence[Row]) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in range(len(kind._fields))]
+
+
+def _rows(kind: type[Row], columns: Sequence[Sequence[Any]], optional: set[int]) -> list[Row]:
+    if len(columns) != len(kind._fields):
+        raise ValueError("a column is missing")
+    found = []
+    for row in zip(*columns, strict=True):
+        values = [cell if cell is None and at in optional else _whole(cell) for at, cell in enumerate(row)]
+        found.append(kind._make(values))
+    return found
+
+
+def _record(kind: Any, row: Sequence[Any]) -> Any:
+    """Its columns are checked by the database, which is strict, one record at a time."""
+    record: Record = kind(*row)
+    _whole(record.ref)
+    if not isinstance(record.external_key, str) or not isinstance(record.name, str):
+        raise TypeError("a record without key or name")
+    tags = [(kind_of, value) for kind_of, value in record.tags]
+    if not all(isinstance(text, str) for tag in tags for text in tag):
+        raise TypeError("a tag that is not text")
+    return record._replace(tags=tags)
+
+
+def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
+    return {_whole(remote_id): str(name) for remote_id, name in pairs}
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -_MAX_INT <= value <= _MAX_INT:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _differences(columns: list[list[Any]], which: Sequence[int]) -> list[list[Any]]:
+    return [_deltas(column) if at in which else column for at, column in enumerate(columns)]
+
+
+def _sums(columns: Sequence[Sequence[Any]], which: Sequence[int]) -> list[Sequence[Any]]:
+    return [_undelta(column) if at in which else column for at, column in enumerate(columns)]
+
+
+def _deltas(numbers: Iterable[int]) -> list[int]:
+    found, before = [], 0
+    for number in numbers:
+        found.append(number - before)
+        before = number
+    return found
+
+
+def _undelta(differences: Iterable[int]) -> list[int]:
+    found, number = [], 0
+    for difference in differences:
+        number += _whole(difference)
+        found.append(number)
+    return found

@@ -1,0 +1,101 @@
+"""What a site sees and keeps is at its hub, row for row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.store import assets, locations
+from edge.store.stays import take_back
+from edge.store.tags import NewTag
+from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
+
+
+@pytest.fixture
+def ber(tmp_path: Path) -> SiteBox:
+    return SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+
+
+def test_a_first_copy_brings_everything_there_is(ber: SiteBox) -> None:
+    pallet = ber.add_asset("P-1", "AA01")
+    for step in range(30):
+        ber.scan(pallet, step % 3, EPOCH + step * HOUR)
+    ber.join()
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+    assert len(site_dump(ber)["history"]) == 30
+
+
+def test_what_happens_afterwards_follows(ber: SiteBox) -> None:
+    ber.join()
+    ber.sync()
+    pallet, crate = ber.add_asset("P-1", "AA01"), ber.add_asset("P-2", "AA02")
+    for step in range(10):
+        ber.scan(pallet, step % 2, EPOCH + step * HOUR)
+        ber.scan(crate, 2, EPOCH + step * SECOND)  # one stay, seen again and again
+        ber.sync()
+        assert hub_dump(ber) == site_dump(ber)
+
+
+def test_late_scans_and_what_is_taken_back_change_what_was_sent(ber: SiteBox) -> None:
+    pallet = ber.add_asset("P-1")
+    ber.join()
+    for dock, hours in ((0, 0), (1, 10), (0, 20), (2, 5), (2, 5), (1, 15)):
+        ber.scan(pallet, dock, EPOCH + hours * HOUR)
+        ber.sync()
+        assert hub_dump(ber) == site_dump(ber)
+    for hours in (20, 5, 0):
+        with ber.in_use():
+            take_back(pallet, EPOCH + hours * HOUR, 0, GAP)
+        ber.sync()
+        assert hub_dump(ber) == site_dump(ber)
+
+
+def test_an_asset_of_which_every_scan_was_taken_back_was_never_seen(ber: SiteBox) -> None:
+    pallet = ber.add_asset("P-1")
+    ber.join()
+    ber.scan(pallet, 0, EPOCH)
+    ber.sync()
+    with ber.in_use():
+        take_back(pallet, EPOCH, 0, GAP)
+    ber.sync()
+    assert hub_dump(ber)["tracks"] == site_dump(ber)["tracks"] == []
+    ber.scan(pallet, 1, EPOCH + HOUR)
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+
+
+def test_records_keep_what_they_are_by_id_whatever_their_key(ber: SiteBox) -> None:
+    first, second = ber.add_asset("P-1", "AA01"), ber.add_asset("P-2", "AA02")
+    ber.join()
+    ber.sync()
+    with ber.in_use():
+        org = ber.organization_id
+        assets.rename(org, first, "P-3")
+        assets.rename(org, second, "P-1")  # a key used again
+        assets.rename(org, first, "P-2")  # and two that changed hands
+        tag = assets.get(org, first).tags[0]
+        assets.detach_tag(org, first, tag.id)
+        assets.attach_tag(org, second, NewTag(tag.tag_type, tag.value))
+        locations.rename(org, ber.docks[0], "GATE")
+        locations.patch(org, ber.docks[1], {}, parent=locations.Parent(ber.docks[2], locations.UNSET))
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+    with ber.in_use():
+        assets.delete(org, first)
+        third = assets.create(org, name="Another", external_key="P-2").id
+    ber.scan(third, 0, EPOCH)
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+
+
+def test_a_batch_is_cut_where_it_would_be_too_long(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 7)
+    monkeypatch.setattr("edge.sync.hub.MAX_ROWS", 7)
+    pallet = ber.add_asset("P-1")
+    for step in range(50):
+        ber.scan(pallet, step % 3, EPOCH + step * HOUR)
+    ber.join()
+    ber.sync(rounds=200)
+    assert hub_dump(ber) == site_dump(ber)

@@ -1,0 +1,197 @@
+"""Several boxes in one process: each with a database file of its own, one of them in use at a time.
+
+What a test compares is read here, by its own SQL and straight from the files.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from edge.auth.secrets import hash_secret
+from edge.errors import EdgeError
+from edge.store import assets, locations, migrate, organizations, readers, sites, target
+from edge.store.database import FILE_NAME, close_database, open_database
+from edge.store.locations import UNSET, Parent
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
+from edge.store.tags import NewTag
+from edge.sync import hub, wire
+from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+GAP = 300 * SECOND
+EPOCH = 1_700_000_000 * SECOND
+
+
+class Box:
+    """One installation with one organization."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True)
+        self.folder, self.name = folder, name
+        close_database()
+        migrate.migrate(folder)
+        self.organization_id = organizations.add_organization("Acme").id
+        close_database()
+
+    @contextmanager
+    def in_use(self) -> Iterator[Box]:
+        close_database()
+        open_database(self.folder / FILE_NAME)
+        yield self
+        close_database()
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection:
+            return connection.execute(sql).fetchall()
+
+
+class Hub(Box):
+    def add_site(self, code: str) -> int:
+        with self.in_use():
+            made = sites.add_site(self.organization_id, code, f"Site {code}", hash_secret(code))
+            sites.join(hash_secret(code), hash_secret(f"secret {code}"))
+            return made.no
+
+    def answer(self, site_no: int, path: str, body: bytes) -> Any:
+        with self.in_use():
+            site = sites.get_site(self.organization_id, site_no)
+            if path == "hello":
+                return hub.hello(site, wire.unpack(body), len(body))
+            return hub.changes(site, body)
+
+
+class SiteBox(Box):
+    """A site with a few locations and one reader, that reports to a hub over a link that a test can spoil."""
+
+    def __init__(self, folder: Path, code: str, of: Hub) -> None:
+        super().__init__(folder, code)
+        self.hub = of
+        self.site_no = of.add_site(code)
+        self.spoil: Callable[[Callable[[], Any]], Any] = lambda send: send()
+        with self.in_use():
+            self.yard = locations.create(self.organization_id, name="Yard", external_key="YARD").id
+            inside = Parent(self.yard, UNSET)
+            self.docks = [
+                locations.create(self.organization_id, name=f"Dock {n}", external_key=f"DOCK-{n}", parent=inside).id
+                for n in range(3)
+            ]
+            self.reader_id = readers.add_reader(
+                self.organization_id, name=f"Gate {code}", topic=f"{code}/gate", format="edge"
+            ).id
+
+    def join(self) -> None:
+        with self.in_use():
+            target.begin(self.organization_id, "https://hub", self.name, "The hub", f"key of {self.name}")
+
+    def add_asset(self, key: str, *tags: str) -> int:
+        with self.in_use():
+            return assets.create(
+                self.organization_id, name=f"Pallet {key}", external_key=key, tags=[NewTag("rfid", tag) for tag in tags]
+            ).id
+
+    def scan(self, asset_id: int, dock: int, at: int) -> None:
+        with self.in_use():
+            self.scan_now(asset_id, dock, at)
+
+    def scan_now(self, asset_id: int, dock: int, at: int) -> None:
+        scan = Scan(
+            self.organization_id, asset_id, self.docks[dock], self.reader_id, 1, at, at + 7, Quality.READER, -51.5
+        )
+        record([scan], GAP)
+
+    def call(self, path: str, body: bytes) -> Any:
+        """To the hub and back; what the hub refuses is what the site's client makes of its answer."""
+
+        def send() -> Any:
+            close_database()
+            try:
+                return self.hub.answer(self.site_no, path, body)
+            except hub.Retired as error:
+                raise Stopped(str(error)) from error
+            except (EdgeError, wire.TooLarge) as error:
+                raise BatchRefused(str(error)) from error
+            finally:
+                open_database(self.folder / FILE_NAME)
+
+        return self.spoil(send)
+
+    def sync(self, rounds: int = 50) -> None:
+        """Until nothing is waiting."""
+        with self.in_use():
+            sender = Sender(self.call)
+            sender.connect()
+            for _ in range(rounds):
+                if sender.push().is_all and not sender.push().rows:
+                    return
+            raise AssertionError("still not in sync")
+
+
+class Lost(LinkError):
+    pass
+
+
+_SITE_HISTORY = """
+SELECT a.external_key, a.created_at, l.external_key, h.observed_at, h.seq, h.seen_for, r.name,
+       s.port, h.delay, h.quality, h.rssi
+FROM history h JOIN track t ON t.no = h.position_no JOIN asset a ON a.id = t.asset_id
+JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id LEFT JOIN reader r ON r.id = s.reader_id
+ORDER BY 1, 2, 4, 5
+"""
+_HUB_HISTORY = """
+SELECT a.external_key, a.created_at, substr(l.external_key, {prefix}), h.observed_at, h.seq, h.seen_for,
+       n.name, s.port, h.delay,       h.quality, h.rssi
+FROM history h JOIN track t ON t.no = h.position_no JOIN asset a ON a.id = t.asset_id
+JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+LEFT JOIN remote_name n ON n.site_no = t.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
+WHERE t.site_no = {site} ORDER BY 1, 2, 4, 5
+"""
+_SITE_TRACKS = """
+SELECT a.external_key, a.created_at, l.external_key, t.last_seen_at, t.dwell_started_at, t.row_at, t.row_seq,
+       t.history_rows
+FROM track t JOIN asset a ON a.id = t.asset_id JOIN location l ON l.id = t.location_id ORDER BY 1, 2
+"""
+_HUB_TRACKS = """
+SELECT a.external_key, a.created_at, substr(l.external_key, {prefix}), t.last_seen_at, t.dwell_started_at, t.row_at,
+       t.row_seq,       t.history_rows
+FROM track t JOIN asset a ON a.id = t.asset_id JOIN location l ON l.id = t.location_id WHERE t.site_no = {site}
+ORDER BY 1, 2
+"""
+_ASSETS = """
+SELECT a.external_key, a.name, a.description, a.is_active, a.metadata, a.valid_from, a.valid_to, a.created_at,
+       a.updated_at, a.deleted_at, (SELECT group_concat(tag_type || ':' || value, ' ') FROM (
+           SELECT tag_type, value FROM tag WHERE asset_id = a.id AND deleted_at IS NULL ORDER BY 1, 2))
+FROM asset a {where} ORDER BY 1, 8
+"""
+_LOCATIONS = """
+SELECT substr(l.external_key, {prefix}), l.name, l.is_active, l.created_at, l.updated_at, l.deleted_at,
+       CASE WHEN p.id {root} THEN NULL ELSE substr(p.external_key, {prefix}) END
+FROM location l LEFT JOIN location p ON p.id = l.parent_id {where} ORDER BY 1, 4
+"""
+
+
+def site_dump(site: SiteBox) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        "history": site.rows(_SITE_HISTORY),
+        "tracks": site.rows(_SITE_TRACKS),
+        "assets": site.rows(_ASSETS.format(where="WHERE a.id NOT IN (SELECT record_id FROM mirror)")),
+        "locations": site.rows(_LOCATIONS.format(prefix=1, root="IS NULL", where="")),
+    }
+
+
+def hub_dump(site: SiteBox) -> dict[str, list[tuple[Any, ...]]]:
+    """What the hub has of one site."""
+    mine = {"site": site.site_no, "prefix": len(site.name) + 2}
+    own = f"JOIN mirror m ON m.record_id = {{}}.id AND m.peer = {site.site_no}"
+    root = f"= (SELECT location_id FROM site WHERE no = {site.site_no})"
+    return {
+        "history": site.hub.rows(_HUB_HISTORY.format(**mine)),
+        "tracks": site.hub.rows(_HUB_TRACKS.format(**mine)),
+        "assets": site.hub.rows(_ASSETS.format(where=own.format("a"))),
+        "locations": site.hub.rows(_LOCATIONS.format(prefix=mine["prefix"], root=root, where=own.format("l"))),
+    }
