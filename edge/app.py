@@ -19,6 +19,7 @@ from edge.pages import formats, site
 from edge.pages.formats import Formats
 from edge.pages.probes import probes
 from edge.store.database import domain_error
+from edge.sync import endpoints
 
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
@@ -55,6 +56,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
         settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst
     )
     service.register(app, gate, settings.version)
+    endpoints.register(app, settings.environment)
     app.register_error_handler(Exception, _on_error)
     return app
 

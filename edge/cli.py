@@ -10,7 +10,7 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import broker_accounts, demo, doctor, maintenance, readers, records
+from edge.commands import broker_accounts, demo, doctor, maintenance, readers, records, sync
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import EdgeError
 from edge.ops.lock import hold
@@ -68,7 +68,7 @@ def serve(setup: Setup) -> None:
     runtime.serve(setup.config)
 
 
-for group in (records.org, records.user, records.location, records.asset, records.tag, readers.reader):
+for group in (records.org, records.user, records.location, records.asset, records.tag, readers.reader, sync.sync):
     cli.add_command(group)
 for command in (
     demo.demo,

@@ -243,6 +243,16 @@ class Config:
     backup_daily: int = _setting("backup.keep_daily", 7, _whole(1, 1000), "days of which the newest backup is kept")
     backup_weekly: int = _setting("backup.keep_weekly", 8, _whole(0, 1000), "weeks of which the newest backup is kept")
 
+    sync_interval_seconds: int = _setting(
+        "sync.interval_seconds", 5, _whole(1, 3600), "how often a site tells its hub what is new"
+    )
+    sync_megabytes_a_day: int = _setting(
+        "sync.megabytes_a_day", 0, _whole(0, 1_000_000), "what a site may send and fetch in a day (UTC); 0: no limit"
+    )
+    sync_keep_days: int = _setting(
+        "sync.keep_days", 14, _whole(1, 400), "how long a site remembers what it told, for a hub that is restored"
+    )
+
     @property
     def backup_folder(self) -> Path:
         return self.backup_dir or self.data_dir / "backups"

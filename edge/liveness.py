@@ -9,6 +9,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.ops.health import Check
 from edge.store.database import execute
+from edge.sync import worker as sync
 
 WRITER_STUCK_SECONDS = 30.0
 ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
@@ -60,3 +61,11 @@ def check_clock(pipeline: Pipeline) -> Check:
     if pipeline.timekeeper.is_trusted:
         return Check("clock", True, "not behind the newest scan")
     return Check("clock", False, "the clock is behind the newest scan, times are not trusted; set it: timedatectl")
+
+
+def check_sync(worker: sync.Worker) -> Check:
+    """The hub being away is not our end: what is new waits here."""
+    if not worker.is_alive():
+        return Check("sync", False, "its thread has ended; restart the service")
+    trouble = sync.trouble()
+    return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")

@@ -36,6 +36,8 @@ from edge.pages.formats import Formats
 from edge.store.database import close_database, execute
 from edge.store.instance import use_signing_key
 from edge.store.migrate import migrate
+from edge.sync.worker import Pace
+from edge.sync.worker import Worker as SyncWorker
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ def running(config: Config) -> Iterator[str]:
         parts.callback(subscriber.stop)
 
         _start_upkeep(config, subscriber, health, parts)
+        _start_sync(config, health, parts)
         server = _serve_http(config, health, _formats(subscriber))
         health.register(server.check)
         parts.callback(server.stop)
@@ -154,6 +157,15 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
     health.register(lambda: liveness.check_disk(config.data_dir, config.low_disk_mb), vital=False)
     housekeeper.start()
     parts.callback(housekeeper.stop)
+
+
+def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
+    """Always there, so that `edge sync join` needs no restart; without a hub it has nothing to do."""
+    pace = Pace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
+    worker = SyncWorker(config.data_dir, pace)
+    health.register(lambda: liveness.check_sync(worker), vital=False)
+    worker.start()
+    parts.callback(worker.stop)
 
 
 def _tell_systemd(health: Health, parts: ExitStack) -> None:

@@ -16,15 +16,15 @@ ALLOWED = {
     "cli": {"*"},
     "commands": {"*"},
     "demo": {"*"},
-    "liveness": {"ingest", "ops", "store"},
+    "liveness": {"ingest", "ops", "store", "sync"},
     "runtime": {"liveness", "app", "server", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
     "server": {"api", "workers"},
     "workers": set(),
-    "app": {"api", "pages", "auth", "store", "ops.health", "ops.metrics"},
+    "app": {"api", "pages", "sync.endpoints", "auth", "store", "ops.health", "ops.metrics"},
     "api": {"auth", "store"},
     "pages": {"auth", "store", "ops.health"},  # the type of what the probes are handed
     "ingest": {"store"},
-    "sync": {"store"},
+    "sync": {"auth", "store"},
     "ops": {"store"},
     "auth": {"store"},
     "store": set(),
@@ -32,7 +32,7 @@ ALLOWED = {
 }
 LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads"}
 HOMES = {
-    "flask": {"app", "api", "pages", "server"},
+    "flask": {"app", "api", "pages", "server", "sync.endpoints"},
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {
@@ -41,6 +41,7 @@ HOMES = {
         "demo",
     },  # the simulated readers of the demo publish like real ones
     "amqtt": {"ingest.broker"},
+    "urllib3": {"sync.client"},
     "waitress": {"server", "runtime"},  # the runtime names its types
     "click": {"cli", "commands", "demo"},
 }

@@ -11,6 +11,7 @@ from edge.store import search, tagging, tags
 from edge.store.actors import Actor
 from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
 from edge.store.database import execute
+from edge.store.homes import check_home
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
@@ -140,6 +141,7 @@ def patch(
     """Change the named columns. `check` sees the row as it is, inside the transaction, and refuses by raising."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
+        check_home(asset_id)
         if check:
             check(current)
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
@@ -154,6 +156,7 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
     """To its own key: no change at all. Raises Conflict for a key that is taken."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
+        check_home(asset_id)
         if external_key == current.external_key:
             return current
         key = choose_key(ASSET_KEYS, actor.organization_id, external_key)
@@ -175,6 +178,7 @@ def delete(actor: Actor, asset_id: int) -> None:
     """Softly, with its tags; key and tags are free again."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
+        check_home(asset_id)
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
@@ -186,6 +190,7 @@ def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
     """Raises Conflict for a tag that a live record holds."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
+        check_home(asset_id)
         added = tagging.attach(act, _subject(current), "asset", asset_id, tag)
         _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
@@ -195,6 +200,7 @@ def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
     """Raises NotFound also for a tag of another record, and the second time."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
+        check_home(asset_id)
         tagging.detach(act, _subject(current), "asset", asset_id, tag_id)
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 

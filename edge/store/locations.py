@@ -11,6 +11,7 @@ from edge.store import search, tagging, tags, tree
 from edge.store.actors import Actor
 from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
 from edge.store.database import execute, reading
+from edge.store.homes import check_home
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
 from edge.store.records import (
@@ -190,6 +191,7 @@ def patch(
     """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
+        check_home(location_id)
         if check:
             check(current)
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
@@ -207,6 +209,7 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
     """The row, and how many live descendants it has (0 for its own key, which changes nothing)."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
+        check_home(location_id)
         if external_key == current.external_key:
             return current, 0
         key = choose_key(LOCATION_KEYS, actor.organization_id, external_key)
@@ -230,6 +233,7 @@ def delete(actor: Actor, location_id: int) -> None:
     """Softly, with its tags. Raises Conflict while live locations are below it, or live assets are placed at it."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
+        check_home(location_id)
         descendants = tree.count_descendants(location_id)
         if descendants:
             raise Conflict(f"location has {descendants} live descendant location(s)")
@@ -247,6 +251,7 @@ def attach_tag(actor: Actor, location_id: int, tag: NewTag) -> TagRow:
     """Raises Conflict for a tag that a live record holds."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
+        check_home(location_id)
         added = tagging.attach(act, _subject(current), "location", location_id, tag)
         _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
@@ -256,6 +261,7 @@ def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
     """Raises NotFound also for a tag of another record, and the second time."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
+        check_home(location_id)
         tagging.detach(act, _subject(current), "location", location_id, tag_id)
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 

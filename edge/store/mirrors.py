@@ -1,23 +1,25 @@
 """Assets and locations whose home is another box: kept as they are there, and a clash is listed, never guessed at.
 
-A site's hub keeps its assets and locations this way, and a site the assets of its hub.
+A hub keeps the assets and locations of its sites this way, and a site the assets of its hub. The audit has their
+changes at their home.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, EdgeError
-from edge.store import search
+from edge.store import handheld, search
 from edge.store.changes import Kind
 from edge.store.database import database, execute, execute_many
 from edge.store.exchange import HUB, AssetRecord, LocationRecord, Record
+from edge.store.homes import home_of
 from edge.store.ids import new_id, new_ids
 from edge.store.records import ASSET_KEYS, LOCATION_KEYS, key_number, moment
-from edge.store.tags import TagRow, match_key
+from edge.store.tags import NewTag, TagRow, match_key
 
 MAX_KEY_LENGTH = 255
 
@@ -284,6 +286,8 @@ def _write_tags(organization_id: int, table: search.Kind, local_id: int, record:
             for tag_id, pair in zip(sorted(new_ids(len(missing))) if missing else [], missing, strict=True)
         ],
     )
+    for pair in missing:
+        handheld.take_over_waiting(organization_id, NewTag(*pair))
 
 
 def _key(peer: Peer, record: Record) -> str:
@@ -301,7 +305,12 @@ def _pair(tag: Sequence[str]) -> tuple[str, str]:
     return tag[0], tag[1]
 
 
-def home_of(record_id: int) -> int | None:
-    """The peer that is home of a record; None: here."""
-    row = execute("SELECT peer FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
-    return row[0] if row else None
+def adopt(peer: Peer, yours: Mapping[int, int]) -> None:
+    """Records of this box that are the hub's now: from the next change on they are mirrors of these."""
+    for remote_id, local_id in yours.items():
+        owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
+        if owned.fetchone() and not resolve(peer, [remote_id]):
+            _link(peer.no, remote_id, local_id)
+            execute(
+                "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)", (local_id, peer.no, peer.code)
+            )

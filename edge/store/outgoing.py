@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from edge.store.changes import Change, Kind
 from edge.store.database import execute
@@ -191,6 +191,43 @@ _SELECT_LOCATIONS = (
     "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')}, {_HOME} FROM location r "
     f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+)
+
+
+class ForSite(NamedTuple):
+    """Assets for a site that they are not at home at, and those of them that it knows by an id of its own."""
+
+    assets: Sequence[AssetRecord]
+    yours: Mapping[int, int]
+
+
+def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
+    """Of a hub: these of its assets, as the site should have them. Those with a clash here are nobody's yet."""
+    wanted = json.dumps(list(ids))
+    found = execute(_SELECT_FOR_SITE, (wanted, organization_id, site_no)).fetchall()
+    yours = execute(
+        "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id > 0 "
+        "AND local_id IN (SELECT value FROM json_each(?))",
+        (site_no, wanted),
+    )
+    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], dict(yours.fetchall()))
+
+
+def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:
+    """The live assets of an organization, page by page."""
+    found = execute(
+        "SELECT id FROM asset WHERE organization_id = ? AND id > ? AND deleted_at IS NULL ORDER BY id LIMIT ?",
+        (organization_id, after_id, limit),
+    )
+    return [row[0] for row in found]
+
+
+_SELECT_FOR_SITE = (
+    "SELECT r.id, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "  # noqa: S608
+    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
+    "WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? "
+    "AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = ?) "
+    "AND NOT EXISTS (SELECT 1 FROM conflict JOIN link USING (peer, remote_id) WHERE link.local_id = r.id) ORDER BY r.id"
 )
 
 

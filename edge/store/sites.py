@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, NotFound
-from edge.store import changes, locations
+from edge.store import actors, changes, locations
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 from edge.store.exchange import Cursor
 from edge.store.keys import SYNC_SCOPE, add_key, revoke_key
 from edge.store.mirrors import Peer
+from edge.store.target import new_epoch
 
 JOIN_DAYS = 7
 
@@ -51,14 +54,15 @@ class Site(NamedTuple):
 _SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL "  # noqa: S608
 
 
-def add_site(organization_id: int, code: str, name: str, join_hash: bytes) -> Site:
+def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
     """A site that may join within a week. Raises Conflict for a code that another site or a location has."""
-    with writing():
+    organization_id = actor.organization_id
+    with acting(actor) as act:
         if execute("SELECT 1 FROM target").fetchone():
             raise Conflict("This box reports to a hub itself, so it cannot be one")
         if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
             raise Conflict(f"A site {code} exists already")
-        location = locations.create(organization_id, name=name, external_key=code)
+        location = locations.create(actor, name=name, external_key=code)
         now = clock.now()
         no = execute(
             "INSERT INTO site (organization_id, code, name, location_id, join_hash, join_until, created_at) "
@@ -66,19 +70,22 @@ def add_site(organization_id: int, code: str, name: str, join_hash: bytes) -> Si
             (organization_id, code, name, location.id, join_hash, now + JOIN_DAYS * clock.DAY, now),
         ).fetchone()[0]
         changes.start(tracking=False)
+        execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),))
         _keep_newest_tracks()
+        act.note("site.created", Subject("site", no, name), {"code": code})
     return get_site(organization_id, no)
 
 
-def offer_again(organization_id: int, site_no: int, join_hash: bytes) -> Site:
-    """A new one-time code, for a new box of the site."""
-    with writing():
-        site = get_site(organization_id, site_no)
+def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
+    """A new one-time code, for a new box of the site. Raises NotFound."""
+    with acting(actor) as act:
+        site = get_site(actor.organization_id, site_no)
         execute(
             "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
             (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),
         )
-    return get_site(organization_id, site_no)
+        act.note("site.code_made", Subject("site", site.no, site.name))
+    return get_site(actor.organization_id, site_no)
 
 
 def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
@@ -88,29 +95,33 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
         if row is None:
             return None
         site = Site(*row)
+        actor = actors.service(site.organization_id)
         if site.api_key_id:
-            revoke_key(site.organization_id, site.api_key_id)
+            revoke_key(actor, site.api_key_id)
         if site.epoch:
             retire(site.no, site.epoch)
-        key = add_key(site.organization_id, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
-        execute(
-            "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL WHERE no = ?",
-            (key.id, site.no),
-        )
+        key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
+        with acting(actor) as act:
+            execute(
+                "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL WHERE no = ?",
+                (key.id, site.no),
+            )
+            act.note("site.joined", Subject("site", site.no, site.name))
     return get_site(site.organization_id, site.no)
 
 
-def remove_site(organization_id: int, site_no: int) -> None:
-    """Its key ends; what it sent stays, and is the hub's own from now on."""
-    with writing():
-        site = get_site(organization_id, site_no)
+def remove_site(actor: Actor, site_no: int) -> None:
+    """Its key ends; what it sent stays, and is the hub's own from now on. Raises NotFound."""
+    with acting(actor) as act:
+        site = get_site(actor.organization_id, site_no)
         if site.api_key_id:
-            revoke_key(organization_id, site.api_key_id)
+            revoke_key(actor, site.api_key_id)
         execute("UPDATE site SET removed_at = ?, join_hash = NULL WHERE no = ?", (clock.now(), site_no))
         for table in ("mirror", "conflict", "set_aside"):
             execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))  # noqa: S608
-        if not execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
+        if not is_hub():
             changes.stop()
+        act.note("site.removed", Subject("site", site.no, site.name))
 
 
 def get_site(organization_id: int, site_no: int) -> Site:
@@ -137,6 +148,11 @@ def find_by_key(api_key_id: str) -> Site | None:
 
 def list_sites(organization_id: int) -> list[Site]:
     return [Site(*row) for row in execute(_SELECT + "AND organization_id = ? ORDER BY code", (organization_id,))]
+
+
+def hub_epoch() -> str:
+    epoch: str = execute("SELECT epoch FROM hub").fetchone()[0]
+    return epoch
 
 
 def is_hub() -> bool:
@@ -186,9 +202,13 @@ class AsideRow(NamedTuple):
     since: int
 
 
-def list_aside(peer: int) -> list[AsideRow]:
-    """What could not be taken, the newest first."""
-    found = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY no DESC LIMIT 100", (peer,))
+def list_trouble(peer: int) -> list[AsideRow]:
+    """What clashes, and what could not be taken, the newest first."""
+    found = execute(
+        "SELECT iif(kind = 2, 'asset ', 'location ') || (record ->> 1), reason, since FROM conflict WHERE peer = ?1 "
+        "UNION ALL SELECT what, reason, since FROM set_aside WHERE peer = ?1 ORDER BY 3 DESC LIMIT 100",
+        (peer,),
+    )
     return [AsideRow(*row) for row in found]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from edge import clock
 from edge.errors import Conflict
 from edge.store import changes
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 from edge.store.exchange import Cursor
 
@@ -67,30 +69,39 @@ def find() -> Target | None:
     return Target(*row) if row else None
 
 
-def begin(organization_id: int, url: str, code: str, hub_name: str, client_id: str) -> None:
+def begin(actor: Actor, url: str, code: str, hub_name: str, client_id: str) -> None:
     """Report to a hub from now on, beginning with all there is. Raises Conflict when this box has one, or is one."""
-    with writing():
+    with acting(actor) as act:
         if find():
-            raise Conflict("This box has joined a hub already. Leave it first: edge sync leave")
+            refuse_second()
         if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
             raise Conflict("This box is a hub of sites itself, and a hub reports to nobody")
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
             "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (organization_id, url, code, hub_name, client_id, clock.now(), new_epoch(), changes.newest()),
+            (actor.organization_id, url, code, hub_name, client_id, clock.now(), new_epoch(), changes.newest()),
         )
         changes.start(tracking=True)
-        changes.add_everything(organization_id)
+        changes.add_everything(actor.organization_id)
+        act.note("hub.joined", Subject("hub", url, hub_name), {"code": code})
 
 
-def end() -> None:
+def refuse_second() -> NoReturn:
+    raise Conflict("This box reports to a hub already. Leave it first: edge sync leave")
+
+
+def end(actor: Actor) -> None:
     """Report to nobody any more. What came from the hub becomes this box's own."""
-    with writing():
+    with acting(actor) as act:
+        found = find()
+        if found is None:
+            return
         changes.stop()
         for table in ("target", "checkpoint"):
             execute(f"DELETE FROM {table}")  # noqa: S608
         for table in ("link", "mirror", "conflict", "set_aside"):
             execute(f"DELETE FROM {table} WHERE peer = 0")  # noqa: S608
+        act.note("hub.left", Subject("hub", found.url, found.hub_name))
 
 
 def update(**values: Any) -> None:

@@ -9,12 +9,16 @@ from typing import Any
 
 from edge import clock
 from edge.errors import Conflict, Unreadable
-from edge.store import incoming, sites
+from edge.store import changes as feed
+from edge.store import incoming, outgoing, sites
+from edge.store.changes import Kind
+from edge.store.database import reading
 from edge.store.exchange import Cursor
 from edge.store.sites import Site
 from edge.sync import wire
 
 MAX_ROWS = 5000  # changes in one batch
+MAX_MASTERS = 1000  # changes of master data in one answer
 
 
 class Retired(Conflict):
@@ -63,6 +67,32 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
     }
 
 
+def masters(site: Site, content: Any) -> dict[str, Any]:
+    """The assets that changed since the site last asked; all of them, page by page, when that is not known here."""
+    try:
+        after, epoch, page = int(content["after"]), content["epoch"], content["page"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+    with reading():
+        until, following = feed.newest(), None
+        if epoch == sites.hub_epoch() and after >= feed.oldest_kept() - 1 and page is None:
+            due = feed.after(after, MAX_MASTERS)
+            until = due[-1].seq if len(due) == MAX_MASTERS else until
+            ids = {change.a for change in due if change.kind == Kind.ASSET}
+        else:
+            listed = outgoing.asset_ids_after(site.organization_id, int(page or 0), MAX_MASTERS)
+            following = listed[-1] if len(listed) == MAX_MASTERS else None
+            ids = set(listed)
+        found = outgoing.assets_for_site(site.organization_id, site.no, ids)
+        return {
+            "epoch": sites.hub_epoch(),
+            "until": until,
+            "page": following,
+            "assets": [tuple(record) for record in found.assets],
+            "yours": [[hub_id, own] for hub_id, own in found.yours.items()],
+        }
+
+
 def _standing(site: Site) -> dict[str, Any]:
     present = incoming.cursor_of(site.no)
     return {
@@ -70,6 +100,7 @@ def _standing(site: Site) -> dict[str, Any]:
         "time": clock.now(),
         "max_rows": MAX_ROWS,
         "wait_ms": 0,
+        "masters": [sites.hub_epoch(), feed.newest()],
     }
 
 

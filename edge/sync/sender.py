@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import EdgeError
-from edge.store import changes, outgoing, target
+from edge.store import changes, mirrors, outgoing, target
 from edge.store.changes import Kind
 from edge.store.database import reading, writing
-from edge.store.exchange import Cursor, Needs
+from edge.store.exchange import HUB, Cursor, Needs
 from edge.store.instance import fingerprint
-from edge.store.mirrors import set_aside
+from edge.store.mirrors import Peer, set_aside
 from edge.store.target import Target
 from edge.sync import wire
 
@@ -59,13 +59,16 @@ class Sender:
         self._needs = Needs()
         self._asked: set[tuple[Any, ...]] = set()
         self._is_first = True
+        self._hub_masters: list[Any] = []  # epoch and newest change of the hub's master data, as it last said
+        self._page: int | None = None
+        self._paging_until = 0
 
     def connect(self) -> None:
         """Raises LinkError, and Stopped when this box may not speak for the site any more."""
         for _ in range(2):
             here = _target()
             answer = self._call("hello", wire.pack(_greeting(here)))
-            target.update(clock_offset=answer["time"] - clock.now(), last_contact_at=clock.now())
+            self._heard(answer)
             if self._reconcile(here, _cursor(answer)):
                 return
         raise LinkError("The hub and this box do not agree on where they are; trying again")
@@ -87,8 +90,35 @@ class Sender:
         for reason in answer["aside"]:
             what, _, why = reason.partition(": ")
             set_aside(0, what, why)
+        self._heard(answer)
         self._settle(here, answer)
         return Sent(rows, changes.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
+
+    def pull(self) -> None:
+        """Fetch the assets of the hub, and of the other sites, that changed since."""
+        here = _target()
+        while self._page is not None or [here.hub_epoch, here.master_seq] != self._hub_masters:
+            asked = {"after": here.master_seq, "epoch": here.hub_epoch, "page": self._page}
+            answer = self._call("masters", wire.pack(asked))
+            self._keep_masters(here, answer)
+            here = _target()
+
+    def _keep_masters(self, here: Target, answer: Any) -> None:
+        peer = Peer(HUB, here.organization_id, here.hub_name)
+        if self._page is None:
+            self._paging_until = int(answer["until"])
+        with writing():
+            mirrors.adopt(peer, {int(hub_id): int(own) for hub_id, own in answer["yours"]})
+            mirrors.apply(peer, wire.asset_records(answer["assets"]), ())
+            if answer["page"] is None:
+                target.update(hub_epoch=answer["epoch"], master_seq=self._paging_until)
+        self._page = answer["page"]
+        if self._page is None and self._hub_masters[:1] == [answer["epoch"]]:
+            self._hub_masters = [answer["epoch"], max(self._paging_until, self._hub_masters[1])]
+
+    def _heard(self, answer: Any) -> None:
+        self._hub_masters = answer["masters"]
+        target.update(clock_offset=answer["time"] - clock.now(), last_contact_at=clock.now())
 
     def _settle(self, here: Target, answer: Any) -> None:
         present = _cursor(answer)

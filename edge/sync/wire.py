@@ -173,6 +173,14 @@ def _record(kind: Any, row: Sequence[Any]) -> Any:
     return record._replace(tags=tags)
 
 
+def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
+    """Raises Unreadable."""
+    try:
+        return [_record(AssetRecord, row) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise Unreadable(f"the records are not what this program sends: {error!r}") from error
+
+
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
     return {_whole(remote_id): str(name) for remote_id, name in pairs}
 

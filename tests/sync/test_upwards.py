@@ -71,20 +71,20 @@ def test_records_keep_what_they_are_by_id_whatever_their_key(ber: SiteBox) -> No
     ber.join()
     ber.sync()
     with ber.in_use():
-        org = ber.organization_id
-        assets.rename(org, first, "P-3")
-        assets.rename(org, second, "P-1")  # a key used again
-        assets.rename(org, first, "P-2")  # and two that changed hands
+        org, actor = ber.organization_id, ber.actor
+        assets.rename(actor, first, "P-3")
+        assets.rename(actor, second, "P-1")  # a key used again
+        assets.rename(actor, first, "P-2")  # and two that changed hands
         tag = assets.get(org, first).tags[0]
-        assets.detach_tag(org, first, tag.id)
-        assets.attach_tag(org, second, NewTag(tag.tag_type, tag.value))
-        locations.rename(org, ber.docks[0], "GATE")
-        locations.patch(org, ber.docks[1], {}, parent=locations.Parent(ber.docks[2], locations.UNSET))
+        assets.detach_tag(actor, first, tag.id)
+        assets.attach_tag(actor, second, NewTag(tag.tag_type, tag.value))
+        locations.rename(actor, ber.docks[0], "GATE")
+        locations.patch(actor, ber.docks[1], {}, parent=locations.Parent(ber.docks[2], locations.UNSET))
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
     with ber.in_use():
-        assets.delete(org, first)
-        third = assets.create(org, name="Another", external_key="P-2").id
+        assets.delete(ber.actor, first)
+        third = assets.create(ber.actor, name="Another", external_key="P-2").id
     ber.scan(third, 0, EPOCH)
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)

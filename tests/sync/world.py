@@ -13,7 +13,7 @@ from typing import Any
 
 from edge.auth.secrets import hash_secret
 from edge.errors import EdgeError
-from edge.store import assets, locations, migrate, organizations, readers, sites, target
+from edge.store import actors, assets, locations, migrate, organizations, readers, sites, target
 from edge.store.database import FILE_NAME, close_database, open_database
 from edge.store.locations import UNSET, Parent
 from edge.store.scans import record
@@ -36,7 +36,8 @@ class Box:
         self.folder, self.name = folder, name
         close_database()
         migrate.migrate(folder)
-        self.organization_id = organizations.add_organization("Acme").id
+        self.organization_id = organizations.add_organization(actors.shell(), "Acme").id
+        self.actor = actors.shell(self.organization_id)
         close_database()
 
     @contextmanager
@@ -54,7 +55,7 @@ class Box:
 class Hub(Box):
     def add_site(self, code: str) -> int:
         with self.in_use():
-            made = sites.add_site(self.organization_id, code, f"Site {code}", hash_secret(code))
+            made = sites.add_site(self.actor, code, f"Site {code}", hash_secret(code))
             sites.join(hash_secret(code), hash_secret(f"secret {code}"))
             return made.no
 
@@ -75,24 +76,22 @@ class SiteBox(Box):
         self.site_no = of.add_site(code)
         self.spoil: Callable[[Callable[[], Any]], Any] = lambda send: send()
         with self.in_use():
-            self.yard = locations.create(self.organization_id, name="Yard", external_key="YARD").id
+            self.yard = locations.create(self.actor, name="Yard", external_key="YARD").id
             inside = Parent(self.yard, UNSET)
             self.docks = [
-                locations.create(self.organization_id, name=f"Dock {n}", external_key=f"DOCK-{n}", parent=inside).id
+                locations.create(self.actor, name=f"Dock {n}", external_key=f"DOCK-{n}", parent=inside).id
                 for n in range(3)
             ]
-            self.reader_id = readers.add_reader(
-                self.organization_id, name=f"Gate {code}", topic=f"{code}/gate", format="edge"
-            ).id
+            self.reader_id = readers.add_reader(self.actor, name=f"Gate {code}", topic=f"{code}/gate", format="edge").id
 
     def join(self) -> None:
         with self.in_use():
-            target.begin(self.organization_id, "https://hub", self.name, "The hub", f"key of {self.name}")
+            target.begin(self.actor, "https://hub", self.name, "The hub", f"key of {self.name}")
 
     def add_asset(self, key: str, *tags: str) -> int:
         with self.in_use():
             return assets.create(
-                self.organization_id, name=f"Pallet {key}", external_key=key, tags=[NewTag("rfid", tag) for tag in tags]
+                self.actor, name=f"Pallet {key}", external_key=key, tags=[NewTag("rfid", tag) for tag in tags]
             ).id
 
     def scan(self, asset_id: int, dock: int, at: int) -> None:

@@ -509,6 +509,12 @@ CREATE TABLE site (
 ) STRICT;
 CREATE UNIQUE INDEX site_live_code ON site (organization_id, code) WHERE removed_at IS NULL;
 
+-- A hub that was restored from a backup has another epoch, and its sites fetch its master data anew.
+CREATE TABLE hub (
+    one   INTEGER PRIMARY KEY CHECK (one = 1),
+    epoch TEXT NOT NULL
+) STRICT;
+
 -- Epochs of databases that were replaced: a box that still has one is a copy, and must not speak for the site.
 CREATE TABLE retired_epoch (
     site_no    INTEGER NOT NULL REFERENCES site (no),

@@ -1,0 +1,40 @@
+"""The one-time code by which a site joins a hub: address, secret and certificate authority in one text to paste."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from typing import NamedTuple
+
+from edge.errors import Invalid
+
+_PREFIX = "edge-join-"
+_MAX_LENGTH = 16_384
+
+
+class JoinCode(NamedTuple):
+    """`authority` is the hub's own certificate authority (PEM), empty where its certificate is a public one."""
+
+    url: str
+    secret: str
+    authority: str
+
+
+def write(code: JoinCode) -> str:
+    packed = zlib.compress(json.dumps(code).encode(), 9)
+    return _PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def read(text: str) -> JoinCode:
+    """Raises Invalid for a text that is not one, or only part of one."""
+    bare = "".join(text.split()).removeprefix(_PREFIX)
+    try:
+        packed = base64.urlsafe_b64decode(bare[:_MAX_LENGTH] + "=" * (-len(bare[:_MAX_LENGTH]) % 4))
+        parts = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
+        url, secret, authority = map(str, parts)
+    except (binascii.Error, zlib.error, ValueError, TypeError) as error:
+        message = "That is not a whole join code. Copy all of it from the hub's Sites page"
+        raise Invalid.one("code", "invalid_value", message) from error
+    return JoinCode(url, secret, authority)

@@ -1,0 +1,154 @@
+"""The hub over HTTPS, as a site sees it. The only part that talks HTTP to somebody else.
+
+urllib3, since it keeps the connection, takes an authority of one's own, follows no redirect unless told to, and is
+one package of its own.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import urllib3
+from urllib3.exceptions import HTTPError, SSLError
+
+from edge import __version__
+from edge.errors import SetupError
+from edge.sync.sender import BatchRefused, LinkError, Stopped
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 60.0
+MAX_ANSWER = 64 * 1024 * 1024
+REFUSED_WAIT_SECONDS = 60.0  # a key that was revoked does not come back by itself
+BATCH_TOO_MUCH = (400, 413, 422, 500)
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class HubClient:
+    """One connection; tokens by client credentials each time, since a lost answer to a refresh would end the chain."""
+
+    def __init__(self, url: str, client_id: str, secret: str, authority_file: Path | None) -> None:
+        check_address(url)
+        self._url = url.rstrip("/")
+        self._credentials = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+        self._pool = urllib3.PoolManager(
+            maxsize=1,
+            retries=False,
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=str(authority_file) if authority_file else None,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS),
+            headers={"User-Agent": f"edge-site/{__version__}"},
+        )
+        self._token = ""
+        self.sent = self.received = 0  # bytes
+
+    def call(self, path: str, body: bytes) -> Any:
+        """The answer to a request below /sync/v1/. Raises LinkError, BatchRefused, Stopped."""
+        is_fresh = not self._token
+        if is_fresh:
+            self._token = self._new_token()
+        status, headers, content = self._send(
+            f"/sync/v1/{path}",
+            body,
+            {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"},
+        )
+        if status == HTTPStatus.OK:
+            return _json(content)
+        if status == HTTPStatus.UNAUTHORIZED:
+            self._token = ""
+            if not is_fresh:
+                return self.call(path, body)
+        raise _error(status, headers, _detail(content), is_batch=path == "changes")
+
+    def join(self, secret: str, environment: str) -> Any:
+        """Use up a one-time code: the credentials of this site."""
+        body = orjson.dumps({"code": secret, "environment": environment})
+        status, headers, content = self._send("/sync/v1/join", body, {"Content-Type": "application/json"})
+        if status != HTTPStatus.OK:
+            raise _error(status, headers, _detail(content), is_batch=False)
+        return _json(content)
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _new_token(self) -> str:
+        body = orjson.dumps(self._credentials)
+        status, headers, content = self._send("/api/v1/oauth/token", body, {"Content-Type": "application/json"})
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise LinkError(
+                "The hub refuses the key of this site: it was revoked or has expired. Make a new code on the hub's "
+                "Sites page and run `edge sync join` again",
+                REFUSED_WAIT_SECONDS,
+            )
+        if status != HTTPStatus.OK:
+            raise _error(status, headers, _detail(content), is_batch=False)
+        token: str = _json(content)["access_token"]
+        return token
+
+    def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
+        try:
+            answer = self._pool.request(
+                "POST",
+                self._url + path,
+                body=body,
+                headers={**self._pool.headers, **headers},
+                redirect=False,
+                preload_content=False,
+            )
+            try:
+                content = answer.read(MAX_ANSWER)
+            finally:
+                answer.release_conn()
+        except SSLError as error:
+            raise LinkError(
+                f"The hub's certificate was not accepted ({error}). Is the clock of this box right, and is it the hub "
+                "that answers there? A hub that changed its certificate authority needs a new join code"
+            ) from error
+        except HTTPError as error:
+            raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
+        self.sent += len(body)
+        self.received += len(content)
+        return answer.status, answer.headers, content
+
+
+def check_address(url: str) -> None:
+    """Raises SetupError: what a site knows travels encrypted, or not at all."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):
+        return
+    raise SetupError(f"The hub's address is {url}; it has to begin with https://. Switch HTTPS on at the hub first")
+
+
+def _error(status: int, headers: Any, detail: str, *, is_batch: bool) -> Exception:
+    if status == HTTPStatus.CONFLICT:
+        return Stopped(f"The hub refuses this box: {detail}")
+    if is_batch and status in BATCH_TOO_MUCH:
+        return BatchRefused(f"the hub answers {status}: {detail}")
+    return LinkError(f"The hub answers {status}: {detail}", _seconds(headers.get("Retry-After")))
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text and text.isdigit() else 0.0
+
+
+def _detail(content: bytes) -> str:
+    """What the hub says, or the beginning of what something before it says."""
+    try:
+        error = orjson.loads(content)["error"]
+        return str(error["detail"] if isinstance(error, dict) else error)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return content[:200].decode(errors="replace")
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise LinkError("Something that is not the hub answers at its address, perhaps a proxy") from error
+
+
+def _short(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or error).rpartition(": ")[2]

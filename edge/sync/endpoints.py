@@ -1,0 +1,123 @@
+"""The way into a hub for its sites: /sync/v1/, which is no part of the public API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from flask import Blueprint, Flask, Response, current_app, request
+
+from edge.auth import tokens
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.auth.throttle import Throttle
+from edge.errors import Conflict, EdgeError, NotFound, Unavailable, Unreadable
+from edge.store import organizations, sites
+from edge.store.keys import SYNC_SCOPE
+from edge.store.sites import Site
+from edge.sync import hub, wire
+
+blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
+
+_wrong_codes = Throttle(burst=10, seconds_each=60)
+
+
+class _Refused(EdgeError):
+    """Nobody whose answer this is: the status and what to say."""
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+
+
+def register(app: Flask, environment: str) -> None:
+    app.extensions["sync_environment"] = environment
+    app.register_blueprint(blueprint)
+
+
+@blueprint.post("/join")
+def join() -> Response:
+    """A code for the credentials of a site. Wrong codes are throttled by address."""
+    address = request.remote_addr or "unknown"
+    wait = _wrong_codes.wait_seconds(address)
+    if wait:
+        raise _Refused(429, "Too many wrong codes", {"Retry-After": str(wait)})
+    try:
+        content = orjson.loads(_body())
+        code, environment = str(content["code"]), str(content["environment"])
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise Unreadable("send the code and the environment") from error
+    if environment != _environment():
+        raise Conflict(f"this hub is a {_environment()} installation and that site is {environment}")
+    secret = new_client_secret()
+    site = sites.join(hash_secret(code), hash_secret(secret))
+    if site is None:
+        _wrong_codes.count(address)
+        raise NotFound("this code was used, has expired, or was never made. Make a new one on the hub's Sites page")
+    name = organizations.get_organization(site.organization_id).name
+    return _answer({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})
+
+
+@blueprint.post("/hello")
+def hello() -> Response:
+    site, body = _site(), _body()
+    return _answer(hub.hello(site, wire.unpack(body), len(body)))
+
+
+@blueprint.post("/changes")
+def changes() -> Response:
+    return _answer(hub.changes(_site(), _body()))
+
+
+@blueprint.post("/masters")
+def masters() -> Response:
+    return _answer(hub.masters(_site(), wire.unpack(_body())))
+
+
+@blueprint.errorhandler(EdgeError)
+def _on_refusal(error: EdgeError) -> Response:
+    if isinstance(error, _Refused):
+        return _problem(error.status, str(error), error.headers)
+    if isinstance(error, Unavailable):
+        return _problem(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
+    status = 409 if isinstance(error, Conflict) else 404 if isinstance(error, NotFound) else 400
+    return _problem(status, str(error))
+
+
+@blueprint.errorhandler(wire.TooLarge)
+def _on_too_large(_: wire.TooLarge) -> Response:
+    return _problem(413, "the batch is too large")
+
+
+def _site() -> Site:
+    """Whose key it is. A key is bound to one site, and no person's session has the scope."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    principal = tokens.principal(_environment(), token.strip()) if scheme.lower() == "bearer" else None
+    if principal is None or principal.api_key_id is None:
+        raise _Refused(401, "the token is not, or no longer, good", {"WWW-Authenticate": 'Bearer realm="sync"'})
+    site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None
+    if site is None:
+        raise _Refused(403, "this key is not that of a site")
+    return site
+
+
+def _body() -> bytes:
+    if (request.content_length or 0) > wire.MAX_BODY:
+        raise wire.TooLarge
+    return request.get_data(cache=False)
+
+
+def _environment() -> str:
+    environment: str = current_app.extensions["sync_environment"]
+    return environment
+
+
+def _answer(content: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(content), headers={"Cache-Control": "no-store"}, content_type="application/json")
+
+
+def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    response = _answer({"error": message})
+    response.status_code = status
+    response.headers.update(headers or {})
+    return response

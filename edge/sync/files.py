@@ -1,0 +1,38 @@
+"""The files of a site's connection: its secret, and the certificate authority of its hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edge.errors import SetupError
+
+SECRET = "sync-secret"  # noqa: S105  a file name
+AUTHORITY = "sync-authority.crt"
+
+
+def write(data_dir: Path, secret: str, authority: str) -> None:
+    file = data_dir / SECRET
+    file.touch(mode=0o600)
+    file.write_text(secret + "\n", "ascii")
+    if authority:
+        (data_dir / AUTHORITY).write_text(authority, "ascii")
+    else:
+        (data_dir / AUTHORITY).unlink(missing_ok=True)
+
+
+def read(data_dir: Path) -> tuple[str, Path | None]:
+    """The secret, and where the authority is if the hub has its own. Raises SetupError."""
+    try:
+        secret = (data_dir / SECRET).read_text("ascii").strip()
+    except OSError as error:
+        raise SetupError(
+            f"The secret of this site cannot be read ({error}). Make a new code on the hub's Sites page and run "
+            "`edge sync join` again"
+        ) from error
+    authority = data_dir / AUTHORITY
+    return secret, authority if authority.is_file() else None
+
+
+def remove(data_dir: Path) -> None:
+    for name in (SECRET, AUTHORITY):
+        (data_dir / name).unlink(missing_ok=True)

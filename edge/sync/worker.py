@@ -1,0 +1,169 @@
+"""The thread of a site that talks to its hub. Without a hub it only looks, now and then, whether there is one."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from edge import clock
+from edge.errors import EdgeError, SetupError, Unavailable
+from edge.store import changes, target
+from edge.store.target import Target
+from edge.sync import files
+from edge.sync.client import HubClient
+from edge.sync.sender import LinkError, Sender, Stopped
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 3.0
+UNEXPECTED_SECONDS = 60.0
+TRIM_SECONDS = 600.0
+TRIM_ROWS = 10_000
+MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
+BEHIND_SECONDS = 15 * 60  # so long without a commit at the hub, while something waits, is worth a warning
+
+
+class Pace(NamedTuple):
+    """How often to send, how much a day (bytes, 0: as much as there is), and how long acknowledged changes are kept."""
+
+    interval_seconds: float
+    bytes_a_day: int
+    keep_days: int
+
+
+class Worker:
+    def __init__(self, data_dir: Path, pace: Pace) -> None:
+        self._data_dir = data_dir
+        self._pace = pace
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
+        self._client: HubClient | None = None
+        self._sender: Sender | None = None
+        self._for = ""  # the epoch and key the conversation was begun for
+        self._trimmed_at = time.monotonic()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(3)
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        wait = 1.0
+        while not self._stopping.wait(wait):
+            try:
+                wait = self._round()
+            except Stopped as error:
+                log.error("Sync has stopped: %s", error)
+                target.update(stopped=str(error), last_error=str(error), last_error_at=clock.now())
+                self._hang_up()
+            except LinkError as error:
+                self._note(str(error))
+                self._hang_up()
+                wait = max(error.wait_seconds, RETRY_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311
+            except (SetupError, Unavailable) as error:
+                self._note(str(error))
+                wait = UNEXPECTED_SECONDS
+            except Exception as error:
+                log.exception("Sync failed unexpectedly; it goes on in a minute")
+                self._note_quietly(repr(error))
+                self._hang_up()
+                wait = UNEXPECTED_SECONDS
+        self._hang_up()
+
+    def _round(self) -> float:
+        """Seconds until the next one."""
+        here = target.find()
+        if here is None or here.stopped or here.paused_at:
+            self._hang_up()
+            return self._pace.interval_seconds
+        self._trim(here)
+        if self._pace.bytes_a_day and _spent_today(here) >= self._pace.bytes_a_day:
+            self._note(f"the {self._pace.bytes_a_day >> 20} MB of today are used up; it goes on tomorrow (UTC)")
+            return UNEXPECTED_SECONDS
+        sender = self._conversation(here)
+        sent = sender.push()
+        self._count()
+        if not sent.is_all:
+            return sent.wait_seconds
+        sender.pull()
+        self._count()
+        return max(self._pace.interval_seconds, sent.wait_seconds)
+
+    def _conversation(self, here: Target) -> Sender:
+        """The one that goes on, or a new one."""
+        wanted = f"{here.client_id} {here.url}"
+        if self._sender is None or self._for != wanted:
+            self._hang_up()
+            secret, authority = files.read(self._data_dir)
+            self._client = HubClient(here.url, here.client_id, secret, authority)
+            sender = Sender(self._client.call)
+            sender.connect()
+            if here.last_error:
+                log.info("Sync: the hub answers again")
+                target.update(last_error=None, last_error_at=None)
+            self._sender, self._for = sender, wanted
+        return self._sender
+
+    def _hang_up(self) -> None:
+        if self._client:
+            self._client.close()
+        self._client = self._sender = None
+
+    def _count(self) -> None:
+        if self._client and (self._client.sent or self._client.received):
+            target.count_bytes(self._client.sent, self._client.received)
+            self._client.sent = self._client.received = 0
+
+    def _trim(self, here: Target) -> None:
+        if time.monotonic() - self._trimmed_at < TRIM_SECONDS:
+            return
+        self._trimmed_at = time.monotonic()
+        before = clock.now() - self._pace.keep_days * clock.DAY
+        while target.trim(before, TRIM_ROWS) and not self._stopping.wait(0.05):
+            pass
+        if changes.count_after(here.acked_seq) > MAX_FEED:
+            log.warning("More than %d changes wait for the hub: the oldest will be found by comparing", MAX_FEED)
+            target.update(verify_wanted=1)
+            while changes.trim(changes.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
+                pass
+
+    def _note(self, fault: str) -> None:
+        found = target.find()
+        if found and found.last_error != fault:
+            log.warning("Sync: %s", fault)
+        target.update(last_error=fault, last_error_at=clock.now())
+
+    def _note_quietly(self, fault: str) -> None:
+        """The store itself may be what failed."""
+        try:
+            target.update(last_error=fault, last_error_at=clock.now())
+        except EdgeError as error:
+            log.error("Sync: not even the fault can be noted: %s", error)
+
+
+def _spent_today(here: Target) -> int:
+    return here.bytes_sent + here.bytes_received if here.day == clock.now() // clock.DAY else 0
+
+
+def trouble() -> str:
+    """What somebody should know of, in words; empty when all is well or there is no hub."""
+    here = target.find()
+    if here is None or here.paused_at:
+        return ""
+    if here.stopped:
+        return here.stopped
+    waiting = changes.count_after(here.acked_seq)
+    since = (clock.now() - (here.last_commit_at or here.joined_at)) // clock.SECOND
+    if waiting and since > BEHIND_SECONDS:
+        why = here.last_error or "no error"
+        return f"{waiting} changes wait, the hub took the last {since // 60} minutes ago: {why}"
+    return ""
