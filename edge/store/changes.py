@@ -120,7 +120,7 @@ def add_everything(organization_id: int) -> None:
     with writing():
         add_names(organization_id)
         execute(
-            "INSERT INTO change (kind, a, b, c) SELECT 7, no, -(1 << 62), 1 << 62 FROM track "
+            "INSERT INTO change (kind, a, b, c) SELECT 7, no, -(1 << 61), 1 << 61 FROM track "
             "WHERE organization_id = ? AND site_no IS NULL ORDER BY no",
             (organization_id,),
         )

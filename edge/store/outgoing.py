@@ -10,8 +10,6 @@ from edge.store.changes import Change, Kind
 from edge.store.database import execute
 from edge.store.exchange import AssetRecord, Batch, LocationRecord, Needs, Origin, Patch, Stay, TrackState
 
-EVER = 1 << 62  # later than any time
-
 
 class Contents:
     """A batch in the making. To be used within one view of the database; it writes nothing."""
@@ -208,7 +206,7 @@ def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> F
     yours = execute(
         "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id > 0 "
         "AND local_id IN (SELECT value FROM json_each(?))",
-        (site_no, wanted),
+        (site_no, json.dumps([row[0] for row in found])),
     )
     return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], dict(yours.fetchall()))
 

@@ -21,6 +21,7 @@ from edge.store.target import Target
 from edge.sync import wire
 
 NOW_ROWS = 5000  # positions told in one batch
+SILENCE = 10 * clock.SECOND  # with nothing to tell, the hub is asked so often whether it has something
 MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
 
 Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; the answer as plain values
@@ -80,6 +81,8 @@ class Sender:
             self._prepare(here)
             here = _target()
         if here.pending is None:
+            if clock.now() - (here.last_contact_at or 0) > SILENCE:
+                self.connect()
             return Sent(0, True)
         rows = (here.pending_seq or 0) - here.acked_seq
         try:

@@ -64,6 +64,8 @@ class Hub(Box):
             site = sites.get_site(self.organization_id, site_no)
             if path == "hello":
                 return hub.hello(site, wire.unpack(body), len(body))
+            if path == "masters":
+                return hub.masters(site, wire.unpack(body))
             return hub.changes(site, body)
 
 
@@ -172,6 +174,24 @@ SELECT substr(l.external_key, {prefix}), l.name, l.is_active, l.created_at, l.up
        CASE WHEN p.id {root} THEN NULL ELSE substr(p.external_key, {prefix}) END
 FROM location l LEFT JOIN location p ON p.id = l.parent_id {where} ORDER BY 1, 4
 """
+
+
+def assert_equal(site: SiteBox) -> None:
+    """What the site's retention dropped stays at the hub; all the rest is the same."""
+    here, there = site_dump(site), hub_dump(site)
+    horizon = site.rows("SELECT horizon FROM target")[0][0]
+    kept_longer = [row for row in there["history"] if row not in here["history"]]
+    assert all(row[3] + row[5] < horizon for row in kept_longer), kept_longer
+    there["history"] = [row for row in there["history"] if row in here["history"]]
+    if horizon:
+        for dump in (here, there):
+            dump["tracks"] = [row[:-1] for row in dump["tracks"]]
+    for what in here:
+        wrong_here = [row for row in here[what] if row not in there[what]]
+        wrong_there = [row for row in there[what] if row not in here[what]]
+        assert (wrong_here, wrong_there) == ([], []), f"{what}: only here {wrong_here}, only there {wrong_there}"
+    wrong = "SELECT no FROM track WHERE history_rows <> (SELECT count(*) FROM history WHERE position_no = track.no)"
+    assert site.hub.rows(wrong) == []
 
 
 def site_dump(site: SiteBox) -> dict[str, list[tuple[Any, ...]]]:

@@ -1,0 +1,16 @@
+"""Boxes of these tests need not survive a power cut, so they need not wait for the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from edge.store import database
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(database.PRAGMAS, "synchronous", "off")
+    yield
+    database.close_database()

@@ -1,0 +1,85 @@
+"""Two real services, a hub and a site: joined by the command, in sync over HTTP, and again after kills."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from edge.store.database import FILE_NAME
+from tests.mosquitto import free_port
+from tests.service import ROOT, Service, wait_for
+
+PASSWORD = "a long enough password\n"
+
+
+def edge(folder: Path, *words: str, text: str = "") -> str:
+    command = [sys.executable, "-m", "edge", f"--set=data_dir={folder}", *words]
+    done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(folder: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def start(folder: Path) -> Service:
+    edge(folder, "init", "--org", "Acme", "--email", "a@example.com", text=PASSWORD)
+    service = Service(folder, "embedded", mqtt__listen=f"127.0.0.1:{free_port()}", sync__interval_seconds=1)
+    service.start()
+    wait_for(lambda: service.has_logged("Serving pages"), 30, service.read_log)
+    return service
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
+    """A hub, and a site that has joined it."""
+    with ExitStack() as stack:
+        hub = stack.enter_context(start(tmp_path / "hub"))
+        site = stack.enter_context(start(tmp_path / "ber"))
+        told = edge(hub.data_dir, "sync", "add-site", "BER", "Berlin", "--url", hub.http)
+        code = re.search(r"edge-join-\S+", told)
+        assert code
+        edge(site.data_dir, "sync", "join", code[0])
+        yield hub, site
+
+
+ASSETS = "SELECT external_key, name FROM asset WHERE deleted_at IS NULL ORDER BY 1"
+
+
+def test_a_site_and_its_hub_agree_also_after_kills(pair: tuple[Service, Service]) -> None:
+    hub, site = pair
+    edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1")
+    wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 20, site.read_log)
+    edge(hub.data_dir, "asset", "add", "Forklift", "--key", "F-1")
+    wait_for(lambda: len(rows(site.data_dir, ASSETS)) == 2, 20, site.read_log)
+    hub.kill()
+    edge(site.data_dir, "asset", "add", "Crate", "--key", "P-2")
+    site.kill()
+    hub.start()
+    site.start()
+    wait_for(lambda: len(rows(hub.data_dir, ASSETS)) == 3, 30, site.read_log)
+    status = edge(site.data_dir, "sync", "status")
+    assert "running" in status
+    assert re.search(r"Waiting\s+0 changes", status)
+
+
+def test_a_code_works_once(pair: tuple[Service, Service], tmp_path: Path) -> None:
+    hub, _ = pair
+    other = tmp_path / "other"
+    edge(other, "init", "--org", "Acme", "--email", "a@example.com", text=PASSWORD)
+    told = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
+    code = re.search(r"edge-join-\S+", told)
+    assert code
+    edge(other, "sync", "join", code[0])
+    edge(other, "sync", "leave", "--yes")
+    with pytest.raises(AssertionError, match="was used"):
+        edge(other, "sync", "join", code[0])
