@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from edge import clock
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret, new_token
 from edge.commands.site import Setup, for_actor, for_organization, open_site, print_table
-from edge.errors import NotFound
+from edge.errors import NotFound, Unavailable
 from edge.store import changes, sites, target
 from edge.store.actors import Actor
 from edge.store.database import writing
@@ -105,6 +107,27 @@ def resume(setup: Setup) -> None:
     click.echo("Goes on within seconds.")
 
 
+@sync.command("verify")
+@click.option("--wait", default=600, show_default=True, help="Seconds to wait for the result.")
+@click.pass_obj
+def verify(setup: Setup, wait: int) -> None:
+    """At a site: compare all history with the hub's, and have the truth sent where it differs.
+
+    The service does it, once nothing waits to be sent.
+    """
+    open_site(setup)
+    began = clock.now()
+    _here()
+    target.update(verify_wanted=1)
+    for _ in range(wait):
+        here = _here()
+        if here.verified_at and here.verified_at > began:
+            click.echo(here.verify_result)
+            return
+        time.sleep(1)
+    raise Unavailable("No result yet. Is the service running, and the hub there? Ask: edge sync status")
+
+
 @sync.command("resend")
 @click.pass_obj
 def resend(setup: Setup) -> None:
@@ -163,6 +186,7 @@ def _told(here: Target) -> list[tuple[str, str]]:
         ("Board there as of", _when(here.told_at or None)),
         ("Today", f"{here.bytes_sent >> 10} KB sent, {here.bytes_received >> 10} KB received"),
         ("Clock of the hub", f"{(here.clock_offset or 0) / clock.SECOND:+.1f} s"),
+        ("Compared", f"{_when(here.verified_at)} {here.verify_result or ''}"),
         ("Last error", f"{here.last_error} ({_when(here.last_error_at)})" if here.last_error else "none"),
     ]
 

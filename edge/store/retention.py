@@ -32,8 +32,9 @@ def drop_history(before: int, limit: int = ROWS) -> int:
     dropped = 0
     positions = execute(_POSITIONS_WITH_OLD, (before, limit)).fetchall()  # outside the transaction: it may look at all
     with writing():
-        if positions:  # of what ended before, a site tells its hub nothing any more
+        if positions:  # of what ended before, a site tells its hub nothing any more, and a hub compares nothing
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
+            execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
         for (position_no,) in positions:
             count = execute(_DROP_HISTORY, (position_no, before, position_no, limit - dropped)).rowcount
             execute("UPDATE track SET history_rows = history_rows - ? WHERE no = ?", (count, position_no))

@@ -155,6 +155,11 @@ def hub_epoch() -> str:
     return epoch
 
 
+def hub_horizon() -> int:
+    horizon: int = execute("SELECT horizon FROM hub").fetchone()[0]
+    return horizon
+
+
 def is_hub() -> bool:
     return execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone() is not None
 

@@ -43,6 +43,8 @@ class Target(NamedTuple):
     horizon: int
     restored_from: int | None
     verify_wanted: int
+    verified_at: int | None
+    verify_result: str | None
     master_seq: int
     hub_epoch: str | None
     clock_offset: int | None

@@ -74,6 +74,11 @@ def masters() -> Response:
     return _answer(hub.masters(_site(), wire.unpack(_body())))
 
 
+@blueprint.post("/digests")
+def digests() -> Response:
+    return _answer(hub.digests(_site(), wire.unpack(_body())))
+
+
 @blueprint.errorhandler(EdgeError)
 def _on_refusal(error: EdgeError) -> Response:
     if isinstance(error, _Refused):

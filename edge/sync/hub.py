@@ -5,19 +5,23 @@ The answers are dictionaries that travel as JSON; see `edge.sync.endpoints` for 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from edge import clock
 from edge.errors import Conflict, Unreadable
 from edge.store import changes as feed
+from edge.store import digests as compare
 from edge.store import incoming, outgoing, sites
 from edge.store.changes import Kind
 from edge.store.database import reading
+from edge.store.digests import Digest, Of
 from edge.store.exchange import Cursor
 from edge.store.sites import Site
 from edge.sync import wire
 
 MAX_ROWS = 5000  # changes in one batch
+MAX_DAYS = 50  # of which the tracks are told in one answer
 MAX_MASTERS = 1000  # changes of master data in one answer
 
 
@@ -91,6 +95,24 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             "assets": [tuple(record) for record in found.assets],
             "yours": [[hub_id, own] for hub_id, own in found.yours.items()],
         }
+
+
+def digests(site: Site, content: Any) -> dict[str, Any]:
+    """Of the site's history here: by day, or by track for the days that are named."""
+    try:
+        first_day, days = int(content["first_day"]), [int(day) for day in content["days"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+    of = Of(site.organization_id, site.no)
+    with reading():
+        if days:
+            return {"days": [[day, *_pairs(compare.of_tracks(of, day))] for day in days[:MAX_DAYS]]}
+        first_day = max(first_day, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first_day)
+        return {"first_day": first_day, "digests": _pairs(compare.of_days(of, first_day))}
+
+
+def _pairs(found: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
+    return [(key, count, total) for key, (count, total) in found.items()]
 
 
 def _standing(site: Site) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from edge import clock
 from edge.errors import EdgeError, SetupError, Unavailable
 from edge.store import changes, target
 from edge.store.target import Target
-from edge.sync import files
+from edge.sync import files, verify
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError, Sender, Stopped
 
@@ -95,6 +95,9 @@ class Worker:
         if not sent.is_all:
             return sent.wait_seconds
         sender.pull()
+        if here.verify_wanted and self._client:
+            told = verify.repair(here, verify.compare(here, self._client.call))
+            log.info("Sync: %s", told)
         self._count()
         return max(self._pace.interval_seconds, sent.wait_seconds)
 

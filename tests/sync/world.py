@@ -66,6 +66,8 @@ class Hub(Box):
                 return hub.hello(site, wire.unpack(body), len(body))
             if path == "masters":
                 return hub.masters(site, wire.unpack(body))
+            if path == "digests":
+                return hub.digests(site, wire.unpack(body))
             return hub.changes(site, body)
 
 

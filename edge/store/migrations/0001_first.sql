@@ -464,6 +464,8 @@ CREATE TABLE target (
     horizon         INTEGER NOT NULL DEFAULT 0, -- retention dropped history that ended before; nothing is said of it
     restored_from   INTEGER,                    -- after a restore: the hub may know more than this box from here on
     verify_wanted   INTEGER NOT NULL DEFAULT 0, -- the feed does not tell all that differs
+    verified_at     INTEGER,
+    verify_result   TEXT,                       -- in words
     master_seq      INTEGER NOT NULL DEFAULT 0, -- master data of the hub is here up to its change
     hub_epoch       TEXT,
     clock_offset    INTEGER,
@@ -511,8 +513,9 @@ CREATE UNIQUE INDEX site_live_code ON site (organization_id, code) WHERE removed
 
 -- A hub that was restored from a backup has another epoch, and its sites fetch its master data anew.
 CREATE TABLE hub (
-    one   INTEGER PRIMARY KEY CHECK (one = 1),
-    epoch TEXT NOT NULL
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    epoch   TEXT NOT NULL,
+    horizon INTEGER NOT NULL DEFAULT 0 -- retention of this hub dropped history that ended before
 ) STRICT;
 
 -- Epochs of databases that were replaced: a box that still has one is a copy, and must not speak for the site.
