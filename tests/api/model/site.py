@@ -1,7 +1,4 @@
-"""A site that is asked at random: the program and the model side by side, and what a client may do to both.
-
-Every step has dice of its own, so that a step can be left out of a failing run without changing the others.
-"""
+"""A site that is asked at random: the program and the model side by side, and what a client may do to both."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ AGO = [0, SECOND, 2_500_000, 250 * SECOND, GAP, GAP + 1000, 1000 * SECOND, 5000 
 
 
 class Site:
-    """Two organizations, of which neither may notice the other. `log` tells what was asked."""
+    """Two organizations, of which neither may notice the other. `log` tells what was asked, `dice` decides what is."""
 
     def __init__(self, app: Flask, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: list[str] = []
@@ -79,10 +76,6 @@ class Site:
             self.created(owner, "asset", {"name": name, "description": f"text of {name}"})
         for asset, location in zip(owner.live("asset"), owner.live("location")[:2] * 3, strict=False):
             self.recorded(asset, Sighting(self.now, location, by_person=True))
-
-    def step(self, seed: str) -> None:
-        self.dice = random.Random(seed)  # noqa: S311
-        self.dice.choice(ACTIONS)(self)
 
     # Dice
 
