@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Flask, Response, g, request
 
-from edge import metrics
+from edge import clock, metrics
 from edge.api import envelope, guard, service
 from edge.api.middleware import is_api_path
 from edge.clock import SECOND
@@ -38,6 +38,8 @@ class AppSettings:
     metrics_from: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     authority_file: Path | None = None
     sighting_gap_seconds: int = 300
+    public_url: str = ""
+    time_zone: str = "UTC"
     formats: Formats = formats.NONE
 
 
@@ -67,6 +69,8 @@ def _site(settings: AppSettings) -> site.Site:
         version=settings.version,
         session_hours=settings.session_hours,
         pin_required=settings.pin_required,
+        public_url=settings.public_url,
+        zone=clock.zone(settings.time_zone),
         sighting_gap=settings.sighting_gap_seconds * SECOND,
     )
 

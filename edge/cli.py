@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -58,6 +59,12 @@ def init(setup: Setup, org: str, email: str) -> None:
     name, role = email.partition("@")[0], people.Role.ADMINISTRATOR
     people.add_person(shell(organization.id), name, role, email=email, password_hash=password_hash)
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
+    if not setup.config.http_public_url:
+        port = setup.config.http_listen.rpartition(":")[2]
+        click.echo(
+            "Before labels are printed, set the address they shall carry, for example: "
+            f'http.public_url = "http://{socket.gethostname()}:{port}"'
+        )
 
 
 @cli.command()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -39,3 +41,26 @@ def rfc3339(micros: int) -> str:
 @lru_cache(maxsize=4096)
 def _to_the_second(seconds: int) -> str:
     return f"{to_datetime(seconds * SECOND):%Y-%m-%dT%H:%M:%S}".rjust(19, "0")
+
+
+def is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # no such zone; not a name; a folder of zones
+        return False
+    return True
+
+
+def zone(name: str) -> ZoneInfo:
+    """The zone of that name; of an empty one, the box's own, or UTC where the box does not name it."""
+    return ZoneInfo(name or _zone_of_the_box())
+
+
+def midnight(zone: tzinfo) -> int:
+    """When today began there."""
+    return to_micros(datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0))
+
+
+def _zone_of_the_box() -> str:
+    _, _, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
+    return name if name and is_zone(name) else "UTC"

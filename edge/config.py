@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from edge import clock
 from edge.errors import SetupError
 
 DEFAULT_USER_AGENTS = (
@@ -107,6 +108,19 @@ def _networks(value: Any) -> tuple[str, ...]:
         raise ValueError('a list of networks, for example ["192.168.1.0/24"]') from error
 
 
+def _public_url(value: Any) -> str:
+    parts = urlsplit(_text(value))
+    if value and not (parts.scheme in ("http", "https") and parts.hostname and not parts.query + parts.fragment):
+        raise ValueError('an address like "http://edge.warehouse.example:8080"')
+    return value.rstrip("/")  # type: ignore[no-any-return]
+
+
+def _time_zone(value: Any) -> str:
+    if value and not clock.is_zone(_text(value)):
+        raise ValueError('the name of a time zone, for example "Europe/Berlin"; timedatectl list-timezones shows them')
+    return value  # type: ignore[no-any-return]
+
+
 def _word(*allowed: str) -> Callable[[Any], str]:
     def cast(value: Any) -> str:
         if value not in allowed:
@@ -136,6 +150,12 @@ class Config:
     log_level: str = _setting("log_level", "info", _word("debug", "info", "warning", "error"), "how much the log tells")
 
     http_listen: str = _setting("http.listen", "0.0.0.0:8080", _address, "where pages and API are served")
+    http_public_url: str = _setting(
+        "http.public_url",
+        "",
+        _public_url,
+        "address that labels and links carry, as people open the pages; empty: what the browser used",
+    )
     http_threads: int = _setting("http.threads", 8, _whole(1, 64), "threads that answer requests")
     http_trusted_proxy: str = _setting(
         "http.trusted_proxy",
@@ -209,6 +229,9 @@ class Config:
     )
     replay_days: int = _setting("ingest.replay_days", 7, _whole(0, 365), "how old a reader's own time may be")
 
+    time_zone: str = _setting(
+        "pages.time_zone", "", _time_zone, 'of the times on the pages, like "Europe/Berlin"; empty: the box\'s own'
+    )
     session_hours: int = _setting("pages.session_hours", 12, _whole(1, 168), "how long a sign-in lasts")
     pin_required: bool = _setting(
         "pages.pin_required", False, _flag, "on a shared handheld, ask for a PIN beside the badge"

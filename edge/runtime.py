@@ -236,6 +236,8 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             sighting_gap_seconds=config.sighting_gap_seconds,
             metrics_from=config.http_metrics_from,
             authority_file=config.http_authority_file,
+            public_url=config.http_public_url,
+            time_zone=config.time_zone,
             formats=formats,
         ),
         health,

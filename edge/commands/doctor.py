@@ -75,6 +75,8 @@ def _subject(config: Config) -> Subject:
         second_dir=config.backup_second_dir,
         low_disk_bytes=config.low_disk_mb << 20,
         http_listen=config.http_listen,
+        public_url=config.http_public_url,
+        authority_file=config.http_authority_file,
         broker_url=config.mqtt_broker,
         broker_settings=Path("/etc/mosquitto"),
         ask_broker=ask_broker,

@@ -19,6 +19,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "clock-kept": box.clock_kept,
     "service": box.service,
     "pages": box.pages,
+    "public-url": box.public_url,
     "version": box.version,
     "database": data.database,
     "schema": data.schema,

@@ -31,6 +31,8 @@ class Subject(NamedTuple):
     second_dir: Path | None
     low_disk_bytes: int
     http_listen: str
+    public_url: str  # empty where none is set
+    authority_file: Path | None  # of this box's own certificates
     broker_url: str
     broker_settings: Path  # folder of mosquitto's settings; it need not exist
     # Values of topics below $SYS, or whatever EdgeError says why there are none.

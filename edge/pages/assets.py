@@ -59,7 +59,7 @@ def _now(asset: AssetRow) -> dict[str, Any]:
 @require_role(Role.VIEWER)
 def asset_label(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
-    link = labels.asset_link(request.host_url, asset.external_key)
+    link = labels.asset_link(asset.external_key)
     return labels.page(asset.name, asset.external_key, link, f"/assets/{asset_id}")
 
 

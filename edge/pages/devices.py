@@ -82,5 +82,5 @@ def _page(errors: dict[str, str]) -> str:
 
 
 def _invitation(name: str, code: str) -> str:
-    link = f"{request.host_url}enrol/{code}"
+    link = f"{labels.address()}/enrol/{code}"
     return render_template("device-invite.html", name=name, link=link, code=labels.qr(link))

@@ -72,7 +72,7 @@ def address() -> str:
 @pages.before_request
 def _check() -> AnyResponse | None:
     request.max_content_length = MAX_BODY
-    _identify()
+    identify()
     view = current_app.view_functions[request.endpoint or ""]
     if not hasattr(view, "required_role"):
         abort(403)
@@ -86,7 +86,8 @@ def _check() -> AnyResponse | None:
     return None
 
 
-def _identify() -> None:
+def identify() -> None:
+    """Find the session of this request, and what its forms are bound to."""
     cookie = request.cookies.get(SESSION_COOKIE, "")
     g.session = sessions.find(cookie) if cookie else None
     if g.session is None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import io
 
 import segno
-from flask import render_template
+from flask import current_app, render_template, request
 from markupsafe import Markup
 
 
-def asset_link(host_url: str, external_key: str) -> str:
-    return f"{host_url}a/{external_key}"
+def address() -> str:
+    """Where people open the pages: what the site has set, or else what this browser used."""
+    site = current_app.extensions["site"]
+    return site.public_url or request.host_url.rstrip("/")
 
 
-def location_link(host_url: str, external_key: str) -> str:
-    return f"{host_url}l/{external_key}"
+def asset_link(external_key: str) -> str:
+    return f"{address()}/a/{external_key}"
+
+
+def location_link(external_key: str) -> str:
+    return f"{address()}/l/{external_key}"
 
 
 def page(name: str, key: str, link: str, back: str) -> str:

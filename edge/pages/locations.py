@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from flask import Response, abort, redirect, render_template, request
+from flask import Response, abort, current_app, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels
-from edge.pages.forms import whole
+from edge.pages.forms import typable, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import board, location_board, locations, lookup
@@ -19,6 +18,7 @@ from edge.store.locations import LocationRow
 from edge.store.people import Role
 
 PER_PAGE = 50
+SMALL_TREE = 60  # is shown opened
 WHOLE_TREE = 1000  # a larger one is shown by its top, and opened location by location
 
 
@@ -26,8 +26,19 @@ WHOLE_TREE = 1000  # a larger one is shown by its top, and opened location by lo
 @require_role(Role.VIEWER)
 def show_locations() -> str:
     branches = location_board.tree(current_session().organization_id)
-    shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
-    return render_template("locations.html", branches=shown, total=len(branches))
+    q = typable(request.args.get("q", ""))[:255]
+    if q:
+        shown = [branch for branch in branches if q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()]
+    else:
+        shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
+    return render_template(
+        "locations.html",
+        branches=shown[:WHOLE_TREE],
+        total=len(branches),
+        q=q,
+        open_to=0 if len(shown) > SMALL_TREE else WHOLE_TREE,
+        names={branch.id: branch.name for branch in branches},
+    )
 
 
 @pages.get("/locations/<int:location_id>")
@@ -53,7 +64,7 @@ def location_now(location_id: int) -> Response:
 
 
 def _now(location: LocationRow) -> dict[str, Any]:
-    organization_id = current_session().organization_id
+    organization_id, site = current_session().organization_id, current_app.extensions["site"]
     offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
     here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
     inside = BoardFilter(location_id=location.id)
@@ -63,7 +74,7 @@ def _now(location: LocationRow) -> dict[str, Any]:
         "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
         "offset": offset,
         "per_page": PER_PAGE,
-        "passages": location_board.passages(organization_id, location.id, _midnight()),
+        "passages": location_board.passages(organization_id, location.id, clock.midnight(site.zone)),
     }
 
 
@@ -71,7 +82,7 @@ def _now(location: LocationRow) -> dict[str, Any]:
 @require_role(Role.VIEWER)
 def location_label(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
-    link = labels.location_link(request.host_url, location.external_key)
+    link = labels.location_link(location.external_key)
     return labels.page(location.name, location.external_key, link, f"/locations/{location_id}")
 
 
@@ -81,9 +92,3 @@ def labelled_location(external_key: str) -> AnyResponse:
     """What the camera of any phone opens from a label."""
     location = lookup.location_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/locations/{location.id}", 303)
-
-
-def _midnight() -> int:
-    """When today began where the box stands."""
-    today = time.localtime()
-    return int(time.mktime((today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0, 0, 0, -1))) * clock.SECOND

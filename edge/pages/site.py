@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from flask import Flask, Response, current_app, g, jsonify, render_template, request
 from jinja2 import FileSystemLoader
@@ -31,7 +32,7 @@ from edge.pages import (
 )
 from edge.pages.files import Files, web_folder
 from edge.pages.forms import MOST_DIGITS
-from edge.pages.guard import has_role, open_to_all, pages
+from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.notices import NOTICES
 from edge.store.people import Role
 
@@ -65,6 +66,8 @@ class Site(NamedTuple):
     version: str
     session_hours: int
     pin_required: bool
+    public_url: str  # without the slash at its end; empty where none is set
+    zone: ZoneInfo  # of the times on the pages
     sighting_gap: int  # microseconds, see `store.scans.record`
 
 
@@ -83,9 +86,11 @@ def register(app: Flask, site: Site) -> None:
         ago=words.when,
         unseen=words.unseen,
         at=words.at,
+        moment=words.moment,
         lasting=words.lasting,
         duration=words.duration,
         count=words.count,
+        fact=words.fact,
         size=words.size,
         offset=words.clock_offset,
     )
@@ -147,6 +152,8 @@ def error_page(error: Exception) -> Response:
     if request.is_json or request.headers.get("Accept", "").startswith("application/json"):
         response = jsonify(error=problem.text)
     else:
+        if isinstance(error, HTTPException):  # no view was asked who this is, and the navigation depends on it
+            identify()
         g.setdefault("session", None)
         response = Response(render_template("error.html", problem=problem, **_on_every_page()), mimetype="text/html")
     response.status_code = problem.status

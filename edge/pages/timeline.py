@@ -9,7 +9,7 @@ from edge.store.board import Move
 
 WIDTH = 1000
 LEAST_WIDTH = 3  # of a stay that was too short to be seen
-COLOURS = 6
+COLOURS = 24  # of the style sheet: 8 hues, plain, then striped, then dotted
 
 
 class Stay(NamedTuple):
@@ -28,6 +28,11 @@ class Strip(NamedTuple):
     since: int
     until: int
     colours: Mapping[int, int]  # of each location, by its id
+
+    @property
+    def legend(self) -> Mapping[str, int]:
+        """Each location's name once, with its colour, in the order in which the asset came to them."""
+        return {stay.name: stay.colour for stay in self.stays}
 
 
 def strip(moves: Sequence[Move], now: int) -> Strip | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import orjson
+from flask import current_app
 from markupsafe import Markup
 
 from edge import clock
@@ -42,12 +44,11 @@ def ago(micros: int) -> str:
 
 
 def when(micros: int | None, otherwise: str = "never") -> Markup:
-    """A time the browser turns into local time and keeps current; readable without script, too."""
+    """How long ago; the browser keeps it current. Readable without script, too."""
     if micros is None:
         return Markup('<span class="quiet">{}</span>').format(otherwise)
     exact = clock.rfc3339(micros)
-    text = f"{exact[:10]} {exact[11:16]} UTC"
-    return Markup('<time datetime="{}" data-ago title="{}">{}</time>').format(exact, text, ago(micros))
+    return Markup('<time datetime="{}" data-ago title="{}">{}</time>').format(exact, moment(micros), ago(micros))
 
 
 def unseen(micros: int | None) -> Markup:
@@ -60,11 +61,16 @@ def unseen(micros: int | None) -> Markup:
 
 
 def at(micros: int | None, otherwise: str = "never") -> Markup:
-    """Date and time of the clock, local in the browser."""
+    """Date and time of the clock on the wall at the site."""
     if micros is None:
         return Markup('<span class="quiet">{}</span>').format(otherwise)
-    exact = clock.rfc3339(micros)
-    return Markup('<time datetime="{}" data-at>{} {} UTC</time>').format(exact, exact[:10], exact[11:16])
+    return Markup('<time datetime="{}" data-at>{}</time>').format(clock.rfc3339(micros), moment(micros))
+
+
+def moment(micros: int) -> str:
+    """`2026-03-02 08:15`, in the site's zone."""
+    site = current_app.extensions["site"]
+    return f"{clock.to_datetime(micros).astimezone(site.zone):%Y-%m-%d %H:%M}"
 
 
 def lasting(since: int) -> Markup:
@@ -74,9 +80,16 @@ def lasting(since: int) -> Markup:
     return Markup('<time datetime="{}" data-lasting>{}</time>').format(exact, words)
 
 
-def count(number: int) -> str:
-    """`12 345`, with a narrow space that does not break."""
-    return f"{number:,}".replace(",", " ")
+def count(number: float) -> str:
+    """`12,345`; what is whole has no decimals, also where it comes as a float."""
+    return f"{int(number) if number == int(number) else number:,}"
+
+
+def fact(value: object) -> str:
+    """A value of an asset's metadata. Whole numbers may be years and serial numbers, and stay as they are."""
+    if isinstance(value, str):
+        return value
+    return count(value) if isinstance(value, float) else orjson.dumps(value).decode()
 
 
 def size(octets: int) -> str:

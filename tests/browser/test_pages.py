@@ -18,6 +18,7 @@ from edge.store import (
     dead_letters,
     keys,
     ledger,
+    locations,
     people,
     reader_status,
     readers,
@@ -26,6 +27,7 @@ from edge.store import (
     unknown_tags,
 )
 from edge.store.actors import shell
+from edge.store.locations import UNSET, Parent
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan
@@ -173,6 +175,28 @@ def test_the_pages_of_an_asset_and_a_location_follow_the_site(enter: Enter, site
     see(site, 5, dock=1)
     expect(page.locator(".where")).to_contain_text("Dock 2")
     expect(other.locator("tbody")).to_contain_text("Pallet 5")
+
+
+def test_a_tap_on_the_timeline_tells_what_hovering_does(enter: Enter, site: Site) -> None:
+    for dock in (0, 1, 0):
+        see(site, 1, dock)
+    page = enter("vic", f"/assets/{site.assets[0].id}", viewport=PHONE, has_touch=True)
+    page.locator(".strip-line g").last.tap()
+    expect(page.locator(".told")).to_contain_text("Dock 1")
+    expect(page.locator(".legend li")).to_have_text(["Dock 1", "Dock 2"])
+
+
+def test_a_large_tree_of_locations_is_opened_branch_by_branch(enter: Enter, site: Site) -> None:
+    for number in range(80):
+        locations.create(shell(site.organization_id), name=f"Shelf {number:02}", parent=Parent(site.racks[0].id, UNSET))
+    page = enter("vic", "/locations")
+    expect(page.locator("tbody tr:visible")).to_have_count(1)
+    page.click("[aria-label='Sub-locations of Hall 1']")
+    expect(page.locator("tbody tr:visible")).to_have_count(6)
+    page.click("[aria-label='Sub-locations of Rack A']")
+    expect(page.locator("tbody tr:visible")).to_have_count(86)
+    page.click("[aria-label='Sub-locations of Hall 1']")
+    expect(page.locator("tbody tr:visible")).to_have_count(1)
 
 
 def test_a_notice_is_told_once(enter: Enter, site: Site) -> None:

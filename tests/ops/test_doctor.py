@@ -35,6 +35,8 @@ def subject(site: Path) -> Subject:
         second_dir=None,
         low_disk_bytes=1000,
         http_listen="127.0.0.1:1",
+        public_url="",
+        authority_file=None,
         broker_url="mqtt://edge@127.0.0.1:1883",
         broker_settings=site / "mosquitto",
         ask_broker=lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"},
@@ -280,3 +282,10 @@ def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable
     level, text = found(subject, name)
     assert level is Level.WARNING
     assert told in text
+
+
+def test_an_address_for_labels_that_leads_nowhere(subject: Subject) -> None:
+    assert found(subject, "public-url")[0] is Level.OK
+    level, text = found(subject._replace(public_url="http://127.0.0.1:1"), "public-url")
+    assert level is Level.PROBLEM
+    assert "http://127.0.0.1:1" in text

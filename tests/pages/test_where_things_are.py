@@ -181,6 +181,18 @@ def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
     assert tree == [("Hall 1", 0, 1, 2), ("Dock 1", 1, 0, 0), ("Rack A", 1, 1, 1)]
 
 
+def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    for number in range(80):
+        locations.create(cast.acme, name=f"Shelf {number}", parent=Parent(site.rack.id, UNSET))
+    browser = sign_in_as(Role.VIEWER)
+    assert browser.get("/locations").text.count(" hidden>") == 82
+    found = browser.get("/locations?q=shelf+7").text
+    assert found.count("data-branch=") == 11
+    assert "in Rack A" in found
+    assert " hidden>" not in found
+    assert "Nothing found" in browser.get("/locations?q=%00nowhere").text
+
+
 def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
     parent = Parent(None, UNSET)
     for number in range(300):

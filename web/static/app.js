@@ -2,9 +2,11 @@
 
 import { keepTimesCurrent } from "./times.js";
 import { followLive } from "./live.js";
+import { openBranches } from "./tree.js";
 
 keepTimesCurrent();
 followLive();
+openBranches();
 forgetNotice();
 offerCompactRows();
 
@@ -40,6 +42,12 @@ document.addEventListener("keydown", (event) => {
 // Choosing in a filter is asking for it: no extra button to press.
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
+});
+
+// What a mouse finds by hovering over a timeline, a finger finds by a tap.
+document.addEventListener("click", (event) => {
+  const stay = event.target.closest(".strip-line g");
+  if (stay) stay.closest("figure").querySelector(".told").textContent = stay.querySelector("title").textContent;
 });
 
 // What was done is told once, not again when the page is loaded again.

@@ -1,3 +1,4 @@
+// Times are those of the clock on the wall at the site, wherever the browser is: `data-zone` of the body names its zone.
 // <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration,
 // `data-unseen` is one that is told only when it is long enough to matter.
 
@@ -24,8 +25,10 @@ function unseen(seconds) {
 
 export function clockTime(milliseconds) {
   const moment = new Date(milliseconds);
-  const today = new Date().toDateString() === moment.toDateString();
-  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const timeZone = zone();
+  const day = (date) => date.toLocaleDateString("en", { timeZone });
+  const today = day(new Date(Date.now() + offset())) === day(moment);
+  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone };
   return moment.toLocaleString([], today ? time : { year: "numeric", month: "short", day: "numeric", ...time });
 }
 
@@ -41,9 +44,13 @@ export function renderTimes(root = document) {
     if (text !== undefined && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
       element.dataset.titled = "1";
-      element.title = new Date(moment).toLocaleString([], { hourCycle: "h23" });
+      element.title = new Date(moment).toLocaleString([], { hourCycle: "h23", timeZone: zone() });
     }
   }
+}
+
+function zone() {
+  return document.body.dataset.zone || undefined;
 }
 
 // The site's clock counts, not the phone's.

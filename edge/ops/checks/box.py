@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -93,6 +94,22 @@ def pages(subject: Subject) -> Finding:
     return warning("; ".join(failing), "the other checks say what to do") if failing else ok("all parts are well")
 
 
+def public_url(subject: Subject) -> Finding:
+    """What labels carry must lead here, also years after they were printed."""
+    if not subject.public_url:
+        proposal = f"http://{socket.gethostname()}:{subject.http_listen.rpartition(':')[2]}"
+        return ok(f'not set: a label carries what its browser used; all alike with http.public_url = "{proposal}"')
+    try:
+        with _open(f"{subject.public_url}/healthz", subject) as response:
+            json.load(response)
+    except (OSError, ValueError, HTTPException) as error:
+        return problem(
+            f"labels lead to {subject.public_url}, which does not answer here: {error}",
+            "correct http.public_url, or the name in the DNS, before labels are printed",
+        )
+    return ok(f"labels lead to {subject.public_url}, which answers")
+
+
 def version(subject: Subject) -> Finding:
     try:
         running = _ask(subject, "/healthz").get("version", "unknown")
@@ -106,13 +123,21 @@ def version(subject: Subject) -> Finding:
 def _ask(subject: Subject, path: str) -> dict[str, Any]:
     host, _, port = subject.http_listen.rpartition(":")
     host = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  where it listens, not where we do
-    request = urllib.request.Request(f"http://{host}:{port}{path}", headers={"User-Agent": "edge-doctor"})
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310  our own address
+        with _open(f"http://{host}:{port}{path}", subject) as response:
             answer: dict[str, Any] = json.load(response)
     except urllib.error.HTTPError as error:  # 503 has the same body
         answer = json.load(error)
     return answer
+
+
+def _open(url: str, subject: Subject) -> Any:
+    """A certificate counts if the system trusts it, or this box made it."""
+    trusted = ssl.create_default_context()
+    if subject.authority_file is not None and subject.authority_file.is_file():
+        trusted.load_verify_locations(subject.authority_file)
+    request = urllib.request.Request(url, headers={"User-Agent": "edge-doctor"})  # noqa: S310  http or https
+    return urllib.request.urlopen(request, timeout=10, context=trusted)  # noqa: S310  our own address
 
 
 def _is_taken(listen: str) -> bool:
