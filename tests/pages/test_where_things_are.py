@@ -183,7 +183,7 @@ def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
 
 def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     for number in range(80):
-        locations.create(cast.acme, name=f"Shelf {number}", parent=Parent(site.rack.id, UNSET))
+        locations.create(shell(cast.acme), name=f"Shelf {number}", parent=Parent(site.rack.id, UNSET))
     browser = sign_in_as(Role.VIEWER)
     assert browser.get("/locations").text.count(" hidden>") == 82
     found = browser.get("/locations?q=shelf+7").text
