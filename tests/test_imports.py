@@ -22,7 +22,8 @@ ALLOWED = {
     "workers": set(),
     "app": {"api", "pages", "sync.endpoints", "auth", "store", "ops.health", "ops.metrics"},
     "api": {"auth", "store"},
-    "pages": {"auth", "store", "ops.health"},  # the type of what the probes are handed
+    "labels": set(),
+    "pages": {"auth", "store", "labels", "ops.health"},  # the type of what the probes are handed
     "ingest": {"store"},
     "sync": {"auth", "store"},
     "ops": {"store"},
@@ -40,6 +41,8 @@ HOMES = {
         "ingest.broker_probe",
         "demo",
     },  # the simulated readers of the demo publish like real ones
+    "reportlab": {"labels"},
+    "ppf": {"labels"},
     "amqtt": {"ingest.broker"},
     "urllib3": {"sync.client"},
     "waitress": {"server", "runtime"},  # the runtime names its types

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from flask import Response, render_template, request
+from werkzeug.datastructures import MultiDict
 
 from edge.pages.forms import typable, whole
 from edge.pages.guard import current_session, pages, require_role
@@ -65,10 +66,14 @@ def board_rows() -> Response:
 
 
 def _wanted() -> tuple[BoardFilter, int]:
-    values = request.args
+    offset = max(request.args.get("offset", 0, type=whole), 0)
+    return wanted_filter(request.args), min(offset, 2**31)
+
+
+def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
+    """As an address of the board says it; what is no filter is none."""
     location_id = values.get("location", 0, type=whole)
     hours = values.get("unseen", 0, type=whole)
-    offset = max(values.get("offset", 0, type=whole), 0)
     q = typable(values.get("q", ""))[:255]
     sort = values.get("sort", DEFAULT_SORT)
     return BoardFilter(
@@ -77,7 +82,7 @@ def _wanted() -> tuple[BoardFilter, int]:
         min(max(hours, 0), 100_000),
         sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
         values.get("show") == "retired",
-    ), min(offset, 2**31)
+    )
 
 
 def _query(wanted: BoardFilter, offset: int) -> str:
@@ -94,6 +99,7 @@ def _query(wanted: BoardFilter, offset: int) -> str:
 
 def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
     return {
+        "labels": "/labels?" + _query(wanted, 0),
         "headings": {sort: _heading(wanted, sort) for sort in COLUMNS},
         "offset": offset,
         "per_page": PER_PAGE,

@@ -103,11 +103,8 @@ def _entered() -> dict[str, Any]:
 
 def _form(location: LocationRow | None, values: Any, errors: Errors) -> str:
     branches = location_board.tree(current_session().organization_id)
-    inside: set[int] = {location.id} if location else set()
-    for branch in branches:  # depth first: a parent is always met before what is in it
-        if branch.parent_id in inside:
-            inside.add(branch.id)
-    parents = [branch for branch in branches if branch.id not in inside]
+    own = {branch.id for branch in location_board.inside(branches, location.id)} if location else set()
+    parents = [branch for branch in branches if branch.id not in own]
     return render_template(
         "location-edit.html", location=location, values=values, errors=errors, types=TYPES, parents=parents
     )

@@ -13,6 +13,7 @@ NOTICES = {
     "tagged": "The tag was attached.",
     "untagged": "The tag was detached.",
     "removed": "The reader was removed. What it recorded stays.",
+    "printed": "Sent to the printer.",
     "dropped": "Removed from the list.",
     "retried": "Handed in again. If it fails once more, it comes back here.",
     "disabled": "They cannot sign in any more, and were signed out everywhere.",

@@ -24,6 +24,7 @@ from edge.pages import (
     keys,
     locations,
     people,
+    print_labels,
     readers,
     scan,
     sign_in,
@@ -39,7 +40,7 @@ from edge.store.people import Role
 log = logging.getLogger(__name__)
 
 VIEWS = (
-    *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan),
+    *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(readers, inbox, status, keys, people, devices),
 )  # imported for their views
 

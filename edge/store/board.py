@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import orjson
 
 from edge import clock
 from edge.store import search
@@ -96,6 +99,18 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
         total = execute(f"{start} SELECT count(*) {source}", values).fetchone()[0]
         found = [BoardRow(*row) for row in execute(listed, {**values, "limit": limit, "offset": offset})]
     return Page(found, total)
+
+
+def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
+    """The live ones among them, by key."""
+    sql = (
+        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
+        "WHERE a.organization_id = ? AND a.deleted_at IS NULL AND a.id IN (SELECT value FROM json_each(?)) "
+        "ORDER BY a.external_key"
+    )
+    ids = orjson.dumps(list(asset_ids)).decode()
+    return [BoardRow(*row) for row in execute(sql, (organization_id, ids))]
 
 
 def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = False) -> BoardRow | None:

@@ -80,6 +80,15 @@ def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
     return way[::-1]
 
 
+def inside(branches: Sequence[Branch], location_id: int) -> list[Branch]:
+    """The location and everything below it; a parent is always met before what is in it."""
+    found = {location_id}
+    for branch in branches:
+        if branch.parent_id in found:
+            found.add(branch.id)
+    return [branch for branch in branches if branch.id in found]
+
+
 class LocationCodes(NamedTuple):
     """A place to scan at, with what its labels may carry besides its key."""
 

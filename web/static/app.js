@@ -50,6 +50,16 @@ document.addEventListener("click", (event) => {
   if (stay) stay.closest("figure").querySelector(".told").textContent = stay.querySelector("title").textContent;
 });
 
+// Chosen rows are what labels are made of; with none chosen it is everything the filter finds.
+document.addEventListener("click", (event) => {
+  if (event.target.matches("[data-pick-all]")) {
+    for (const box of document.querySelectorAll("input[form=labels]")) box.checked = event.target.checked;
+  } else if (event.target.matches("[data-labels]") && document.querySelector("input[form=labels]:checked")) {
+    event.preventDefault();
+    document.getElementById("labels").requestSubmit();
+  }
+});
+
 // What was done is told once, not again when the page is loaded again.
 function forgetNotice() {
   const address = new URL(location.href);

@@ -82,6 +82,14 @@ CREATE INDEX audit_recent ON audit (organization_id, at);
 CREATE INDEX audit_subject ON audit (subject_id, at);
 CREATE INDEX audit_actor ON audit (actor_id, at) WHERE actor_id IS NOT NULL;
 
+CREATE TABLE label_printer (
+    organization_id INTEGER PRIMARY KEY REFERENCES organization (id),
+    address         TEXT NOT NULL, -- host:port on the site's network
+    paper           TEXT NOT NULL, -- one of edge.labels.papers
+    dots_per_mm     INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL
+) STRICT;
+
 -- API credentials ---------------------------------------------------------------------------------------------
 
 CREATE TABLE api_key (

@@ -1,0 +1,140 @@
+"""Labels as a PDF for an office printer or for a label printer's driver: the code at the left, or above when it is a
+long one, the name and the key beside it, in the largest letters that fit."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+import reportlab
+import segno
+from ppf.datamatrix import DataMatrix
+from reportlab.graphics.barcode import createBarcodeDrawing
+from reportlab.lib.units import mm
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
+
+from edge.labels.label import Code, Label
+from edge.labels.papers import Paper
+
+MARGIN = 2.5  # mm, inside the label: printers are off by as much
+NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, from the largest that is tried
+KEY_SIZES = (11, 10, 9, 8, 7, 6, 5, 4)
+LEADING = 1.15
+MATRIX_QUIET_ZONE = 2  # modules; the margin of the label adds the rest
+
+# Debian's fonts know more letters than the ones that come with the library.
+_FONTS = {
+    "Label": ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "Vera.ttf"),
+    "Label-Bold": ("/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf", "VeraBd.ttf"),
+}
+
+
+def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int = 0) -> bytes:
+    """`skip` labels of the first sheet are left out, because they were used before."""
+    _fonts()
+    out = io.BytesIO()
+    canvas = Canvas(out, pagesize=(paper.page[0] * mm, paper.page[1] * mm), pageCompression=1)
+    canvas.setTitle("Labels")
+    for number, label in enumerate(labels, skip):
+        place = number % paper.per_page
+        if place == 0 and number > skip:
+            canvas.showPage()
+        row, column = divmod(place, paper.columns)
+        left = (paper.left + column * paper.across) * mm
+        bottom = (paper.page[1] - paper.top - row * paper.down - paper.height) * mm
+        _draw(canvas, label, code, left, bottom, paper)
+    canvas.save()
+    return out.getvalue()
+
+
+def _draw(canvas: Canvas, label: Label, code: Code, left: float, bottom: float, paper: Paper) -> None:
+    width, height = (paper.width - 2 * MARGIN) * mm, (paper.height - 2 * MARGIN) * mm
+    left, bottom = left + MARGIN * mm, bottom + MARGIN * mm
+    if code is Code.CODE_128:
+        bars = height * 0.45
+        drawing = createBarcodeDrawing(
+            "Code128", value=label.content(code), width=width, height=bars, humanReadable=False, quiet=True
+        )
+        drawing.drawOn(canvas, left, bottom + height - bars)
+        _write(canvas, label, left, bottom, width, height - bars - 1 * mm)
+        return
+    side = min(height, width * 0.5)
+    _draw_matrix(canvas, _matrix(label.content(code), code), left, bottom + (height - side) / 2, side)
+    _write(canvas, label, left + side + 1.5 * mm, bottom, width - side - 1.5 * mm, height)
+
+
+def _matrix(content: str, code: Code) -> Sequence[Sequence[int]]:
+    if code is Code.QR:
+        return segno.make(content, error="m", micro=False).matrix
+    return DataMatrix(content).matrix  # type: ignore[no-any-return]
+
+
+def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, bottom: float, side: float) -> None:
+    """All dark modules as one path, those beside each other as one rectangle: quick to make and to print."""
+    module = side / (len(matrix) + 2 * MATRIX_QUIET_ZONE)
+    left, top = left + MATRIX_QUIET_ZONE * module, bottom + side - MATRIX_QUIET_ZONE * module
+    path = canvas.beginPath()
+    for row, modules in enumerate(matrix, 1):
+        column = 0
+        for is_dark, run in groupby(modules):
+            length = sum(1 for _ in run)
+            if is_dark:
+                path.rect(left + column * module, top - row * module, length * module, module)
+            column += length
+    canvas.drawPath(path, stroke=0, fill=1)
+
+
+def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: float, height: float) -> None:
+    """Name above key, as large as both fit; a name that fits in no size is cut."""
+    key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES, width, height * 0.4)
+    room = height - len(key_lines) * key_size * LEADING
+    name_size, name_lines = _fitted(label.name, "Label-Bold", NAME_SIZES, width, room)
+    total = len(key_lines) * key_size * LEADING + len(name_lines) * name_size * LEADING
+    top = bottom + (height + total) / 2
+    for font, size, lines in (("Label-Bold", name_size, name_lines), ("Label", key_size, key_lines)):
+        canvas.setFont(font, size)
+        for line in lines:
+            top -= size * LEADING
+            canvas.drawString(left, top + size * (LEADING - 1), line)
+
+
+def _fitted(text: str, font: str, sizes: Sequence[int], width: float, height: float) -> tuple[int, list[str]]:
+    for size in sizes:
+        lines = _wrapped(text, font, size, width)
+        if len(lines) * size * LEADING <= height:
+            return size, lines
+    size = sizes[-1]
+    most = max(int(height / (size * LEADING)), 1)
+    lines = _wrapped(text, font, size, width)[:most]
+    return size, [*lines[:-1], lines[-1][:-1] + "…"]
+
+
+def _wrapped(text: str, font: str, size: int, width: float) -> list[str]:
+    """At blanks where possible, inside a word where it is longer than the line."""
+    lines, line = [], ""
+    for word in text.split():
+        tried = f"{line} {word}".strip()
+        if pdfmetrics.stringWidth(tried, font, size) <= width:
+            line = tried
+            continue
+        if line:
+            lines.append(line)
+        line = ""
+        for letter in word:
+            if line and pdfmetrics.stringWidth(line + letter, font, size) > width:
+                lines.append(line)
+                line = ""
+            line += letter
+    return [*lines, line]
+
+
+@cache
+def _fonts() -> None:
+    own = Path(reportlab.__file__).parent / "fonts"
+    for name, (system, bundled) in _FONTS.items():
+        pdfmetrics.registerFont(TTFont(name, system if Path(system).is_file() else str(own / bundled)))

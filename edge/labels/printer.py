@@ -1,0 +1,20 @@
+"""A label printer on the network: it takes ZPL at a TCP port, 9100 unless it is set otherwise, and answers nothing."""
+
+from __future__ import annotations
+
+import socket
+
+from edge.errors import Unavailable
+
+PORT = 9100
+SECONDS = 5
+
+
+def send(address: str, data: bytes) -> None:
+    """`address` is host:port. Raises Unavailable when the printer does not take all of it."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
+            connection.sendall(data)
+    except OSError as error:
+        raise Unavailable(f"The label printer at {address} does not answer ({error}). Is it on, with paper?") from error

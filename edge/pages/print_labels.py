@@ -1,0 +1,169 @@
+"""Labels by the hundred: of the assets chosen or filtered on the board, or of locations; as PDF or to a printer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Response, abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import EdgeError, Invalid
+from edge.labels import printer as network_printer
+from edge.labels.label import Code, Label
+from edge.labels.papers import DEFAULT_PAPER, PAPERS
+from edge.labels.pdf import labels_pdf
+from edge.labels.zpl import DOTS_PER_MM, labels_zpl
+from edge.pages import labels
+from edge.pages.board import wanted_filter
+from edge.pages.forms import Errors, errors_of, text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.store import board, location_board
+from edge.store import label_printers as store
+from edge.store.label_printers import LabelPrinter
+from edge.store.people import Role
+
+MOST = 1000  # labels at once
+CODES = {
+    Code.QR: "QR code: any phone opens it",
+    Code.DATA_MATRIX: "Data Matrix: small, the key",
+    Code.CODE_128: "Code 128: for scanners with a laser, the key",
+}
+_PASSED_ON = ("asset", "kind", "q", "location", "unseen")
+
+
+@pages.get("/labels")
+@require_role(Role.VIEWER)
+def choose_labels() -> str:
+    return _page({})
+
+
+@pages.get("/labels.pdf")
+@require_role(Role.VIEWER)
+def download_labels() -> Response:
+    paper = PAPERS.get(request.args.get("paper", DEFAULT_PAPER)) or abort(404)
+    skip = min(max(request.args.get("skip", 0, type=whole), 0), paper.per_page - 1)
+    document = labels_pdf(_labels() or abort(404), paper, _code(), skip=skip)
+    headers = {"Content-Disposition": 'inline; filename="labels.pdf"'}
+    return Response(document, mimetype="application/pdf", headers=headers)
+
+
+@pages.post("/labels/print")
+@require_role(Role.OPERATOR)
+def print_labels() -> AnyResponse | tuple[str, int]:
+    printer = store.find_printer(current_session().organization_id) or abort(404)
+    try:
+        data = labels_zpl(_labels() or abort(404), PAPERS[printer.paper], _code(), printer.dots_per_mm)
+        network_printer.send(printer.address, data)
+    except EdgeError as error:
+        return _page({"": str(error)}), 503
+    return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
+
+
+@pages.get("/labels/printer")
+@require_role(Role.ADMINISTRATOR)
+def label_printer_form() -> str:
+    printer = store.find_printer(current_session().organization_id)
+    return _printer_page(printer._asdict() if printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})
+
+
+@pages.post("/labels/printer")
+@require_role(Role.ADMINISTRATOR)
+def set_label_printer() -> AnyResponse | tuple[str, int]:
+    """An empty address removes it."""
+    try:
+        printer = _entered_printer()
+    except Invalid as error:
+        return _printer_page(request.form, errors_of(error)), 400
+    if printer is None:
+        store.remove_printer(actor())
+        return done("/labels/printer", "dropped")
+    store.set_printer(actor(), printer)
+    return done("/labels/printer", "changed")
+
+
+@pages.post("/labels/printer/test")
+@require_role(Role.ADMINISTRATOR)
+def print_test_label() -> AnyResponse | tuple[str, int]:
+    printer = store.find_printer(current_session().organization_id) or abort(404)
+    label = Label("Test of the label printer", "TEST-0001", labels.asset_link("TEST-0001"))
+    try:
+        network_printer.send(printer.address, labels_zpl([label], PAPERS[printer.paper], Code.QR, printer.dots_per_mm))
+    except EdgeError as error:
+        return _printer_page(printer._asdict(), {"address": str(error)}), 503
+    return done("/labels/printer", "printed")
+
+
+def _labels() -> list[Label]:
+    """Of what the address names: chosen assets, else what the board's filter finds; or locations."""
+    organization_id = current_session().organization_id
+    if request.values.get("kind") == "location":
+        branches = location_board.tree(organization_id)
+        top = request.values.get("location", 0, type=whole)
+        found = location_board.inside(branches, top) if top else branches
+        return [
+            Label(branch.name, branch.external_key, labels.location_link(branch.external_key))
+            for branch in found[:MOST]
+        ]
+    return [Label(row.name, row.external_key, labels.asset_link(row.external_key)) for row in _assets(organization_id)]
+
+
+def _assets(organization_id: int) -> Sequence[board.BoardRow]:
+    chosen = request.values.getlist("asset", type=whole)
+    if chosen:
+        return board.by_ids(organization_id, chosen[:MOST])
+    return board.board(organization_id, wanted_filter(request.values)._replace(retired=False), limit=MOST).rows
+
+
+def _code() -> Code:
+    wanted = request.values.get("code", Code.QR)
+    return Code(wanted) if wanted in CODES else Code.QR
+
+
+def _selection() -> list[tuple[str, str]]:
+    """What the labels are of, to be passed on from page to page."""
+    return [(name, value) for name in _PASSED_ON for value in request.values.getlist(name) if value]
+
+
+def _page(errors: Errors) -> str:
+    return render_template(
+        "labels.html",
+        labels=_labels(),
+        selection=_selection(),
+        papers=[(name, paper.title) for name, paper in PAPERS.items()],
+        paper=request.values.get("paper", DEFAULT_PAPER),
+        codes=list(CODES.items()),
+        code=_code(),
+        most=MOST,
+        printer=store.find_printer(current_session().organization_id),
+        errors=errors,
+    )
+
+
+def _entered_printer() -> LabelPrinter | None:
+    form = request.form
+    address = text(form, "address")
+    if not address:
+        return None
+    host, separator, port = address.rpartition(":")
+    host, port = (host, port) if separator else (address, str(network_printer.PORT))
+    is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
+    if not (is_host and host.isascii() and port.isascii() and port.isdigit() and 1024 <= int(port[:6]) <= 65535):
+        raise Invalid.one("address", "invalid_value", "Write its address, like 192.168.1.50 or 192.168.1.50:9100")
+    dots = form.get("dots_per_mm", "")
+    if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
+        raise Invalid.one("paper", "invalid_value", "Choose one of the list")
+    return LabelPrinter(f"{host}:{port}", form["paper"], int(dots))
+
+
+def _printer_page(values: Any, errors: Errors) -> str:
+    return render_template(
+        "label-printer.html",
+        values=values,
+        errors=errors,
+        papers=[(name, paper.title) for name, paper in PAPERS.items() if paper.per_page == 1],
+        dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],
+        printer=store.find_printer(current_session().organization_id),
+    )

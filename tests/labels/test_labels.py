@@ -1,0 +1,89 @@
+"""Labels as they come out of a printer: the codes are read back by a decoder from the picture of the page."""
+
+from __future__ import annotations
+
+import pypdfium2
+import pytest
+import zxingcpp
+
+from edge.errors import Unavailable
+from edge.labels import printer
+from edge.labels.label import Code, Label
+from edge.labels.papers import PAPERS, Paper
+from edge.labels.pdf import labels_pdf
+from edge.labels.zpl import labels_zpl
+from tests.mosquitto import free_port
+
+FORMATS = {Code.QR: "QR", Code.DATA_MATRIX: "DataMatrix", Code.CODE_128: "Code128"}
+
+
+def make(count: int) -> list[Label]:
+    return [
+        Label(f"Pallet {number}", f"ASSET-{number:04}", f"http://edge.nord.example:8080/a/ASSET-{number:04}")
+        for number in range(1, count + 1)
+    ]
+
+
+def read_back(document: bytes, dpi: int = 300) -> list[str]:
+    found = []
+    for page in pypdfium2.PdfDocument(document):
+        found += [code.text for code in zxingcpp.read_barcodes(page.render(scale=dpi / 72).to_pil())]
+    return found
+
+
+@pytest.mark.parametrize("code", list(Code))
+@pytest.mark.parametrize("paper", ["avery-l7160", "herma-4272", "roll-57x32"])
+def test_every_code_is_read_back_from_the_page(code: Code, paper: str) -> None:
+    labels = make(7)
+    assert sorted(read_back(labels_pdf(labels, PAPERS[paper], code))) == sorted(one.content(code) for one in labels)
+
+
+def test_five_hundred_labels_are_read_back() -> None:
+    labels = make(500)
+    document = labels_pdf(labels, PAPERS["avery-l7160"], Code.QR)
+    assert len(pypdfium2.PdfDocument(document)) == 24
+    assert sorted(read_back(document, 200)) == sorted(one.link for one in labels)
+
+
+def test_labels_that_are_used_up_are_left_out() -> None:
+    document = labels_pdf(make(20), PAPERS["avery-l7160"], Code.QR, skip=5)
+    assert len(pypdfium2.PdfDocument(document)) == 2
+    assert len(read_back(document)) == 20
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_every_paper_has_its_labels_on_the_page(paper: Paper) -> None:
+    width = paper.left + (paper.columns - 1) * paper.across + paper.width
+    height = paper.top + (paper.rows - 1) * paper.down + paper.height
+    assert width <= paper.page[0] + 0.2
+    assert height <= paper.page[1] + 0.2
+    assert (paper.across, paper.down) >= (paper.width, paper.height)
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "long words " * 23, "Łódź Ω Жук", "東京", "“quotes” & <tags>"])
+def test_no_name_is_too_long_or_too_foreign(name: str) -> None:
+    label = Label(name, "K" * 60, "http://edge.nord.example/a/" + "K" * 60)
+    for paper in ("avery-l7651", "roll-102x51"):
+        assert read_back(labels_pdf([label], PAPERS[paper], Code.QR)) == [label.link]
+
+
+def test_a_name_cannot_command_the_printer() -> None:
+    data = labels_zpl([Label("^XZ~JR é", "ASSET-1", "http://x/a/ASSET-1")], PAPERS["roll-102x51"], Code.QR)
+    assert data.count(b"^XA") == data.count(b"^XZ") == 1
+    assert b"~JR" not in data
+    assert b"_5E_58_5A" in data
+    assert b"_C3_A9" in data
+
+
+@pytest.mark.parametrize(
+    ("code", "command"), [(Code.QR, b"^BQN"), (Code.DATA_MATRIX, b"^BXN"), (Code.CODE_128, b"^BCN")]
+)
+def test_the_printer_makes_the_code(code: Code, command: bytes) -> None:
+    data = labels_zpl(make(3), PAPERS["roll-57x32"], code, 12)
+    assert data.count(command) == 3
+    assert b"^PW684^LL384" in data
+
+
+def test_a_printer_that_is_away_is_told() -> None:
+    with pytest.raises(Unavailable, match="does not answer"):
+        printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")

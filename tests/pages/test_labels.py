@@ -1,0 +1,116 @@
+"""Labels of what was chosen or filtered, as PDF and sent to a label printer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pypdfium2
+import pytest
+import zxingcpp
+
+from edge.store.people import Role
+from tests.conftest import Cast
+from tests.mosquitto import free_port
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+class Printer:
+    """Takes what is sent to a port, as a label printer does."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.taken = b""
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection:
+            while part := connection.recv(4096):
+                self.taken += part
+
+    def stop(self) -> bytes:
+        self._thread.join(5)
+        self._socket.close()
+        return self.taken
+
+
+@pytest.fixture
+def printer() -> Iterator[Printer]:
+    made = Printer()
+    yield made
+    made._socket.close()
+
+
+def codes(document: bytes) -> list[str]:
+    return [
+        code.text
+        for page in pypdfium2.PdfDocument(document)
+        for code in zxingcpp.read_barcodes(page.render(scale=200 / 72).to_pil())
+    ]
+
+
+def test_labels_of_what_the_board_found(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    assert "1 label" in browser.get("/labels?q=roll").text
+    answer = browser.get("/labels.pdf?q=roll&code=qr")
+    assert answer.mimetype == "application/pdf"
+    assert codes(answer.data) == ["http://localhost/a/ASSET-0002"]
+
+
+def test_labels_of_what_was_chosen(sign_in_as: SignIn, site: Site) -> None:
+    path = f"/labels.pdf?asset={site.pallet.id}&code=datamatrix&paper=roll-57x32"
+    assert codes(sign_in_as(Role.VIEWER).get(path).data) == ["ASSET-0001"]
+
+
+def test_labels_of_a_location_and_what_is_inside(sign_in_as: SignIn, site: Site) -> None:
+    path = f"/labels.pdf?kind=location&location={site.hall.id}&code=code128"
+    assert sorted(codes(sign_in_as(Role.VIEWER).get(path).data)) == ["DOCK-1", "HALL-1", "RACK-A"]
+
+
+def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.VIEWER, organization_id=cast.rival)
+    assert "Nothing to label" in browser.get(f"/labels?asset={site.pallet.id}").text
+    assert browser.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 404
+
+
+@pytest.mark.parametrize("query", ["paper=nonsense", "asset=x&q=nothing-fits", "kind=location&location=99"])
+def test_labels_of_nothing_are_not_there(sign_in_as: SignIn, site: Site, query: str) -> None:
+    assert sign_in_as(Role.VIEWER).get(f"/labels.pdf?{query}").status_code == 404
+
+
+def test_a_printer_is_set_up_tested_and_used(sign_in_as: SignIn, site: Site, printer: Printer) -> None:
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    entered = {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"}
+    assert admin.post("/labels/printer", entered).status_code == 303
+    assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 303
+    assert b"^BQN" in printer.stop()
+    gone = admin.post("/labels/printer/test")
+    assert gone.status_code == 503
+    assert "does not answer" in gone.text
+
+
+@pytest.mark.parametrize(
+    "entered",
+    [
+        {"address": "printer:80"},
+        {"address": "a b:9100"},
+        {"address": "http://printer"},
+        {"address": "printer", "paper": "none"},
+        {"address": "printer", "dots_per_mm": "9"},
+    ],
+)
+def test_a_printer_that_cannot_be_is_refused(sign_in_as: SignIn, entered: dict[str, object]) -> None:
+    given = {"paper": "roll-57x32", "dots_per_mm": "8", **entered}
+    assert sign_in_as(Role.ADMINISTRATOR).post("/labels/printer", given).status_code == 400
+
+
+def test_only_an_administrator_says_where_the_printer_is(sign_in_as: SignIn, site: Site) -> None:
+    entered = {"address": f"127.0.0.1:{free_port()}", "paper": "roll-57x32", "dots_per_mm": "8"}
+    assert sign_in_as(Role.EDITOR).post("/labels/printer", entered).status_code == 403
+    assert sign_in_as(Role.OPERATOR).post("/labels/print", {"asset": site.pallet.id}).status_code == 404
