@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from flask import render_template, request
+from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import EdgeError
-from edge.pages.forms import Errors, errors_of, text, values_of
+from edge.auth.secrets import new_token
+from edge.errors import Conflict, EdgeError
+from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import assets
+from edge.pages.once import once
+from edge.store import assets, retired
 from edge.store.assets import AssetRow
 from edge.store.people import Role
 from edge.store.tags import TYPES, NewTag
@@ -26,6 +29,7 @@ def new_asset_form() -> str:
 
 @pages.post("/assets/new")
 @require_role(Role.EDITOR)
+@once
 def new_asset() -> AnyResponse | tuple[str, int]:
     entered = _entered()
     if key := text(request.form, "external_key"):
@@ -56,7 +60,10 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     try:
         changes = values_of(bodies.ASSET_PATCH, _entered())
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
-        assets.edit(actor(), asset_id, changes, renamed["external_key"])
+        check = unchanged_since(request.form.get("updated_at", ""))
+        assets.edit(actor(), asset_id, changes, renamed["external_key"], check)
+    except Overtaken:
+        return _overtaken(asset_id), 409
     except EdgeError as error:
         return _form(asset, request.form, errors_of(error)), 400
     return done(f"/assets/{asset_id}", "changed")
@@ -67,6 +74,17 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
 def retire_asset(asset_id: int) -> AnyResponse:
     assets.delete(actor(), asset_id)
     return done("/", "retired")
+
+
+@pages.post("/assets/<int:asset_id>/restore")
+@require_role(Role.EDITOR)
+def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+    """Of the pages alone: through the API, what is deleted stays deleted."""
+    try:
+        retired.restore(actor(), asset_id)
+    except Conflict as error:
+        abort(409, f"{error}. Change the other one first.")
+    return done(f"/assets/{asset_id}", "restored")
 
 
 @pages.post("/assets/<int:asset_id>/tags")
@@ -88,6 +106,14 @@ def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
     return done(f"/assets/{asset_id}/edit", "untagged")
 
 
+def _overtaken(asset_id: int) -> str:
+    """Both values side by side. Sent again, the form overwrites what it has shown."""
+    saved = assets.get(current_session().organization_id, asset_id)
+    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    meanwhile = saved_meanwhile(saved, entered, ("name", "external_key", "description", "is_active"))
+    return _form(saved, request.form, {}, meanwhile)
+
+
 def _entered() -> dict[str, Any]:
     return {
         "name": text(request.form, "name"),
@@ -96,5 +122,7 @@ def _entered() -> dict[str, Any]:
     }
 
 
-def _form(asset: AssetRow | None, values: Any, errors: Errors) -> str:
-    return render_template("asset-edit.html", asset=asset, values=values, errors=errors, types=TYPES)
+def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
+    return render_template(
+        "asset-edit.html", asset=asset, values=values, errors=errors, meanwhile=meanwhile, types=TYPES, once=new_token()
+    )

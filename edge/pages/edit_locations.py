@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge.auth.secrets import new_token
 from edge.errors import Conflict, EdgeError
-from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, values_of
+from edge.pages.forms import (
+    MOST_DIGITS,
+    Errors,
+    Overtaken,
+    errors_of,
+    saved_meanwhile,
+    text,
+    unchanged_since,
+    values_of,
+)
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.store import location_board, locations
 from edge.store.locations import UNSET, LocationRow, Parent
 from edge.store.people import Role
@@ -26,6 +38,7 @@ def new_location_form() -> str:
 
 @pages.post("/locations/new")
 @require_role(Role.EDITOR)
+@once
 def new_location() -> AnyResponse | tuple[str, int]:
     entered = _entered()
     if key := text(request.form, "external_key"):
@@ -54,7 +67,10 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
         changes = values_of(bodies.LOCATION_PATCH, _entered())
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
         parent = Parent(changes.pop("parent_id"), UNSET)
-        locations.edit(actor(), location_id, changes, renamed["external_key"], parent)
+        check = unchanged_since(request.form.get("updated_at", ""))
+        locations.edit(actor(), location_id, changes, renamed["external_key"], parent, check)
+    except Overtaken:
+        return _overtaken(location_id), 409
     except EdgeError as error:
         return _form(location, request.form, errors_of(error)), 400
     return done(f"/locations/{location_id}", "changed")
@@ -90,6 +106,16 @@ def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
     return done(f"/locations/{location_id}/edit", "untagged")
 
 
+def _overtaken(location_id: int) -> str:
+    """Both values side by side. Sent again, the form overwrites what it has shown."""
+    saved = locations.get(current_session().organization_id, location_id)
+    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    meanwhile = saved_meanwhile(saved, entered, ("name", "external_key", "description", "is_active"))
+    if saved.parent_id != entered["parent_id"]:
+        meanwhile["parent_id"] = saved.parent_external_key or "(nothing)"
+    return _form(saved, request.form, {}, meanwhile)
+
+
 def _entered() -> dict[str, Any]:
     parent = request.form.get("parent_id", "")
     return {
@@ -101,10 +127,17 @@ def _entered() -> dict[str, Any]:
     }
 
 
-def _form(location: LocationRow | None, values: Any, errors: Errors) -> str:
+def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
     branches = location_board.tree(current_session().organization_id)
     own = {branch.id for branch in location_board.inside(branches, location.id)} if location else set()
     parents = [branch for branch in branches if branch.id not in own]
     return render_template(
-        "location-edit.html", location=location, values=values, errors=errors, types=TYPES, parents=parents
+        "location-edit.html",
+        location=location,
+        values=values,
+        errors=errors,
+        meanwhile=meanwhile,
+        types=TYPES,
+        parents=parents,
+        once=new_token(),
     )

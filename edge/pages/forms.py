@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edge.errors import Conflict, EdgeError, Invalid
@@ -34,6 +34,38 @@ def whole(entered: str) -> int:
     if len(entered) > MOST_DIGITS:
         raise ValueError("too large for the database")
     return int(entered)
+
+
+class Overtaken(EdgeError):
+    """Somebody else has changed the record since the form was opened."""
+
+
+def unchanged_since(opened_at: str) -> Callable[[Any], None]:
+    """A check for the store: refuses when the record is not as it was when the form was opened."""
+
+    def check(row: Any) -> None:
+        if str(row.updated_at) != opened_at:
+            raise Overtaken("It was changed by somebody else while this form was open")
+
+    return check
+
+
+def saved_meanwhile(row: Any, entered: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """By field, the saved value where it differs from the one in the form."""
+    found = {}
+    for name in names:
+        saved, own = getattr(row, name), entered.get(name)
+        if isinstance(own, bool):
+            saved = bool(saved)
+        if (saved or "") != (own or ""):
+            found[name] = _shown(saved)
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if value not in (None, "") else "(nothing)"
 
 
 def errors_of(error: EdgeError) -> Errors:

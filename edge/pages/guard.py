@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import quote
 
-from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, request
+from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, render_template, request
 from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
+from edge.pages import kept_forms
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import Role
@@ -53,6 +54,11 @@ def open_to_all(view: View) -> View:
 def current_session() -> SessionRow:
     """Who is signed in. Only for views that need a role."""
     session: SessionRow = g.session
+    return session
+
+
+def current_or_none() -> SessionRow | None:
+    session: SessionRow | None = g.session
     return session
 
 
@@ -112,8 +118,10 @@ def _form_is_ours() -> bool:
 
 
 def _ask_to_sign_in() -> AnyResponse:
-    if wants_json() or request.method not in ("GET", "HEAD"):
+    if wants_json():
         return _json_error(401, "Sign in again")
+    if request.method not in ("GET", "HEAD"):
+        return Response(render_template("sign-in-again.html", kept=kept_forms.keep()), 401)
     wanted = request.full_path.rstrip("?")
     return redirect(f"/sign-in?next={quote(wanted, safe='/')}", 303)
 
@@ -121,6 +129,8 @@ def _ask_to_sign_in() -> AnyResponse:
 def _stale_form() -> AnyResponse:
     if wants_json():
         return _json_error(403, "This page is out of date; load it again")
+    if current_or_none() is not None and (form := kept_forms.kept(kept_forms.keep())):
+        return Response(render_template("kept-form.html", form=form), 403)
     raise Forbidden("This form is out of date, perhaps because you signed in again. Go back and load the page again.")
 
 

@@ -10,6 +10,7 @@ NOTICES = {
     "made": "Created.",
     "changed": "Saved.",
     "retired": "Retired. Its history is kept.",
+    "restored": "Restored, with its tags.",
     "tagged": "The tag was attached.",
     "untagged": "The tag was detached.",
     "removed": "The reader was removed. What it recorded stays.",

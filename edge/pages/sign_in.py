@@ -8,6 +8,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import passwords, sessions, tokens
 from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
+from edge.pages import kept_forms
 from edge.pages.forms import whole
 from edge.pages.guard import (
     SESSION_COOKIE,
@@ -39,6 +40,8 @@ def sign_in_page() -> AnyResponse | str:
 def sign_in() -> AnyResponse:
     """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for."""
     form, site = request.form, current_app.extensions["site"]
+    if "continue" in form:  # the way here from a form that was kept
+        return make_response(_page())
     here = device()
     if "email" in form or here is None:
         answer = sessions.sign_in(
@@ -59,9 +62,19 @@ def sign_in() -> AnyResponse:
     if g.session is not None:
         sessions.sign_out(request.cookies[SESSION_COOKIE])
     fallback = "/scan" if answer.person.role == Role.OPERATOR else "/"
-    response = redirect(_wanted(fallback), 303)
+    kept = kept_forms.kept(form.get("kept", ""))
+    if kept is not None:
+        response: AnyResponse = make_response(_still_here(kept, answer.token))
+    else:
+        response = redirect(_wanted(fallback), 303)
     set_cookie(response, SESSION_COOKIE, answer.token, site.session_hours * 3600)
     return response
+
+
+def _still_here(form: kept_forms.KeptForm, token: str) -> str:
+    """What was typed before the sign-in, on a page of the new session."""
+    g.session, g.csrf = sessions.find(token), sessions.csrf_token(token)
+    return render_template("kept-form.html", form=form)
 
 
 @pages.post("/sign-out")
@@ -131,7 +144,13 @@ def _page(refused: sessions.Refused | None = None) -> str:
         ]
     by_password = here is None or "password" in request.args or "email" in request.form
     return render_template(
-        "sign-in.html", device=here, names=names, by_password=by_password, refused=refused, next=_wanted("")
+        "sign-in.html",
+        kept=request.form.get("kept", ""),
+        device=here,
+        names=names,
+        by_password=by_password,
+        refused=refused,
+        next=_wanted(""),
     )
 
 

@@ -167,10 +167,16 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
         return _remember(actor.organization_id, row)
 
 
-def edit(actor: Actor, asset_id: int, changes: Mapping[str, Any], external_key: str) -> AssetRow:
+def edit(
+    actor: Actor,
+    asset_id: int,
+    changes: Mapping[str, Any],
+    external_key: str,
+    check: Callable[[AssetRow], None] | None = None,
+) -> AssetRow:
     """Patch and rename, both or neither."""
     with acting(actor):
-        patch(actor, asset_id, changes)
+        patch(actor, asset_id, changes, check)
         return rename(actor, asset_id, external_key)
 
 

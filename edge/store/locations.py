@@ -221,11 +221,16 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
 
 
 def edit(
-    actor: Actor, location_id: int, changes: Mapping[str, Any], external_key: str, parent: Parent = NO_PARENT
+    actor: Actor,
+    location_id: int,
+    changes: Mapping[str, Any],
+    external_key: str,
+    parent: Parent = NO_PARENT,
+    check: Callable[[LocationRow], None] | None = None,
 ) -> LocationRow:
     """Patch and rename, both or neither."""
     with acting(actor):
-        patch(actor, location_id, changes, parent=parent)
+        patch(actor, location_id, changes, parent=parent, check=check)
         return rename(actor, location_id, external_key)[0]
 
 

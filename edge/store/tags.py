@@ -61,7 +61,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         return []
     seen: set[NewTag] = set()
     for tag in tags:
-        if tag in seen or _is_taken(organization_id, tag):
+        if tag in seen or is_taken(organization_id, tag):
             raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
         seen.add(tag)
     added = [TagRow(tag_id, *tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
@@ -111,6 +111,6 @@ def from_json(text: str) -> list[TagRow]:
     return [TagRow._make(tag) for tag in orjson.loads(text)]
 
 
-def _is_taken(organization_id: int, tag: NewTag) -> bool:
+def is_taken(organization_id: int, tag: NewTag) -> bool:
     sql = "SELECT 1 FROM tag WHERE organization_id = ? AND tag_type = ? AND value = ? AND deleted_at IS NULL"
     return execute(sql, (organization_id, *tag)).fetchone() is not None

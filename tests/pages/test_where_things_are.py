@@ -250,6 +250,7 @@ class TestEditing:
     ) -> None:
         browser, path = sign_in_as(Role.EDITOR), f"/assets/{site.pallet.id}/edit"
         entered = {"name": "Changed", "description": "two\r\nlines", "external_key": "ASSET-0002"}
+        entered["updated_at"] = str(site.pallet.updated_at)
         assert browser.post(path, entered).status_code == 400
         assert assets.get(cast.acme, site.pallet.id).name == "Pallet 1"
         assert browser.post(path, {**entered, "external_key": "P-1"}).status_code == 303
@@ -278,6 +279,7 @@ class TestEditing:
         browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.hall.id}/edit"
         assert f'<option value="{site.rack.id}"' not in browser.get(path).text
         entered = {"name": "Hall 1", "external_key": "HALL-1", "parent_id": site.rack.id}
+        entered["updated_at"] = site.hall.updated_at
         answer = browser.post(path, entered)
         assert answer.status_code == 400
         assert "ycle" in answer.text

@@ -50,6 +50,21 @@ document.addEventListener("click", (event) => {
   if (stay) stay.closest("figure").querySelector(".told").textContent = stay.querySelector("title").textContent;
 });
 
+// A second click on a slow link sends nothing; the server would do it once, too.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) return event.preventDefault();
+  form.dataset.sent = "yes";
+  form.setAttribute("aria-busy", "true");
+});
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) {
+    delete form.dataset.sent;
+    form.removeAttribute("aria-busy");
+  }
+});
+
 // Chosen rows are what labels are made of; with none chosen it is everything the filter finds.
 document.addEventListener("click", (event) => {
   if (event.target.matches("[data-pick-all]")) {

@@ -1,0 +1,147 @@
+"""Two editors, double clicks, sessions that end while somebody types, and the way back of a retired asset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+
+from flask import Flask
+
+from edge.auth.sessions import csrf_token
+from edge.pages.guard import FORM_COOKIE
+from edge.store import assets, board, locations
+from edge.store.actors import shell
+from edge.store.board import BoardFilter
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+class TestTwoEditors:
+    def test_the_second_save_sees_both_values_and_wipes_nothing(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
+        path = f"/assets/{site.pallet.id}/edit"
+        opened = {"external_key": "ASSET-0001", "updated_at": site.pallet.updated_at, "is_active": "on"}
+        assert sign_in_as(Role.EDITOR).post(path, {**opened, "name": "Hers"}).status_code == 303
+        second = sign_in_as(Role.EDITOR)
+        answer = second.post(path, {**opened, "name": "His", "description": "typed"})
+        assert answer.status_code == 409
+        assert "saved: <b>Hers</b>" in answer.text
+        assert 'value="His"' in answer.text
+        assert ">typed</textarea>" in answer.text
+        assert assets.get(cast.acme, site.pallet.id).name == "Hers"
+        seen = re.search(r'name="updated_at" value="(\d+)"', answer.text)
+        assert seen
+        again = {**opened, "name": "His", "description": "typed", "updated_at": seen[1]}
+        assert second.post(path, again).status_code == 303
+        assert assets.get(cast.acme, site.pallet.id).name == "His"
+
+    def test_a_location_too_also_where_it_is_in(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        opened = {"name": "Dock 1", "external_key": "DOCK-1", "updated_at": site.dock.updated_at, "is_active": "on"}
+        browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.dock.id}/edit"
+        assert browser.post(path, {**opened, "parent_id": site.rack.id}).status_code == 303
+        answer = browser.post(path, {**opened, "parent_id": site.hall.id})
+        assert answer.status_code == 409
+        assert "saved: <b>RACK-A</b>" in answer.text
+        assert locations.get(cast.acme, site.dock.id).parent_id == site.rack.id
+
+    def test_a_change_through_the_api_counts_as_well(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        assets.patch(shell(cast.acme), site.cage.id, {"description": "by the API"})
+        entered = {"name": "Mine", "external_key": "ASSET-0002", "updated_at": site.cage.updated_at}
+        answer = sign_in_as(Role.EDITOR).post(f"/assets/{site.cage.id}/edit", entered)
+        assert answer.status_code == 409
+        assert "saved: <b>by the API</b>" in answer.text
+
+
+class TestDoubleClick:
+    def test_a_form_that_is_sent_twice_is_done_once(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        entered = {"name": "Once", "once": "a-form"}
+        clients = [Browser(browser.client.application, browser.token) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda client: client.post("/assets/new", entered), clients))
+        assert len({answer.location for answer in answers}) == 1
+        assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 1
+
+    def test_a_form_that_was_refused_can_be_sent_again(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        assert browser.post("/assets/new", {"name": "", "once": "b"}).status_code == 400
+        assert browser.post("/assets/new", {"name": "Now", "once": "b"}).status_code == 303
+
+    def test_every_form_that_is_opened_has_its_own_name(self, sign_in_as: SignIn) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        names = {re.findall(r'name="once" value="([^"]+)"', browser.get("/assets/new").text)[0] for _ in range(2)}
+        assert len(names) == 2
+
+
+class TestSessionThatEnded:
+    def post(self, browser: Browser, path: str, entered: dict[str, object], origin: str = "http://localhost"):  # type: ignore[no-untyped-def]
+        return browser.client.post(path, data=entered, headers={"Origin": origin})
+
+    def test_what_was_typed_is_still_there_after_signing_in(self, app: Flask, cast: Cast, site: Site) -> None:
+        browser = Browser(app)
+        typed = {"name": 'The "long" <story>', "csrf": "of an ended session", "external_key": "KEPT-1"}
+        answer = self.post(browser, "/assets/new", typed)
+        assert answer.status_code == 401
+        kept = unescape(re.findall(r'name="kept" value="([^"]+)"', answer.text)[0])
+        assert "of an ended session" not in kept
+        cookie = browser.client.get_cookie(FORM_COOKIE)
+        assert cookie
+        form = {"csrf": csrf_token(cookie.value), "kept": kept, "email": "ed@acme.example", "password": "wrong"}
+        refused = browser.client.post("/sign-in", data=form)
+        assert "KEPT-1" in refused.text
+        assert browser.client.post("/sign-in", data={**form, "continue": "1"}).status_code == 200
+
+    def test_a_form_of_the_session_before_can_be_sent_from_this_one(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        answer = self.post(browser, "/assets/new", {"name": "Still here", "csrf": "stale"})
+        assert answer.status_code == 403
+        assert 'name="name" value="Still here"' in answer.text
+        assert browser.post("/assets/new", {"name": "Still here"}).status_code == 303
+
+    def test_nothing_of_another_site_is_kept(self, sign_in_as: SignIn, anybody: Browser) -> None:
+        for browser in (anybody, sign_in_as(Role.EDITOR)):
+            answer = self.post(browser, "/assets/new", {"name": "Evil words"}, "http://evil.example")
+            assert answer.status_code in (401, 403)
+            assert "Evil words" not in answer.text
+
+    def test_no_secret_is_carried_along(self, anybody: Browser) -> None:
+        typed = {"present": "old-secret", "password": "new-secret", "again": "new-secret"}
+        assert "secret" not in self.post(anybody, "/account", typed).text
+
+
+class TestRestoring:
+    def test_a_retired_asset_comes_back_with_its_tags(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        detached = assets.attach_tag(shell(cast.acme), site.pallet.id, NewTag("barcode", "DETACHED"))
+        assets.detach_tag(shell(cast.acme), site.pallet.id, detached.id)
+        browser = sign_in_as(Role.EDITOR)
+        browser.post(f"/assets/{site.pallet.id}/retire")
+        assert "4006381333931" in browser.get(f"/assets/{site.pallet.id}").text
+        assert browser.post(f"/assets/{site.pallet.id}/restore").status_code == 303
+        asset = assets.get(cast.acme, site.pallet.id)
+        assert [tag.value for tag in asset.tags] == ["4006381333931"]
+        assert board.board(cast.acme, BoardFilter(q="4006381333931"), limit=1).total_count == 1
+
+    def test_not_while_another_has_its_key_or_tag(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        for asset in (site.pallet, site.cage):
+            browser.post(f"/assets/{asset.id}/retire")
+        assets.create(shell(cast.acme), name="New", external_key=site.pallet.external_key)
+        assets.create(shell(cast.acme), name="Other", external_key="OTHER", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")])
+        key = browser.post(f"/assets/{site.pallet.id}/restore")
+        tag = browser.post(f"/assets/{site.cage.id}/restore")
+        assert (key.status_code, tag.status_code) == (409, 409)
+        assert "ASSET-0001" in key.text
+        assert "on something else" in tag.text
+
+    def test_a_viewer_and_another_organization_do_not(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        assets.delete(shell(cast.acme), site.pallet.id)
+        path = f"/assets/{site.pallet.id}/restore"
+        assert sign_in_as(Role.OPERATOR).post(path).status_code == 403
+        assert sign_in_as(Role.EDITOR, organization_id=cast.rival).post(path).status_code == 404
