@@ -133,7 +133,9 @@ class TestRestoring:
         for asset in (site.pallet, site.cage):
             browser.post(f"/assets/{asset.id}/retire")
         assets.create(shell(cast.acme), name="New", external_key=site.pallet.external_key)
-        assets.create(shell(cast.acme), name="Other", external_key="OTHER", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")])
+        assets.create(
+            shell(cast.acme), name="Other", external_key="OTHER", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")]
+        )
         key = browser.post(f"/assets/{site.pallet.id}/restore")
         tag = browser.post(f"/assets/{site.cage.id}/restore")
         assert (key.status_code, tag.status_code) == (409, 409)
