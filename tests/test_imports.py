@@ -46,6 +46,8 @@ HOMES = {
     "amqtt": {"ingest.broker"},
     "urllib3": {"sync.client"},
     "waitress": {"server", "runtime"},  # the runtime names its types
+    "jmespath": {"ingest.parsers.paths"},
+    "msgpack": {"ingest.parsers.payloads"},
     "click": {"cli", "commands", "demo"},
 }
 

@@ -21,7 +21,8 @@ class Read(NamedTuple):
 
     `value` is as the reader sent it. `aliases` are other identities of the same advertisement (the iBeacon
     triple beside the MAC): whichever is registered counts, and together they are one sighting.
-    `antenna` is None where the reader has none, `rssi` is in dBm or None, never 0 for unknown.
+    `antenna` is None where the reader has none, and where its antennas have names: `antenna_name` then. `rssi` is in
+    dBm or None, never 0 for unknown.
     `observed_at` is the reader's own time in microseconds since the epoch, or None where it gave none.
     """
 
@@ -31,6 +32,7 @@ class Read(NamedTuple):
     antenna: int | None = None
     rssi: float | None = None
     observed_at: int | None = None
+    antenna_name: str | None = None
 
 
 class Parsed(NamedTuple):

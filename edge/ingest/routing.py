@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
-from edge.ingest.parsers.mapping import mapping_from, parser_for
+from edge.ingest.parsers.mapping import parser_for
+from edge.ingest.parsers.mapping_settings import mapping_from
 from edge.ingest.reads import Malformed, Parsed, Parser
 from edge.store.readers import Route, readers_version, routes
 from edge.validation.topics import has_wildcard, matches

@@ -8,6 +8,7 @@ identity: the advertisement still has its MAC.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 
 from edge.ingest.parsers.fields import Unreadable, describe, number, rssi
@@ -90,6 +91,15 @@ def advertised(*raw: object) -> Identities:
     return tuple(found)
 
 
+def company_data(advertisement: object, company: int) -> bytes:
+    """What stands behind a company's number in a raw advertisement; empty where that company has none in it."""
+    head = company.to_bytes(2, "little")
+    for kind, data in _structures(_bytes(advertisement)):
+        if kind == _MANUFACTURER_DATA and data.startswith(head):
+            return data[2:]
+    return b""
+
+
 def of_manufacturer_data(data: object) -> Identities:
     """The iBeacon in manufacturer data (hex, company number first)."""
     return _of_manufacturer_data(_bytes(data))
@@ -128,8 +138,15 @@ def _of_eddystone_frame(frame: bytes) -> Identities:
 
 
 def _bytes(sent: object) -> bytes:
+    """From hexadecimal, or from base64, which practically never has hexadecimal digits only."""
+    if not isinstance(sent, str):
+        return b""
     try:
-        return bytes.fromhex(sent) if isinstance(sent, str) else b""
+        return bytes.fromhex(sent)
+    except ValueError:
+        pass
+    try:
+        return b64decode(sent, validate=True)
     except ValueError:
         return b""
 

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from edge.ingest.parsers import (
+    april_brother,
     csl,
     edge,
     espresense,
     gl_s10,
     impinj,
+    ingics,
+    kkm,
     minew,
     moko,
     openmqttgateway,
@@ -89,6 +92,15 @@ FORMATS: dict[str, Format] = {
             openmqttgateway.parse,
             openmqttgateway.is_typical,
             tag_level=-1,
+        ),
+        Format("ingics", "INGICS iGS01 to iGS05", "ingics/gateway/report", ingics.parse, ingics.is_typical),
+        Format("kkm", "KKM gateways", "kbeacon/publish/68B9D3DFE78C", kkm.parse, kkm.is_typical),
+        Format(
+            "april_brother",
+            "April Brother AB gateway V4",
+            "gateway",
+            april_brother.parse,
+            april_brother.is_typical,
         ),
         Format("edge", "Plain format for your own gateway", "site/gateway/reads", edge.parse, edge.is_typical),
     )

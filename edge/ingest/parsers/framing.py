@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from json import JSONDecodeError, JSONDecoder
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -18,6 +18,8 @@ from edge.ingest.reads import Kind, Malformed, Parsed, Read
 IGNORED = Parsed(Kind.IGNORED)
 STATUS = Parsed(Kind.STATUS)
 OFFLINE = Parsed(Kind.OFFLINE)
+
+Entry = TypeVar("Entry")
 
 _LONGEST_NOTE = 300
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -51,12 +53,17 @@ def bare(payload: bytes) -> bytes:
 
 def collect(entries: Iterable[object], read: Callable[[Fields], Read | None]) -> Parsed:
     """The reads of a scan list. What `read` answers with None is no scan, what it cannot read is counted."""
+    return gather(entries, lambda entry: read(_object(entry)))
+
+
+def gather(entries: Iterable[Entry], read: Callable[[Entry], Read | None]) -> Parsed:
+    """As `collect`, of entries that need not be objects."""
     reads: list[Read] = []
     skipped = 0
     note = None
     for position, entry in enumerate(entries, start=1):
         try:
-            found = read(_object(entry))
+            found = read(entry)
         except Unreadable as reason:
             skipped += 1
             note = note or f"entry {position}: {reason}"

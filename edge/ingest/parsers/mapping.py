@@ -1,127 +1,167 @@
-"""Readers whose payload is shaped by their installer: one description of where things stand.
-
-A path is written with dots, a place in a list with its number in brackets: `data.tags`, `bdaddrs[0].bdaddr`.
-Paths of a read start at its entry of the list; with `$.` in front they start at the message (`$.timestamp`).
-"""
+"""Readers whose payload is shaped by their installer: messages read by a mapping."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any, Final
+import binascii
+from base64 import b64decode
+from typing import Any
 
+from edge.ingest.parsers import ble, payloads, tags
 from edge.ingest.parsers.fields import (
     MICROSECOND,
     MILLISECOND,
     SECOND,
-    Fields,
     Unreadable,
     antenna,
     describe,
     instant,
     rssi,
+    text,
 )
-from edge.ingest.parsers.framing import IGNORED, collect, each
-from edge.ingest.parsers.tags import TAG_TYPES, value
-from edge.ingest.reads import Parsed, Parser, Read
-
-Path = tuple[str | int, ...]
-
-TIME_UNITS: Final = ("s", "ms", "us", "iso")
+from edge.ingest.parsers.framing import gather, together
+from edge.ingest.parsers.mapping_settings import Mapping
+from edge.ingest.parsers.paths import Path, Scope
+from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
 
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND}
-_STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,4}\])*)")
-_ROOT = "$"
-_LONGEST_PATH = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """Where a message holds its reads. Without `list_path` the message is one read, or an array of them.
-
-    `tag_type` holds for every read unless `tag_type_path` leads to the type of each. A message without
-    `required_key` (a path from the message) is no scan: a heartbeat, an alarm.
-    """
-
-    tag_path: Path
-    tag_type: str = "rfid"
-    tag_type_path: Path = ()
-    list_path: Path = ()
-    antenna_path: Path = ()
-    rssi_path: Path = ()
-    time_path: Path = ()
-    time_unit: str = "iso"
-    required_key: Path = ()
-
-
-_PATHS = ("list_path", "tag_path", "tag_type_path", "antenna_path", "rssi_path", "time_path", "required_key")
-_KEYS = (*_PATHS, "tag_type", "time_unit")
-
-
-def mapping_from(settings: dict[str, Any]) -> Mapping:
-    """A mapping as written in a settings file. The `ValueError` names the key and says what to write."""
-    for key in settings:
-        if key not in _KEYS:
-            raise ValueError(f"{key} is not a key of a mapping: write one of {', '.join(_KEYS)}")
-    paths = {key: _path(key, settings.get(key)) for key in _PATHS}
-    if not paths["tag_path"]:
-        raise ValueError("tag_path is missing: write where the tag stands in a read, for example epc")
-    time_unit = settings.get("time_unit")
-    if paths["time_path"] and time_unit is None:
-        raise ValueError(f"time_unit is missing: write one of {', '.join(TIME_UNITS)}")
-    return Mapping(
-        **paths,
-        tag_type=_choice("tag_type", settings.get("tag_type"), TAG_TYPES, default="rfid"),
-        time_unit=_choice("time_unit", time_unit, TIME_UNITS, default="iso"),
-    )
+_WORD = 4  # hex digits of the PC word, and of the CRC
+_LONGEST_NAME = 100
 
 
 def parser_for(mapping: Mapping) -> Parser:
-    def parse(_topic: str, payload: bytes) -> Parsed:
-        return each(payload, lambda message: _message(mapping, message))
+    def parse(topic: str, payload: bytes) -> Parsed:
+        levels = topic.split("/")
+        values = payloads.values(payload, mapping.payload, mapping.delimiter, mapping.columns)
+        parts = [_message(mapping, Scope(value, (), value, levels)) for value in values]
+        return parts[0] if len(parts) == 1 else together(parts)
 
     return parse
 
 
-def _message(mapping: Mapping, message: Fields) -> Parsed:
-    if _at(message, mapping.required_key) is None:
-        return IGNORED
-    entries = _at(message, mapping.list_path)
-    if isinstance(entries, dict):
-        entries = [entries]
-    if not isinstance(entries, list):
-        return IGNORED
-    if not mapping.list_path and _field(message, message, mapping.tag_path) is None:
-        return IGNORED
-    return collect(entries, lambda entry: _read(mapping, entry, message))
+def _message(mapping: Mapping, message: Scope) -> Parsed:
+    try:
+        if mapping.required_key and mapping.required_key.find(message) is None:
+            return Parsed(Kind.IGNORED)
+        entries = _entries(mapping.list_path, message)
+    except Unreadable as reason:
+        raise Malformed(str(reason)) from None
+    if entries is None:
+        written = ", ".join(path.written for path in mapping.list_path)
+        return Parsed(Kind.IGNORED, note=f"list_path {written} leads to no list{_fields_of(message.entry)}")
+    if not mapping.list_path and not _has_identity(mapping, message):
+        missing = mapping.tag_path or mapping.uuid_path or mapping.advertisement_path
+        note = f"nothing at {missing.written}{_fields_of(message.entry)}" if missing else None
+        return Parsed(Kind.IGNORED, note=note)
+    return gather(entries, lambda entry: _read(mapping, entry))
 
 
-def _read(mapping: Mapping, entry: Fields, message: Fields) -> Read:
-    def field(path: Path) -> Any:
-        return _field(entry, message, path)
+def _entries(lists: tuple[Path, ...], message: Scope) -> list[Scope] | None:
+    """The entries of the list, or of the lists within the entries of a list. None where there is no list at all."""
+    scopes = [message]
+    for path in lists:
+        inner = []
+        is_there = False
+        for scope in scopes:
+            entries = path.find(scope)
+            if isinstance(entries, dict):
+                entries = [entries]
+            if isinstance(entries, list):
+                is_there = True
+                inner += [Scope(entry, (scope.entry, *scope.around), scope.message, scope.levels) for entry in entries]
+        if not is_there and scopes:
+            return None
+        scopes = inner
+    return scopes
 
-    tag_type = _tag_type(field(mapping.tag_type_path)) if mapping.tag_type_path else mapping.tag_type
-    return Read(
-        tag_type,
-        value(tag_type, field(mapping.tag_path)),
-        (),
-        antenna(field(mapping.antenna_path)),
-        rssi(field(mapping.rssi_path)),
-        _time(field(mapping.time_path), mapping.time_unit),
-    )
+
+def _has_identity(mapping: Mapping, scope: Scope) -> bool:
+    for path in (mapping.tag_path, mapping.uuid_path, mapping.advertisement_path):
+        try:
+            if path and path.find(scope) is not None:
+                return True
+        except Unreadable:
+            return True  # and costs its entry when it is read
+    return False
 
 
-def _field(entry: Fields, message: Fields, path: Path) -> Any:
-    if not path:
+def _read(mapping: Mapping, scope: Scope) -> Read | None:
+    def find(path: Path | None) -> Any:
+        return path.find(scope) if path else None
+
+    if mapping.condition and not find(mapping.condition):
         return None
-    return _at(message, path[1:]) if path[0] == _ROOT else _at(entry, path)
+    tag_type = _tag_type(find(mapping.tag_type_path)) if mapping.tag_type_path else mapping.tag_type
+    beacons = ble.ibeacon(find(mapping.uuid_path), find(mapping.major_path), find(mapping.minor_path))
+    beacons += _advertised(mapping, find(mapping.advertisement_path))
+    value, others = _identities(mapping, tag_type, find(mapping.tag_path), beacons)
+    port, name = _antenna(find(mapping.reader_path), find(mapping.antenna_path))
+    time = _time(find(mapping.time_path), mapping.time_unit)
+    return Read(tag_type, value, others, port, rssi(find(mapping.rssi_path)), time, name)
+
+
+def _identities(mapping: Mapping, tag_type: str, tag: object, beacons: ble.Identities) -> tuple[str, tuple[str, ...]]:
+    """The tag where there is one, else the first beacon; the others are the same tag by other names."""
+    if tag is None and beacons:
+        return beacons[0], tuple(dict.fromkeys(beacons[1:]))
+    value = tags.value(tag_type, _bare_tag(mapping, tag_type, tag))
+    return value, tuple(other for other in dict.fromkeys(beacons) if other != value)
+
+
+def _bare_tag(mapping: Mapping, tag_type: str, tag: object) -> object:
+    """Without what the installer says stands around it."""
+    if mapping.tag_encoding == "base64" and isinstance(tag, str):
+        try:
+            tag = b64decode(tag.strip() + "=" * (-len(tag.strip()) % 4), altchars="-_").hex().upper()
+        except (binascii.Error, ValueError):
+            raise Unreadable(f"the tag is {describe(tag)}, not base64") from None
+    if mapping.tag_prefix and isinstance(tag, str):
+        tag = tag.strip().removeprefix(mapping.tag_prefix)
+    return _stripped(tags.epc(tag), mapping.epc_strip) if mapping.epc_strip and tag_type == "rfid" else tag
+
+
+def _stripped(digits: str, words: tuple[str, ...]) -> str:
+    """Without the PC word in front and the CRC behind. The upper five bits of the PC count the EPC's words."""
+    if "crc" in words:
+        digits = digits[:-_WORD]
+    if "pc" in words:
+        pc, digits = digits[:_WORD], digits[_WORD:]
+        if len(pc) < _WORD or (int(pc, 16) >> 11) * _WORD != len(digits):
+            raise Unreadable(f"the PC word {pc} does not tell the length of the EPC {digits}")
+    if not digits:
+        raise Unreadable("the EPC is blank")
+    return digits
+
+
+def _advertised(mapping: Mapping, raw: object) -> ble.Identities:
+    if raw is None:
+        return ()
+    found = ble.advertised(raw) or ble.of_manufacturer_data(raw)
+    if mapping.company_data:
+        company, start, end = mapping.company_data
+        data = ble.company_data(raw, company)[start:end]
+        if data:
+            found += (ble.identity(data.hex()),)
+    return found
+
+
+def _antenna(reader: object, sent: object) -> tuple[int | None, str | None]:
+    """A port, or a name: of the antenna, of the reader where one topic has several, or `reader/antenna`."""
+    label = text(sent, "antenna") if isinstance(sent, str) else None
+    is_name = label is not None and not label.isdecimal()
+    port = None if is_name else antenna(sent)
+    whose = text(reader, "reader")
+    names = [whose, label if is_name else str(port) if port else None] if whose else [label] if is_name else []
+    name = "/".join(part for part in names if part)
+    if len(name) > _LONGEST_NAME:
+        raise Unreadable(f"the antenna's name is longer than {_LONGEST_NAME} characters")
+    return (None, name) if name else (port, None)
 
 
 def _tag_type(sent: object) -> str:
     spelt = sent.strip().lower() if isinstance(sent, str) else sent
-    if isinstance(spelt, str) and spelt in TAG_TYPES:
+    if isinstance(spelt, str) and spelt in tags.TAG_TYPES:
         return spelt
-    raise Unreadable(f"the tag type is {describe(sent)}, not one of {', '.join(TAG_TYPES)}")
+    raise Unreadable(f"the tag type is {describe(sent)}, not one of {', '.join(tags.TAG_TYPES)}")
 
 
 def _time(sent: object, unit: str) -> int | None:
@@ -130,39 +170,8 @@ def _time(sent: object, unit: str) -> int | None:
     return instant(sent, _MICROSECONDS.get(unit, MILLISECOND))
 
 
-def _at(document: Any, path: Path) -> Any:
-    """What stands at the end of a path, None where it leads nowhere."""
-    for step in path:
-        if isinstance(step, str):
-            document = document.get(step) if isinstance(document, dict) else None
-        else:
-            document = document[step] if isinstance(document, list) and step < len(document) else None
-        if document is None:
-            return None
-    return document
-
-
-def _path(key: str, written: object) -> Path:
-    if written is None or written == "":
-        return ()
-    if not isinstance(written, str) or len(written) > _LONGEST_PATH:
-        raise ValueError(f"{key} is {describe(written)}: write a path such as data.tags or items[0].id")
-    steps: list[str | int] = []
-    for part in written.strip().split("."):
-        step = _STEP.fullmatch(part)
-        if step is None:
-            raise ValueError(f'{key} is "{written}": write a path such as data.tags or items[0].id')
-        name, places = step.groups()
-        steps += [name, *(int(place) for place in re.findall("[0-9]+", places))]
-    from_message = key in ("list_path", "required_key")
-    if from_message and steps[0] == _ROOT:
-        return tuple(steps[1:])
-    return tuple(steps)
-
-
-def _choice(key: str, written: object, choices: tuple[str, ...], default: str) -> str:
-    if written is None or written == "":
-        return default
-    if isinstance(written, str) and written in choices:
-        return written
-    raise ValueError(f"{key} is {describe(written)}: write one of {', '.join(choices)}")
+def _fields_of(message: object) -> str:
+    """So that a misspelt path can be corrected without looking at the bytes."""
+    if not isinstance(message, dict) or not message:
+        return ""
+    return f"; the message has {', '.join(str(key)[:40] for key in list(message)[:10])}"

@@ -12,7 +12,9 @@ _BINARY_HEADS = (b"\xbb\x00", b"\xbb\x01", b"\xbb\x02")
 
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEADS):
-        return Parsed(Kind.IGNORED, note="binary message: choose JSON on the gateway")
+        return Parsed(
+            Kind.IGNORED, note="binary message: on the gateway's page set the upload format to JSON-LONG or JSON-RAW"
+        )
     entries = documents(payload)
     if not any(isinstance(entry, dict) and ("mac" in entry or "gateway" in entry) for entry in entries):
         return IGNORED

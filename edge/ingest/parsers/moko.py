@@ -34,7 +34,9 @@ _LONGEST_UPTIME = 100_000_000_000
 
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEAD):
-        return Parsed(Kind.IGNORED, note="binary message: choose JSON on the gateway")
+        return Parsed(
+            Kind.IGNORED, note="binary message: in the gateway's settings (MKScannerPro) set the payload format to JSON"
+        )
     return each(payload, _message)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from edge.ingest.parsers import ble
+from edge.ingest.parsers import ble, tag_uri
 from edge.ingest.parsers.fields import LONGEST_TEXT, Unreadable, describe, text
 
 TAG_TYPES = ("rfid", "ble", "barcode")
@@ -38,12 +38,21 @@ def epc(sent: object) -> str:
         raise Unreadable("the EPC is missing" if sent is None else f"the EPC is {describe(sent)}, not text")
     if _HEX.fullmatch(sent):
         return sent
+    if sent.strip().lower().startswith("urn:"):
+        return _of_uri(sent.strip())
     joined = sent.strip().translate(_SEPARATORS).removeprefix("0x").removeprefix("0X")
     if _HEX.fullmatch(joined):
         return joined
     if len(joined) > LONGEST_TEXT:
         raise Unreadable(f"the EPC is longer than {LONGEST_TEXT} digits")
     raise Unreadable(f"the EPC is {describe(sent)}, not hexadecimal" if joined else "the EPC is blank")
+
+
+def _of_uri(uri: str) -> str:
+    digits = tag_uri.hex_of(uri)
+    if digits is None:
+        raise Unreadable(f"{describe(uri)} is not a tag URI with all its bits, such as urn:epc:tag:sgtin-96:3.0614141…")
+    return digits
 
 
 def tid(sent: object) -> tuple[str, ...]:

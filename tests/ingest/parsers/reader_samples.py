@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from edge.ingest.parsers.mapping import mapping_from, parser_for
+from edge.ingest.parsers.mapping import parser_for
+from edge.ingest.parsers.mapping_settings import mapping_from
 from edge.ingest.reads import Parser, Read
 
 MOMENT = 1_772_439_330_412_000
@@ -309,6 +310,31 @@ SAMPLES: dict[str, Sample] = {
         {"id": MAC, "rssi": -74},
         (Read("ble", MAC, (), None, -74.0),),
         (),
+        ("rssi",),
+    ),
+    "kkm": Sample(
+        {
+            "msg": "advData",
+            "gmac": "68B9D3DFE78C",
+            "obj": [
+                {
+                    "type": 4,
+                    "dmac": "C30A114E7F21",
+                    "refPwr": -59,
+                    "uuid": "5B2F0C1E8D474F0A9C3371DE20AA4B10",
+                    "majorID": 10,
+                    "minorID": 257,
+                    "rssi": -60,
+                    "time": "2026-03-02 09:15:30",
+                },
+                {"dmac": "D4226B905C3E", "rssi": "-71", "data1": "020106"},
+            ],
+            "seq": 181,
+        },
+        (Read("ble", MAC, (BEACON,), None, -60.0), Read("ble", OTHER_MAC, (), None, -71.0)),
+        {"msg": "advData", "obj": [{"dmac": "C30A114E7F21"}]},
+        (Read("ble", MAC),),
+        ("obj",),
         ("rssi",),
     ),
     "edge": Sample(

@@ -149,7 +149,7 @@ def test_moko_vendor_tags_and_their_scan_response_are_read(told):
 def test_a_binary_message_is_ignored_with_what_to_choose_instead(told, name, payload):
     parsed = told(name, payload)
     assert parsed.kind is Kind.IGNORED
-    assert "choose JSON" in parsed.note
+    assert "to JSON" in parsed.note
 
 
 def test_minew_gateway_element_alone_is_a_heartbeat(told):

@@ -25,9 +25,11 @@ PARSERS: dict[str, tuple[str, Parser]] = {
     **{name: (format_.example_topic, format_.parse) for name, format_ in FORMATS.items()},
     "mapping": ("any/topic", MAPPED),
 }
+BINARY = {"april_brother"}  # these speak no JSON at all
+OF_LINES = {"ingics"}  # and these may wrap their lines in it
 
-every_format = pytest.mark.parametrize("name", FORMATS)
-every_parser = pytest.mark.parametrize("name", PARSERS)
+every_format = pytest.mark.parametrize("name", SAMPLES)
+every_parser = pytest.mark.parametrize("name", sorted(PARSERS.keys() - BINARY))
 
 
 def parse(name: str, message: Any) -> Parsed:
@@ -42,7 +44,7 @@ def at(message: Any, path: tuple[str, ...]) -> Any:
 
 
 def test_every_format_has_a_sample():
-    assert SAMPLES.keys() == FORMATS.keys()
+    assert SAMPLES.keys() == FORMATS.keys() - BINARY - OF_LINES
 
 
 @every_format
@@ -129,7 +131,7 @@ def test_the_same_message_twice_gives_the_same_twice(name):
 @every_parser
 @pytest.mark.parametrize("payload", [b"null", b"[]", b"{}", b'"text"', b"5", b"true", b"[[]]", b"[5]", b" {} "])
 def test_json_of_no_known_shape_is_ignored(name, payload):
-    assert parse(name, payload) == Parsed(Kind.IGNORED)
+    assert parse(name, payload)._replace(note=None) == Parsed(Kind.IGNORED)
 
 
 BROKEN = {

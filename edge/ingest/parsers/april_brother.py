@@ -1,0 +1,38 @@
+"""April Brother AB gateways of version 4: MessagePack, with each advertisement as bytes.
+
+Of such bytes the first is the kind, six are the MAC, one is the strength, and the rest is the raw advertisement. The
+gateway's own time counts from its start.
+"""
+
+from __future__ import annotations
+
+from edge.ingest.parsers import ble, payloads
+from edge.ingest.parsers.fields import Fields, Unreadable, describe
+from edge.ingest.parsers.framing import IGNORED, gather, together
+from edge.ingest.reads import Malformed, Parsed, Read
+
+_HEAD_DIGITS = 16  # kind, MAC and strength, two digits for each byte
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    if not payload:
+        raise Malformed("the message is empty")
+    values = payloads.values(payload, "msgpack")
+    return together([_message(value) for value in values if isinstance(value, dict)])
+
+
+def is_typical(_topic: str, _message: Fields) -> bool:
+    """Never by its JSON: it sends none."""
+    return False
+
+
+def _message(message: Fields) -> Parsed:
+    devices = message.get("devices")
+    return gather(devices, _read) if isinstance(devices, list) else IGNORED
+
+
+def _read(device: object) -> Read:
+    if not isinstance(device, str) or len(device) < _HEAD_DIGITS:
+        raise Unreadable(f"{describe(device)} is no advertisement with its MAC and strength")
+    strength = int(device[14:_HEAD_DIGITS], 16) - 256
+    return ble.sighting(device[2:14], ble.advertised(device[_HEAD_DIGITS:]), strength, None)

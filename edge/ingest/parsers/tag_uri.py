@@ -1,0 +1,60 @@
+"""The bits of an EPC that is written as a tag URI, `urn:epc:tag:sgtin-96:3.0614141.812345.6789`.
+
+Layout of the 96 bits by the EPC Tag Data Standard: header 8, filter 3, partition 3, then the company's prefix and
+its own reference, whose share of the bits the partition tells, then a serial number.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_TAG = re.compile(r"urn:epc:tag:([a-z]+-96):([0-7])\.([0-9.]{1,60})")
+_RAW = re.compile(r"urn:epc:raw:[0-9]{1,4}\.x([0-9A-F]{1,128})", re.IGNORECASE)
+
+# Bits of a company prefix of 12 to 6 digits; its place in the list is the partition.
+_PREFIX_BITS = (40, 37, 34, 30, 27, 24, 20)
+_BITS = 96
+
+
+class _Scheme(NamedTuple):
+    header: int
+    company_bits: int  # prefix and reference together
+    digits: int  # of both, 0 where the reference is a number without leading zeros
+    serial_bits: int
+
+
+_SCHEMES = {
+    "sgtin-96": _Scheme(0x30, 44, 13, 38),
+    "sscc-96": _Scheme(0x31, 58, 17, 0),
+    "sgln-96": _Scheme(0x32, 41, 12, 41),
+    "grai-96": _Scheme(0x33, 44, 12, 38),
+    "giai-96": _Scheme(0x34, 82, 0, 0),
+}
+
+
+def hex_of(uri: str) -> str | None:
+    """In upper-case hexadecimal; None for anything that is not a whole tag URI of a known scheme."""
+    if raw := _RAW.fullmatch(uri):
+        return raw[1].upper()
+    found = _TAG.fullmatch(uri)
+    scheme = _SCHEMES.get(found[1]) if found else None
+    if found is None or scheme is None:
+        return None
+    fields = found[3].split(".")
+    if len(fields) != (3 if scheme.serial_bits else 2) or not all(fields):
+        return None
+    return _encoded(scheme, int(found[2]), *fields)
+
+
+def _encoded(scheme: _Scheme, filter_value: int, prefix: str, reference: str, serial: str = "0") -> str | None:
+    partition = 12 - len(prefix)
+    if not 0 <= partition < len(_PREFIX_BITS) or (scheme.digits and len(prefix + reference) != scheme.digits):
+        return None
+    reference_bits = scheme.company_bits - _PREFIX_BITS[partition]
+    if int(reference) >> reference_bits or int(serial) >> scheme.serial_bits:
+        return None
+    bits = (scheme.header << 3 | filter_value) << 3 | partition
+    bits = (bits << _PREFIX_BITS[partition] | int(prefix)) << reference_bits | int(reference)
+    bits = bits << scheme.serial_bits | int(serial)
+    return f"{bits << _BITS - 14 - scheme.company_bits - scheme.serial_bits:0{_BITS // 4}X}"
