@@ -247,6 +247,13 @@ class Config:
     unassigned_topics: int = _setting(
         "retention.unassigned_topics", 1_000, _whole(0, 100_000), "topics of no reader that are kept, the last heard"
     )
+    raw_mb: int = _setting(
+        "retention.raw_mb",
+        64,
+        _whole(0, 100_000),
+        "messages that did not count are kept, compressed, in this much, for when a tag or reader is set up; 0: none",
+    )
+    raw_hours: int = _setting("retention.raw_hours", 48, _whole(1, 8_760), "how long those messages are kept")
     low_disk_mb: int = _setting(
         "retention.low_disk_mb", 500, _whole(0, 1_000_000), "below this much free, the oldest history is dropped"
     )

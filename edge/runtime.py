@@ -19,7 +19,7 @@ from edge import __version__, liveness, metrics
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
-from edge.clock import SECOND
+from edge.clock import HOUR, SECOND
 from edge.config import Config
 from edge.errors import SetupError
 from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
@@ -36,6 +36,7 @@ from edge.pages.formats import Formats
 from edge.store.database import close_database, execute
 from edge.store.instance import use_signing_key
 from edge.store.migrate import migrate
+from edge.store.raw_messages import Window
 from edge.sync.worker import Pace
 from edge.sync.worker import Worker as SyncWorker
 
@@ -78,13 +79,15 @@ def running(config: Config) -> Iterator[str]:
         health.register(liveness.check_database)
 
         broker = _broker(config, parts)
-        pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days)
+        window = Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None
+        pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days, window=window)
         subscriber = Subscriber(
             broker,
             config.mqtt_topics,
             pipeline.handle,
             queue_size=config.ingest_queue,
             batch_size=config.ingest_batch,
+            catch_up=pipeline.catch_up,
         )
         health.register(lambda: liveness.check_ingest(subscriber))
         health.register(lambda: liveness.check_round_trip(subscriber))

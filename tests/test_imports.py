@@ -47,7 +47,7 @@ HOMES = {
     "urllib3": {"sync.client"},
     "waitress": {"server", "runtime"},  # the runtime names its types
     "jmespath": {"ingest.parsers.paths"},
-    "msgpack": {"ingest.parsers.payloads"},
+    "msgpack": {"ingest.parsers.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "click": {"cli", "commands", "demo"},
 }
 

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from edge import metrics
-from edge.ingest.messages import Opened
+from edge.ingest.messages import Earlier, Opened, Outcome
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
@@ -44,12 +44,15 @@ class Batch:
         self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
+        self._struck_messages: Counter[Tally] = Counter()  # what counts anew, with numbers below zero
+        self._struck_reads: Counter[Tally] = Counter()
 
     def add(self, opened: Opened) -> None:
         outcomes: list[Bucket | int] = []
         message, line = opened.message, opened.line
         if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
-            self._unassigned.append((message.topic, opened.received_at, message.payload))
+            if opened.earlier is None:
+                self._unassigned.append((message.topic, opened.received_at, message.payload))
         elif line and opened.bucket in (Bucket.MALFORMED, Bucket.TOO_LARGE):
             route = line.route
             self._letters.append(
@@ -64,19 +67,20 @@ class Batch:
                 )
             )
         elif line and opened.parsed:
-            self._hear(opened, line, opened.parsed)
+            if opened.earlier is None:
+                self._hear(opened, line, opened.parsed)
             if opened.bucket:
                 outcomes = [opened.bucket] * len(opened.parsed.reads)
             else:
                 outcomes = [
-                    self._classify(line, read, stamp, opened.received_at)
+                    self._classify(opened, line, read, stamp)
                     for read, stamp in zip(opened.parsed.reads, opened.stamps, strict=True)
                 ]
         self._outcomes.append((opened, outcomes))
 
-    def write(self, gap: int) -> list[bool]:
-        """For each message, whether all that it told is in the history now."""
-        is_recorded = []
+    def write(self, gap: int) -> list[Outcome]:
+        """What became of each message."""
+        found = []
         news = record(self._scans, gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
         for opened, outcomes in self._outcomes:
@@ -86,18 +90,31 @@ class Batch:
                 outcome if isinstance(outcome, Bucket) else (Bucket.RECORDED if news[outcome] else Bucket.REPEAT)
                 for outcome in outcomes
             ]
+            if opened.earlier:
+                buckets = _as_recorded_then(buckets, opened.earlier)
             for bucket in buckets:
                 self._reads[Tally(reader_id, hour, bucket)] += 1
-            self._messages[Tally(reader_id, hour, _bucket_of(opened, buckets))] += 1
-            is_recorded.append(_IN_HISTORY.issuperset(buckets))
+            outcome = Outcome(_bucket_of(opened, buckets), buckets)
+            self._messages[Tally(reader_id, hour, outcome.bucket)] += 1
+            found.append(outcome)
+            if opened.earlier:
+                self._take_back(opened.earlier, hour)
         ledger.add(self._messages, self._reads)
+        if self._struck_messages:
+            ledger.strike(self._struck_messages, self._struck_reads)
         dead_letters.add(self._letters)
         unknown_tags.record(self._unknown)
         unassigned_topics.record(self._unassigned)
         reader_status.record_readers(self._states())
         reader_status.record_antennas(self._antennas)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
-        return is_recorded
+        return found
+
+    def _take_back(self, earlier: Earlier, hour: int) -> None:
+        """It counts anew, so that what it came to before is struck from the ledger."""
+        self._struck_messages[Tally(earlier.reader_id, hour, earlier.bucket)] -= 1
+        for bucket in earlier.reads:
+            self._struck_reads[Tally(earlier.reader_id, hour, bucket)] -= 1
 
     def count(self) -> None:
         """For the metrics, once the ledger is on disk."""
@@ -136,7 +153,7 @@ class Batch:
                 newest.parsed is not None and newest.parsed.kind is Kind.OFFLINE,
             )
 
-    def _classify(self, line: Line, read: Read, stamp: Stamp, received_at: int) -> Bucket | int:
+    def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""
         route = line.route
         placement = route.antennas.get(read.antenna or NO_PORT, route.placement)
@@ -144,7 +161,7 @@ class Batch:
             return Bucket.FILTERED
         asset = self._matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
         if isinstance(asset, NoAsset):
-            return self._unmatched(line, read, asset, placement, received_at)
+            return self._unmatched(opened, line, read, asset, placement)
         if placement.location_id is None:
             return Bucket.NO_LOCATION
         self._scans.append(
@@ -155,15 +172,16 @@ class Batch:
                 route.reader_id,
                 read.antenna,
                 stamp.observed_at,
-                received_at,
+                opened.received_at,
                 stamp.quality,
                 read.rssi,
             )
         )
         return len(self._scans) - 1
 
-    def _unmatched(self, line: Line, read: Read, why: NoAsset, placement: Placement, received_at: int) -> Bucket:
-        if why is not NoAsset.LOCATION:
+    def _unmatched(self, opened: Opened, line: Line, read: Read, why: NoAsset, placement: Placement) -> Bucket:
+        was_counted = opened.earlier is not None and bool(opened.earlier.reads)
+        if why is not NoAsset.LOCATION and not was_counted:
             route = line.route
             self._unknown.append(
                 Sighting(
@@ -173,14 +191,13 @@ class Batch:
                     route.reader_id,
                     read.value,
                     why,
-                    received_at,
+                    opened.received_at,
                     placement.location_id,
                 )
             )
         return Bucket.AMBIGUOUS_TAG if why is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
-_IN_HISTORY = frozenset((Bucket.RECORDED, Bucket.REPEAT))
 _WORTH = (
     Bucket.RECORDED,
     Bucket.REPEAT,
@@ -189,6 +206,16 @@ _WORTH = (
     Bucket.UNMATCHED_TAG,
     Bucket.FILTERED,
 )
+
+
+def _as_recorded_then(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:
+    """What was recorded the first time is a repeat now, and still counts as what it was."""
+    if len(buckets) != len(earlier.reads):
+        return buckets
+    return [
+        before if (now, before) == (Bucket.REPEAT, Bucket.RECORDED) else now
+        for now, before in zip(buckets, earlier.reads, strict=True)
+    ]
 
 
 def _bucket_of(opened: Opened, reads: Sequence[Bucket]) -> Bucket:

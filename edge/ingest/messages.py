@@ -11,6 +11,22 @@ from edge.ingest.timing import Stamp
 from edge.store.ledger import Bucket
 
 
+class Outcome(NamedTuple):
+    """What became of a message, and of each of its reads."""
+
+    bucket: Bucket
+    reads: list[Bucket]
+
+
+class Earlier(NamedTuple):
+    """What a message came to before it is read once more, in the ledger of which reader, and the times it was given."""
+
+    reader_id: int
+    bucket: Bucket
+    reads: list[Bucket]
+    stamps: list[Stamp]
+
+
 class Message(NamedTuple):
     """One MQTT message as it was delivered; `received_at` by the box's clock.
 
@@ -41,3 +57,4 @@ class Opened(NamedTuple):
     stamps: Sequence[Stamp] = ()
     bucket: Bucket | None = None
     reason: str = ""
+    earlier: Earlier | None = None

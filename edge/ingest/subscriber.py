@@ -37,6 +37,7 @@ PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
 RETRY_SECONDS = 1.0
+CATCH_UP_SECONDS = 0.25
 LARGEST_PAYLOAD = 1_048_576
 KEPT_OF_LARGER = 4_096  # enough to see whose it is
 # Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
@@ -81,7 +82,8 @@ class _Client(mqtt.Client):
 class Subscriber:
     """Takes messages from the broker and hands them in batches to `handle`, which commits them.
 
-    `handle` raises Unavailable while the store cannot take them.
+    `handle` raises Unavailable while the store cannot take them. `catch_up` does a little of what may wait, and says
+    whether there is more; it is called when there is nothing to take, and now and then when there is.
     """
 
     def __init__(
@@ -92,10 +94,13 @@ class Subscriber:
         *,
         queue_size: int,
         batch_size: int,
+        catch_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self._broker = broker
         self._topics = topics
         self._handle = handle
+        self._catch_up = catch_up
+        self._caught_up_at = 0.0
         self._queue_size = queue_size
         self._batch_size = batch_size
         self._queue: deque[Message] = deque()
@@ -339,10 +344,25 @@ class Subscriber:
         while not (self._stopping.is_set() and not self._queue):
             self._writer_alive_at = time.monotonic()
             if not self._has_work.wait(TURN_SECONDS):
+                self._catch_up_while_idle()
                 continue
             self._has_work.clear()
             while self._queue:
                 self._commit(self._next_batch())
+                if time.monotonic() - self._caught_up_at > CATCH_UP_SECONDS:
+                    self._catch_up_a_little()
+
+    def _catch_up_while_idle(self) -> None:
+        while not self._has_work.is_set() and self._catch_up_a_little():
+            self._writer_alive_at = time.monotonic()
+
+    def _catch_up_a_little(self) -> bool:
+        try:
+            return self._catch_up()
+        except Unavailable:
+            return False  # the next commit tells why
+        finally:
+            self._caught_up_at = time.monotonic()
 
     def _next_batch(self) -> list[Message]:
         batch: list[Message] = []

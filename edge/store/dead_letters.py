@@ -61,6 +61,17 @@ def list_letters(organization_id: int, shown_bytes: int, limit: int = 100) -> li
     return [DeadLetter(*row) for row in execute(_LETTERS, wanted)]
 
 
+def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
+    """Whole ones only, the oldest first, for ingest to read again."""
+    wanted = "reader_id, NULL, topic, payload, size, 1, reason, received_at"
+    rows = execute(
+        f"SELECT no, {wanted} FROM dead_letter WHERE reader_id = ? AND length(payload) = size "  # noqa: S608
+        "ORDER BY no LIMIT ?",
+        (reader_id, limit),
+    )
+    return [DeadLetter(*row) for row in rows]
+
+
 def find(organization_id: int, no: int) -> DeadLetter:
     """Raises NotFound."""
     wanted = {"organization_id": organization_id, "no": no, "bytes": _ALL_BYTES, "limit": 1}

@@ -64,6 +64,15 @@ def add(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
     )
 
 
+def strike(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
+    """Take back, with numbers below zero, what counts elsewhere now; buckets that are emptied vanish."""
+    add(messages, reads)
+    execute_many(
+        "DELETE FROM ledger WHERE reader_id = ? AND messages <= 0 AND reads <= 0",
+        [(reader_id,) for reader_id in {tally.reader_id for tally in messages}],
+    )
+
+
 def hour_of(received_at: int) -> int:
     return received_at // clock.HOUR
 

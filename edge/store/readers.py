@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
-from edge.store import unassigned_topics
+from edge.store import raw_messages, unassigned_topics
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting, changed, given
 from edge.store.database import execute
@@ -15,6 +15,7 @@ from edge.store.ids import new_id
 from edge.store.tables import Antenna, Location, Reader, rows
 from edge.validation.topics import check_filter, overlap
 
+REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # what did not count before may count now
 CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "is_enabled"})
 
 
@@ -84,6 +85,7 @@ def add_reader(
         )
         Reader.insert(row._asdict()).execute()
         unassigned_topics.forget(topic)
+        raw_messages.order_for_reader(organization_id, row.id)
         act.note("reader.created", subject_of(row), given(_facts(row)))
     return row
 
@@ -117,6 +119,8 @@ def change_reader(actor: Actor, reader_id: int, changes: Mapping[str, Any]) -> R
             _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
         Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
+        if set(changes) & REPLAYED:
+            raw_messages.order_for_reader(actor.organization_id, reader_id)
         act.note("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))
     return after
 

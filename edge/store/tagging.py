@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edge.store import handheld, tags
+from edge.store import handheld, raw_messages, tags, unknown_tags
 from edge.store.audit import Act, Subject
 from edge.store.records import moment
 from edge.store.tags import NewTag, Owner, TagRow
@@ -18,6 +18,9 @@ def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], cre
     added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
     for tag in added:
         handheld.take_over_waiting(act.organization_id, NewTag(tag.tag_type, tag.value))
+    keys = [(tag.tag_type, tags.match_key(tag.tag_type, tag.value)) for tag in added]
+    unknown_tags.forget(act.organization_id, keys)
+    raw_messages.order_for_tags(act.organization_id, keys)
     return added
 
 

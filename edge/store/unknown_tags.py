@@ -71,3 +71,11 @@ def drop(actor: Actor, tag_type: str, match_key: str, reader_id: int) -> None:
         ).fetchone()
         if dropped:
             act.note("unknown_tag.dismissed", Subject("unknown_tag", match_key, f"{tag_type}:{dropped[0]}"))
+
+
+def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
+    """(type, match key) of tags that were attached. Within the caller's transaction."""
+    execute_many(
+        "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ?",
+        [(organization_id, *key) for key in keys],
+    )

@@ -96,7 +96,8 @@ def test_dead_letters_are_bounded_by_number_and_by_bytes(site: Path) -> None:
     with writing():
         for number in range(20):
             execute(
-                "INSERT INTO dead_letter (topic, payload, reason, received_at) VALUES ('t', zeroblob(100), 'x', ?)",
+                "INSERT INTO dead_letter (topic, payload, size, reason, received_at) "
+                "VALUES ('t', zeroblob(100), 100, 'x', ?)",
                 (number,),
             )
     store.drop_dead_letters(keep=10, keep_bytes=10_000)
@@ -125,7 +126,8 @@ def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:
     with writing():
         for _ in range(1000):
             execute(
-                "INSERT INTO dead_letter (topic, payload, reason, received_at) VALUES ('t', zeroblob(9000), 'x', 0)"
+                "INSERT INTO dead_letter (topic, payload, size, reason, received_at) "
+                "VALUES ('t', zeroblob(9000), 9000, 'x', 0)"
             )
     store.checkpoint()
     large = (site / FILE_NAME).stat().st_size

@@ -424,6 +424,27 @@ CREATE TABLE unknown_tag (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX unknown_tag_recent ON unknown_tag (organization_id, last_seen_at DESC);
 
+-- Messages that did not count, or not wholly, for a while: in packs of one reader and one batch, compressed.
+CREATE TABLE raw_message (
+    no              INTEGER PRIMARY KEY,
+    organization_id INTEGER REFERENCES organization (id), -- null: no reader claims the topic
+    reader_id       INTEGER NOT NULL,                     -- 0: no reader claims the topic
+    received_at     INTEGER NOT NULL,                     -- of the newest message in it
+    waits_for       BLOB NOT NULL,                        -- four bytes of hash for each tag in it that no asset has
+    data            BLOB NOT NULL,
+    size            INTEGER NOT NULL                      -- of the row
+) STRICT;
+CREATE INDEX raw_message_reader ON raw_message (reader_id, no);
+CREATE INDEX raw_message_age ON raw_message (received_at);
+
+-- What was set up since and may make those count: a reader, or a tag.
+CREATE TABLE replay (
+    no              INTEGER PRIMARY KEY,
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    reader_id       INTEGER REFERENCES reader (id),
+    tag_hash        BLOB
+) STRICT;
+
 -- Topics that are heard but set up for nobody, so they belong to no organization yet.
 CREATE TABLE unassigned_topic (
     topic          TEXT PRIMARY KEY,

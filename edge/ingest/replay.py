@@ -1,0 +1,120 @@
+"""What did not count is kept for a while, and read again when the tag or the reader it waited for is set up.
+
+A replay takes the place of what the ledger said before: the same message, in the hour it came, ends in another bucket.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgpack
+
+from edge.ingest.messages import Earlier, Message, Opened, Outcome
+from edge.ingest.timing import Stamp
+from edge.store import raw_messages
+from edge.store.ledger import NO_READER, Bucket
+from edge.store.raw_messages import Order, Pack
+from edge.store.stays import Quality
+from edge.store.tags import match_key
+
+_FAST = 1  # of zlib
+_WAITING_READS = frozenset((Bucket.NO_LOCATION, Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
+_WAITING_MESSAGES = frozenset((Bucket.UNKNOWN_TOPIC, Bucket.IGNORED))
+_NO_TAG = frozenset((Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
+
+
+class Entry(NamedTuple):
+    """A message of a pack, with what it came to."""
+
+    message: Message
+    earlier: Earlier
+
+
+def packs_of(opened: Sequence[Opened], outcomes: Sequence[Outcome]) -> Iterator[Pack]:
+    """What of a batch may count later, by reader."""
+    waiting: dict[int, list[tuple[Opened, Outcome]]] = {}
+    for item, outcome in zip(opened, outcomes, strict=True):
+        is_waiting = outcome.bucket in _WAITING_MESSAGES or not _WAITING_READS.isdisjoint(outcome.reads)
+        if is_waiting and not item.message.size:
+            reader_id = item.line.route.reader_id if item.line else NO_READER
+            waiting.setdefault(reader_id, []).append((item, outcome))
+    for reader_id, found in waiting.items():
+        line = found[0][0].line
+        organization_id = line.route.organization_id if line else None
+        tags = {tag for item, outcome in found for tag in _unknown_tags(item, outcome)}
+        hashes = b"".join(raw_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
+        yield Pack(organization_id, reader_id, found[-1][0].received_at, hashes, _packed(found))
+
+
+def entries_of(pack: Pack) -> list[Entry]:
+    return [
+        Entry(
+            Message(topic, payload, received_at),
+            Earlier(
+                pack.reader_id,
+                Bucket(bucket),
+                [Bucket(read) for read in reads],
+                [Stamp(observed_at, Quality(quality)) for observed_at, quality in stamps],
+            ),
+        )
+        for topic, payload, received_at, bucket, reads, stamps in msgpack.unpackb(zlib.decompress(pack.data))
+    ]
+
+
+class Replays:
+    """The walk through the window on which the orders that were open at its start are carried out."""
+
+    def __init__(self) -> None:
+        self._orders: list[Order] = []
+        self._after = self._up_to = 0
+
+    def begin(self) -> list[int]:
+        """Take up what was ordered since; the readers among it, whose dead letters are to be read again."""
+        self._orders = raw_messages.orders()
+        self._after, self._up_to = 0, raw_messages.newest()
+        return [order.reader_id for order in self._orders if order.reader_id is not None]
+
+    @property
+    def is_under_way(self) -> bool:
+        return bool(self._orders)
+
+    def next_pack(self) -> tuple[int, Pack] | None:
+        """None at the end of the walk, and when there was little to look at: ask again then."""
+        readers = {order.reader_id for order in self._orders if order.reader_id is not None}
+        tags = {order.tag_hash for order in self._orders if order.tag_hash is not None}
+        outlines = raw_messages.outlines(self._after, self._up_to)
+        for no, reader_id, waits_for in outlines:
+            self._after = no
+            is_of_reader = reader_id in readers or (reader_id == NO_READER and bool(readers))
+            if is_of_reader or not tags.isdisjoint(raw_messages.hashes(waits_for)):
+                return no, raw_messages.load(no)
+        if not outlines:
+            raw_messages.done(self._orders[-1].no)
+            self._orders = []
+        return None
+
+
+def _unknown_tags(item: Opened, outcome: Outcome) -> Iterator[tuple[str, str]]:
+    if item.parsed is None:
+        return
+    for read, bucket in zip(item.parsed.reads, outcome.reads, strict=True):
+        if bucket in _NO_TAG:
+            for value in (read.value, *read.aliases):
+                yield read.tag_type, match_key(read.tag_type, value)
+
+
+def _packed(found: Sequence[tuple[Opened, Outcome]]) -> bytes:
+    entries = [
+        (
+            item.message.topic,
+            item.message.payload,
+            item.received_at,
+            outcome.bucket.value,
+            [bucket.value for bucket in outcome.reads],
+            [(stamp.observed_at, int(stamp.quality)) for stamp in item.stamps],
+        )
+        for item, outcome in found
+    ]
+    return zlib.compress(msgpack.packb(entries), _FAST)

@@ -1,0 +1,164 @@
+"""What came before a tag or a reader was set up counts once it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge import clock
+from edge.clock import HOUR, SECOND
+from edge.ingest.pipeline import Pipeline
+from edge.store import assets, dead_letters, raw_messages, readers, unknown_tags
+from edge.store.actors import shell
+from edge.store.database import execute, writing
+from edge.store.raw_messages import Pack, Window
+from edge.store.readers import Placement
+from edge.store.tags import NewTag
+from tests.conftest import Cast
+from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, everything_recorded, make_site, message, seen
+
+MEGABYTE = 1 << 20
+MINUTE = 60 * SECOND
+UNKNOWN = "30BAD0"
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    return make_site(cast.acme)
+
+
+def line(limit: int = MEGABYTE) -> Pipeline:
+    return Pipeline(GAP, 7, window=Window(limit, HOUR))
+
+
+def catch_up(pipeline: Pipeline) -> None:
+    for _ in range(100):
+        if not pipeline.catch_up():
+            return
+    raise AssertionError("it never comes to an end")
+
+
+def moment(minutes_ago: int) -> int:
+    return (clock.now() - minutes_ago * MINUTE) // 1000 * 1000
+
+
+def attach(site: Site, value: str) -> int:
+    return assets.create(shell(site.organization_id), name="Late", tags=[NewTag("rfid", value)]).id
+
+
+def stays(asset_id: int) -> int:
+    sql = "SELECT count(*) FROM history h JOIN position p ON p.no = h.position_no WHERE p.asset_id = ?"
+    number: int = execute(sql, (asset_id,)).fetchone()[0]
+    return number
+
+
+def test_a_tag_that_is_attached_takes_over_its_sightings(site: Site) -> None:
+    pipeline, at = line(), moment(minutes_ago=20)
+    pipeline.handle([message(csl(seen(UNKNOWN, at=at), seen(site.epcs[0], at=at)), mid=1)])
+    pipeline.handle([message(csl(seen(UNKNOWN, at=at + 10 * MINUTE)), mid=2)])
+    assert buckets() == {"recorded": (1, 1), "unmatched_tag": (1, 2)}
+    asset = attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (2, 3)}
+    assert stays(asset) == 2
+    assert unknown_tags.list_tags(site.organization_id) == []
+    assert execute("SELECT count(*) FROM raw_message").fetchone() == (0,)
+    assert execute("SELECT count(*) FROM replay").fetchone() == (0,)
+
+
+def test_it_does_so_after_a_restart_and_only_once(site: Site) -> None:
+    line().handle([message(csl(seen(UNKNOWN), seen(site.epcs[0])), mid=1)])
+    attach(site, UNKNOWN)
+    catch_up(line())
+    recorded, counted = everything_recorded(), buckets()
+    with writing():
+        raw_messages.order_for_reader(site.organization_id, site.dock_reader)
+    catch_up(line())
+    assert (everything_recorded(), buckets()) == (recorded, counted)
+    assert counted == {"recorded": (1, 2)}
+
+
+def test_another_tag_that_still_waits_goes_on_waiting(site: Site) -> None:
+    pipeline = line()
+    pipeline.handle([message(csl(seen(UNKNOWN), seen("30BAD1")), mid=1)])
+    attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 1), "unmatched_tag": (0, 1)}
+    (waiting,) = unknown_tags.list_tags(site.organization_id)
+    assert (waiting.value, waiting.sightings) == ("30BAD1", 1)
+    attach(site, "30BAD1")
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 2)}
+
+
+def test_a_topic_that_is_set_up_takes_over_what_came_on_it(site: Site) -> None:
+    pipeline = line()
+    pipeline.handle([message(csl(seen(site.epcs[0]), seen(UNKNOWN)), "site/new/reads", mid=1)])
+    assert buckets() == {"unknown_topic": (1, 0)}
+    actor = shell(site.organization_id)
+    readers.add_reader(actor, name="new", topic="site/new/reads", format="csl", location_id=site.dock)
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 1), "unmatched_tag": (0, 1)}
+    assert [tag.value for tag in unknown_tags.list_tags(site.organization_id)] == [UNKNOWN]
+
+
+def test_an_antenna_that_is_placed_takes_over_its_reads(site: Site) -> None:
+    pipeline, actor = line(), shell(site.organization_id)
+    readers.change_reader(actor, site.dock_reader, {"location_id": None})
+    pipeline.handle([message(csl(seen(site.epcs[0], port=4)), mid=1)])
+    assert buckets() == {"no_location": (1, 1)}
+    readers.set_antenna(actor, site.dock_reader, 4, Placement(site.aisle, None, True))
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 1)}
+
+
+def test_a_format_that_is_mended_takes_over_what_could_not_be_read(site: Site) -> None:
+    pipeline, actor = line(), shell(site.organization_id)
+    mapped = b'{"tags":[{"tagId":"%s"}]}' % site.epcs[0].encode()
+    pipeline.handle([message(mapped, AISLE, mid=1), message(b"3074;1", AISLE, mid=2), message(b"{", DOCK, mid=3)])
+    assert buckets() == {"ignored": (1, 0), "malformed": (2, 0)}
+    (aisle,) = [row.id for row in readers.list_readers(site.organization_id) if row.topic == AISLE]
+    mapping = '{"list_path": "tags", "tag_path": "tagId"}'
+    readers.change_reader(actor, aisle, {"format": "mapping", "mapping": mapping})
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 1), "malformed": (2, 0)}
+    readers.change_reader(actor, aisle, {"mapping": '{"payload": "lines", "delimiter": ";", "tag_path": "[0]"}'})
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 1), "unmatched_tag": (1, 1), "malformed": (1, 0)}
+    assert [letter.payload for letter in dead_letters.list_letters(site.organization_id, 100)] == [b"{"]
+
+
+def test_what_was_recorded_at_once_is_not_kept(site: Site) -> None:
+    line().handle([message(csl(seen(site.epcs[0])), mid=1), message(csl(), mid=2)])
+    assert execute("SELECT count(*) FROM raw_message").fetchone() == (0,)
+
+
+def test_no_message_that_fails_ends_the_catching_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = line()
+    pipeline.handle([message(csl(seen(UNKNOWN)), mid=1)])
+    pipeline.handle([message(csl(seen(UNKNOWN)), mid=2)])
+    execute("UPDATE raw_message SET data = x'00' WHERE no = 1")
+    attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert buckets() == {"recorded": (1, 1), "unmatched_tag": (1, 1)}
+
+
+def pack(reader_id: int, received_at: int, size: int) -> Pack:
+    return Pack(None, reader_id, received_at, b"", b"x" * (size - raw_messages.ROW_BYTES))
+
+
+def test_the_window_is_bounded_for_each_reader_for_all_and_in_age(store: object) -> None:
+    now = clock.now()
+    window = Window(10_000, HOUR)
+
+    def kept() -> list[tuple[int, int]]:
+        return execute("SELECT reader_id, count(*) FROM raw_message GROUP BY reader_id ORDER BY reader_id").fetchall()
+
+    with writing():
+        window.keep([pack(1, now, 900) for _ in range(20)])
+        assert kept() == [(1, 2)]
+        window.keep([pack(reader, now, 900) for reader in range(2, 8) for _ in range(3)])
+        assert sum(number for _, number in kept()) == 11
+        window.keep([pack(9, now, 2_600)])
+        assert 9 not in dict(kept())
+        window.keep([pack(9, now + HOUR + SECOND, 900)])
+        assert kept() == [(9, 1)]
