@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from edge.store.database import execute, writing
+from edge.store.sync_triggers import FEED_OF_HUB, FEED_OF_SITE
 
 
 class Kind(IntEnum):
@@ -33,58 +34,17 @@ class Change(NamedTuple):
     c: int | None
 
 
-_MASTER = {
-    "change_asset_added": ("INSERT ON asset", "2, new.id, NULL"),
-    "change_asset_changed": ("UPDATE ON asset", "2, new.id, NULL"),
-    "change_location_added": ("INSERT ON location", "3, new.id, NULL"),
-    "change_location_changed": ("UPDATE ON location", "3, new.id, NULL"),
-    "change_tag_added": (
-        "INSERT ON tag",
-        "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL",
-    ),
-    "change_tag_changed": (
-        "UPDATE ON tag",
-        "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL",
-    ),
-}
-_TRACKING = {
-    "change_stay_added": ("INSERT ON history", "1, new.position_no, new.observed_at"),
-    "change_stay_changed": ("UPDATE ON history", "1, new.position_no, new.observed_at"),
-    # Retention moves the horizon first, and what it drops then is no news.
-    "change_stay_removed": (
-        "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM target)",
-        "1, old.position_no, old.observed_at",
-    ),
-    # The row of history may stay when one of the people who made it takes his scan back.
-    "change_scan_undone": (
-        "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL",
-        "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at",
-    ),
-    "change_track_added": ("INSERT ON track", "6, new.no, NULL"),
-    "change_track_removed": ("DELETE ON track", "6, old.no, NULL"),
-    # Nearly all sightings are newer than all that was sent, and are found by asking for the newest.
-    "change_track_back": (
-        "UPDATE OF last_seen_at ON track "
-        "WHEN new.last_seen_at <> old.last_seen_at AND new.last_seen_at <= (SELECT now_at FROM target)",
-        "6, new.no, NULL",
-    ),
-    "change_reader_renamed": ("UPDATE OF name ON reader WHEN new.name <> old.name", "4, new.id, NULL"),
-    "change_person_renamed": ("UPDATE OF name ON person WHEN new.name <> old.name", "5, new.id, NULL"),
-}
-
-
 def start(*, tracking: bool) -> None:
     """Fill the feed from now on. A site tells also what it tracks; a hub tells its sites master data only."""
     with writing():
-        for name, (event, values) in {**_MASTER, **(_TRACKING if tracking else {})}.items():
-            body = f"BEGIN INSERT INTO change (kind, a, b) VALUES ({values}); END"  # noqa: S608  all of it is ours
-            execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} {body}")
+        for statement in (FEED_OF_SITE if tracking else FEED_OF_HUB).values():
+            execute(statement)
 
 
 def stop() -> None:
     """Nobody wants the feed any more."""
     with writing():
-        for name in (*_MASTER, *_TRACKING):
+        for name in FEED_OF_SITE:
             execute(f"DROP TRIGGER IF EXISTS {name}")
         execute("DELETE FROM change")
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import SetupError
+from edge.store import sync_triggers
 from edge.store.database import FILE_NAME, execute, open_database, writing
 
 
@@ -75,14 +76,17 @@ class SchemaObject(NamedTuple):
     sql: str
 
 
-def known_schema(number: int) -> set[SchemaObject]:
-    """All that a database of this schema consists of."""
+def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
+    """All that a database of this schema consists of: at least, and at most, with the triggers of sync."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         for _, sql in _steps()[:number]:
             for statement in _statements(sql):
                 fresh.execute(statement)
         fresh.execute(_RECORD_OF_STEPS)
-        return schema_of(fresh)
+        always = schema_of(fresh)
+        for statement in sync_triggers.OPTIONAL:
+            fresh.execute(statement)
+        return always, schema_of(fresh)
 
 
 def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:

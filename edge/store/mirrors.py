@@ -105,7 +105,7 @@ def _in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
 
 def _make_way(peer: Peer, record: Record) -> None:
     """Keys and tags may have changed hands among the records of one batch: first all let go, then all take."""
-    local = resolve(peer, [record.ref]).get(record.ref)
+    local = _known(peer, record)
     if local is None or home_of(local) != peer.no:
         return
     table = _table(record)
@@ -119,6 +119,25 @@ def _make_way(peer: Peer, record: Record) -> None:
         "AND json_array(tag_type, value) NOT IN (SELECT value FROM json_each(?))",
         (moment(), local, wanted),
     )
+
+
+def _known(peer: Peer, record: Record) -> int | None:
+    """The record here, if it is here.
+
+    A database that was copied back gives ids out a second time. Nobody changes when a record was created, so that tells
+    the two apart: the one before stays as it was, and is not heard of again.
+    """
+    local = resolve(peer, [record.ref]).get(record.ref)
+    if local is None or record.ref < 0 or peer.no == HUB or home_of(local) != peer.no:
+        return local
+    same = execute(
+        f"SELECT 1 FROM {_table(record)} WHERE id = ? AND created_at = ?",  # noqa: S608
+        (local, record.created_at),
+    ).fetchone()
+    if same:
+        return local
+    execute("UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, record.ref))
+    return None
 
 
 def _take(peer: Peer, record: Record) -> str:
@@ -143,7 +162,7 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     key = _key(peer, record)
     if len(key) > MAX_KEY_LENGTH:
         raise Conflict(f"{key} would be longer than the {MAX_KEY_LENGTH} characters a key may have")
-    local = resolve(peer, [record.ref]).get(record.ref)
+    local = _known(peer, record)
     if record.ref < 0 and peer.no != HUB and local is None and (ours := _live_id(peer, record, key)):
         _link(peer.no, record.ref, ours)  # this hub was restored, and got it back from elsewhere since
         return None

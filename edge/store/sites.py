@@ -15,6 +15,7 @@ from edge.store.database import execute, writing
 from edge.store.exchange import Cursor
 from edge.store.keys import SYNC_SCOPE, add_key, revoke_key
 from edge.store.mirrors import Peer
+from edge.store.sync_triggers import NEWEST_TRACK
 from edge.store.target import new_epoch
 
 JOIN_DAYS = 7
@@ -71,7 +72,8 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
         ).fetchone()[0]
         changes.start(tracking=False)
         execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),))
-        _keep_newest_tracks()
+        for statement in NEWEST_TRACK.values():
+            execute(statement)
         act.note("site.created", Subject("site", no, name), {"code": code})
     return get_site(organization_id, no)
 
@@ -215,24 +217,6 @@ def list_trouble(peer: int) -> list[AsideRow]:
         (peer,),
     )
     return [AsideRow(*row) for row in found]
-
-
-_NEWEST = (
-    "UPDATE track SET is_newest = (no = (SELECT no FROM track AS other WHERE other.asset_id = track.asset_id "
-    "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
-)
-
-
-def _keep_newest_tracks() -> None:
-    """Only a hub has more than one track of an asset, so only there it has to be asked which is the newest."""
-    for name, event, assets in (
-        ("track_newest_added", "INSERT ON track", ("new.asset_id",)),
-        ("track_newest_seen", "UPDATE OF last_seen_at ON track", ("new.asset_id",)),
-        ("track_newest_moved", "UPDATE OF asset_id ON track", ("old.asset_id", "new.asset_id")),
-        ("track_newest_removed", "DELETE ON track", ("old.asset_id",)),
-    ):
-        body = "".join(_NEWEST.format(asset) for asset in assets)
-        execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body} END")
 
 
 def sites_by_location(organization_id: int) -> Sequence[tuple[int, str]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from edge.errors import Corrupt
 from edge.store.database import database, translating
 from edge.store.migrate import known_schema, newest_schema, schema_of
+from edge.store.target import RENEW_EPOCHS
 
 # More ids than a box gives out between two backups, and 9 million restores before the range of ids is used up.
 ID_LEAP = 1_000_000_000
@@ -58,10 +59,10 @@ def inspect_copy(path: Path) -> CopyFacts:
 
 def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
     """A trigger or view that somebody added would do its work here, with everything the service may do."""
-    present, known = schema_of(copy), known_schema(schema)
-    for item in sorted(present - known):
+    present, (needed, allowed) = schema_of(copy), known_schema(schema)
+    for item in sorted(present - allowed):
         raise Corrupt(f"{path.name} is not a database of edge as edge makes it: {item.kind} {item.name} is not known")
-    for item in sorted(known - present):
+    for item in sorted(needed - present):
         raise Corrupt(f"{path.name} is not a database of edge as edge makes it: {item.kind} {item.name} is missing")
 
 
@@ -74,12 +75,15 @@ _FACTS = """
 def move_ids_forward(path: Path, present: Path) -> None:
     """Make sure that ids given out after this copy was taken are not given out again (spec: Identifiers).
 
-    Beside a readable `present` database of the same instance, the count goes on from there.
+    Beside a readable `present` database of the same instance, the count goes on from there. For the other side of a
+    sync it is another state of this box from now on.
     """
     with _opened(path) as copy:
         id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
         count = max(count, _id_count(present, id_key))
         copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
+        for statement in RENEW_EPOCHS:
+            copy.execute(statement)
         copy.commit()
 
 

@@ -14,7 +14,6 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 from edge.store.exchange import Cursor
 
-NUMBER_LEAP = 1_000_000
 EXACT_CHECKPOINTS = 1000  # newest; of older ones one an hour
 
 
@@ -162,22 +161,20 @@ def go_on_from(cursor: Cursor) -> None:
 def renew_epoch() -> None:
     """This database is a copy: the hub has more of this site than is here. What it has stays; see `restored_from`."""
     with writing():
-        found = find()
-        if found is None:
-            return
-        newest = execute("SELECT max(last_seen_at), max(no) FROM track").fetchone()
-        update(
-            epoch=new_epoch(),
-            former_epochs=json.dumps([*found.former, found.epoch]),
-            chain=b"",
-            pending=None,
-            pending_seq=None,
-            told_at=newest[0] or 0,
-            told_no=newest[1] or 0,
-            restored_from=newest[0] or 0,
-        )
-        # Numbers that this database gave out after it was copied must not be given out again for something else.
-        execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name IN ('track', 'change')", (NUMBER_LEAP,))
+        for statement in RENEW_EPOCHS:
+            execute(statement)
+        execute("UPDATE instance SET id_count = id_count + 1000000000")
+
+
+# Numbers that the database gave out after it was copied must not be given out again for something else.
+RENEW_EPOCHS = (
+    "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
+    "chain = x'', pending = NULL, pending_seq = NULL, "
+    "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track), "
+    "told_at = (SELECT ifnull(max(last_seen_at), 0) FROM track), told_no = (SELECT ifnull(max(no), 0) FROM track)",
+    "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
+    "UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name IN ('track', 'change')",
+)
 
 
 def new_epoch() -> str:

@@ -74,6 +74,8 @@ class Hub(Box):
 class SiteBox(Box):
     """A site with a few locations and one reader, that reports to a hub over a link that a test can spoil."""
 
+    pallet: int  # an asset of the test
+
     def __init__(self, folder: Path, code: str, of: Hub) -> None:
         super().__init__(folder, code)
         self.hub = of

@@ -1,0 +1,77 @@
+"""The triggers of sync, which a database has only while it needs them.
+
+They belong to the schema, and a backup with any other is refused: change one only with a new step in `migrations/`,
+and make it anew there.
+"""
+
+from __future__ import annotations
+
+_MASTER = {
+    "change_asset_added": ("INSERT ON asset", "2, new.id, NULL"),
+    "change_asset_changed": ("UPDATE ON asset", "2, new.id, NULL"),
+    "change_location_added": ("INSERT ON location", "3, new.id, NULL"),
+    "change_location_changed": ("UPDATE ON location", "3, new.id, NULL"),
+    "change_tag_added": (
+        "INSERT ON tag",
+        "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL",
+    ),
+    "change_tag_changed": (
+        "UPDATE ON tag",
+        "iif(new.asset_id IS NULL, 3, 2), ifnull(new.asset_id, new.location_id), NULL",
+    ),
+}
+_TRACKING = {
+    "change_stay_added": ("INSERT ON history", "1, new.position_no, new.observed_at"),
+    "change_stay_changed": ("UPDATE ON history", "1, new.position_no, new.observed_at"),
+    # Retention moves the horizon first, and what it drops then is no news.
+    "change_stay_removed": (
+        "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM target)",
+        "1, old.position_no, old.observed_at",
+    ),
+    # The row of history may stay when one of the people who made it takes his scan back.
+    "change_scan_undone": (
+        "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL",
+        "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at",
+    ),
+    "change_track_added": ("INSERT ON track", "6, new.no, NULL"),
+    "change_track_removed": ("DELETE ON track", "6, old.no, NULL"),
+    # Nearly all sightings are newer than all that was sent, and are found by asking for the newest.
+    "change_track_back": (
+        "UPDATE OF last_seen_at ON track "
+        "WHEN new.last_seen_at <> old.last_seen_at AND new.last_seen_at <= (SELECT now_at FROM target)",
+        "6, new.no, NULL",
+    ),
+    "change_reader_renamed": ("UPDATE OF name ON reader WHEN new.name <> old.name", "4, new.id, NULL"),
+    "change_person_renamed": ("UPDATE OF name ON person WHEN new.name <> old.name", "5, new.id, NULL"),
+}
+
+
+def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
+    return {
+        name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "  # noqa: S608  all of it is ours
+        f"BEGIN INSERT INTO change (kind, a, b) VALUES ({values}); END"
+        for name, (event, values) in events.items()
+    }
+
+
+# By name. A site tells its hub also what it tracks; a hub tells its sites master data only. For `edge.store.changes`.
+FEED_OF_HUB = _feed(_MASTER)
+FEED_OF_SITE = _feed({**_MASTER, **_TRACKING})
+
+_NEWEST = (
+    "UPDATE track SET is_newest = (no = (SELECT no FROM track AS other WHERE other.asset_id = track.asset_id "
+    "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
+)
+
+# Only a hub has more than one track of an asset, so only there it has to be kept which is the newest.
+NEWEST_TRACK = {
+    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {''.join(map(_NEWEST.format, assets))}END"
+    for name, event, assets in (
+        ("track_newest_added", "INSERT ON track", ("new.asset_id",)),
+        ("track_newest_seen", "UPDATE OF last_seen_at ON track", ("new.asset_id",)),
+        ("track_newest_moved", "UPDATE OF asset_id ON track", ("old.asset_id", "new.asset_id")),
+        ("track_newest_removed", "DELETE ON track", ("old.asset_id",)),
+    )
+}
+
+OPTIONAL = (*FEED_OF_SITE.values(), *NEWEST_TRACK.values())
