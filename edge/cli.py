@@ -11,7 +11,7 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import broker_accounts, demo, doctor, maintenance, readers, records, sync
+from edge.commands import audit, broker_accounts, demo, doctor, maintenance, readers, records, sync
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import EdgeError
 from edge.ops.lock import hold
@@ -79,6 +79,7 @@ for group in (records.org, records.user, records.location, records.asset, record
     cli.add_command(group)
 for command in (
     demo.demo,
+    audit.audit,
     broker_accounts.account,
     broker_accounts.list_accounts,
     broker_accounts.leave_session,

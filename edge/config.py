@@ -238,6 +238,10 @@ class Config:
     )
 
     history_days: int = _setting("retention.history_days", 400, _whole(1, 36_500), "how long history is kept")
+    audit_days: int = _setting("retention.audit_days", 730, _whole(1, 36_500), "how long it is kept who changed what")
+    audit_lines: int = _setting(
+        "retention.audit_lines", 1_000_000, _whole(1_000, 100_000_000), "changes that are kept, the newest"
+    )
     dead_letters: int = _setting(
         "retention.dead_letters", 10_000, _whole(0, 1_000_000), "messages set aside that are kept, the newest"
     )

@@ -183,6 +183,8 @@ def _tell_systemd(health: Health, parts: ExitStack) -> None:
 def _jobs(config: Config) -> list[Job]:
     limits = retention.Limits(
         config.history_days,
+        config.audit_days,
+        config.audit_lines,
         config.dead_letters,
         config.unknown_tags,
         config.unassigned_topics,

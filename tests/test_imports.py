@@ -77,6 +77,32 @@ INNER = [arrow for arrow in arrows() if arrow.imported.startswith("edge.")]
 OUTER = [arrow for arrow in arrows() if not arrow.imported.startswith("edge.")]
 
 
+TRANSACTIONS = {
+    "edge.store.audit",
+    "edge.store.database.writing",
+    "edge.store.database.execute_many",
+    "edge.store.group_commit",
+}
+OPENERS = {
+    "ingest.pipeline": "one transaction for a whole batch of messages, of which only a part is scans",
+    "sync.sender": "what a hub answers and how far it is, in one transaction; the copies are audited at their home",
+    "sync.verify": "what differs, and how far the comparison is, in one transaction",
+    "demo.site": "the demo site is made whole or not at all",
+}
+
+
+def test_only_the_store_opens_transactions_and_writes_the_audit() -> None:
+    """What the API does, the pages and the shell do, too: whoever writes only calls (see edge/store/audit.py)."""
+    wrong = [
+        arrow
+        for arrow in INNER
+        if is_within(arrow.imported, TRANSACTIONS)
+        and not is_within(arrow.importer, {"store"})
+        and arrow.importer not in OPENERS
+    ]
+    assert wrong == []
+
+
 def test_every_part_has_its_rule() -> None:
     parts = {arrow.importer.split(".")[0] for arrow in arrows()} - LEAVES - {"config", "__main__", "__init__", ""}
     assert parts <= set(ALLOWED)

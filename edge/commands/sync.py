@@ -13,7 +13,6 @@ from edge.commands.site import Setup, for_actor, for_organization, open_site, pr
 from edge.errors import NotFound, Unavailable
 from edge.store import changes, sites, target
 from edge.store.actors import Actor
-from edge.store.database import writing
 from edge.store.target import Target
 from edge.sync import files
 from edge.sync.client import HubClient, check_address
@@ -59,10 +58,8 @@ def join(actor: Actor, code: str | None) -> None:
     client = HubClient(read.url, "", "", authority)
     answer = client.join(read.secret, config.environment)
     files.write(config.data_dir, answer["client_secret"], read.authority)
-    with writing():
-        if here:
-            target.end(actor)
-        target.begin(actor, read.url, answer["code"], answer["hub_name"], answer["client_id"])
+    hub = (read.url, answer["code"], answer["hub_name"], answer["client_id"])
+    target.begin(actor, *hub, is_instead=here is not None)
     waiting = changes.count_after((target.find() or _none()).acked_seq)
     click.echo(f"Joined {answer['hub_name']} at {read.url} as {answer['code']}. {waiting} changes wait to be sent.")
 

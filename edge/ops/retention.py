@@ -24,6 +24,8 @@ Pause = Callable[[], bool]
 
 class Limits(NamedTuple):
     history_days: int
+    audit_days: int
+    audit_lines: int
     dead_letters: int
     unknown_tags: int
     unassigned_topics: int
@@ -36,6 +38,7 @@ def sweep(limits: Limits, disk_free: int, pause: Pause) -> None:
     `pause` waits a moment between two steps and answers whether to stop.
     """
     _drop_too_old(limits, pause)
+    _drop_old_audit(limits, pause)
     _drop_too_many(limits, pause)
     _repeat(lambda: store.drop_expired(clock.now()), pause)
     if disk_free + _unused_bytes() < limits.low_disk_bytes:
@@ -62,8 +65,17 @@ def _drop_too_old(limits: Limits, pause: Pause) -> None:
     _drop(f"older than {limits.history_days} days", steps, pause)
 
 
+def _drop_old_audit(limits: Limits, pause: Pause) -> None:
+    newest = store.newest_audit()
+    if newest is None:
+        return
+    before = min(clock.now(), newest) - limits.audit_days * clock.DAY
+    _drop(f"older than {limits.audit_days} days", {"audit": lambda: store.drop_audit(before)}, pause)
+
+
 def _drop_too_many(limits: Limits, pause: Pause) -> None:
     steps = {
+        "audit": lambda: store.drop_audit_over(limits.audit_lines),
         "dead_letters": lambda: store.drop_dead_letters(limits.dead_letters, DEAD_LETTER_BYTES),
         "unknown_tags": lambda: store.drop_unknown_tags(limits.unknown_tags),
         "unassigned_topics": lambda: store.drop_unassigned_topics(limits.unassigned_topics),

@@ -14,7 +14,8 @@ from edge.store import keys as store
 from edge.store.people import Role
 
 RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking"}
-LEVELS = {"": "No access", "read": "Read", "write": "Read and write"}
+LEVELS = {"": (), "read": ("read",), "write": ("read", "write"), "write-only": ("write",)}
+LEVEL_WORDS = {"": "No access", "read": "Read", "write": "Read and write", "write-only": "Write only"}
 EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year"}
 
 
@@ -69,17 +70,21 @@ def revoke_key(key_id: str) -> AnyResponse:
 
 
 def levels_of(resource: str) -> dict[str, str]:
-    return {level: words for level, words in LEVELS.items() if not level or f"{resource}:{level}" in store.SCOPES}
+    """Those that the resource has scopes for."""
+    return {
+        level: LEVEL_WORDS[level]
+        for level, steps in LEVELS.items()
+        if all(f"{resource}:{step}" in store.SCOPES for step in steps)
+    }
 
 
 def _chosen_scopes() -> list[str]:
-    """Writing includes reading."""
     scopes = []
     for resource in RESOURCES:
         level = request.form.get(resource, "")
         if level not in levels_of(resource):
             raise Invalid.one("scopes", "invalid_value", "That is not a level")
-        scopes += [f"{resource}:{step}" for step in ("read", "write")[: ("", "read", "write").index(level)]]
+        scopes += [f"{resource}:{step}" for step in LEVELS[level]]
     return scopes
 
 

@@ -15,6 +15,7 @@ from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.pages import (
     assets,
+    audit,
     board,
     certificate,
     devices,
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
-    *(readers, inbox, status, keys, people, devices),
+    *(readers, inbox, status, keys, people, devices, audit),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

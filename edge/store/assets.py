@@ -148,7 +148,7 @@ def patch(
         row = current._replace(**values)
         check_window(row.valid_from, row.valid_to)
         update("asset", asset_id, values)
-        act.note("asset.changed", _subject(row), changed(_facts(current), _facts(row)))
+        _note_changes(act, current, row)
         return _remember(actor.organization_id, row)
 
 
@@ -209,6 +209,14 @@ def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
         check_home(asset_id)
         tagging.detach(act, _subject(current), "asset", asset_id, tag_id)
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
+
+
+def _note_changes(act: Act, before: AssetRow, after: AssetRow) -> None:
+    differences = changed(_facts(before), _facts(after))
+    if differences:
+        act.note("asset.changed", _subject(after), differences)
+    else:
+        act.touch()
 
 
 def _subject(row: AssetRow) -> Subject:

@@ -143,7 +143,7 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int) -> Answer:
 def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int, gap: int) -> None:
     with acting(sender) as act:
         HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
-        if row.asset_id is not None and row.seq is not None and not _shares_its_row(row):
+        if row.asset_id is not None and row.seq is not None:
             stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
         if row.outcome == Result.UNKNOWN:
             _unpark(row)
@@ -278,16 +278,6 @@ def _was_scanned_here(scan: Submitted, asset_id: int) -> bool:
         (asset_id, scan.observed_at - AGAIN_WITHIN, scan.observed_at),
     ).fetchone()
     return row is not None and row == (scan.location_id, scan.location_id, 1)
-
-
-def _shares_its_row(row: StoredScan) -> bool:
-    """Two people scanned the same thing at the same location in the same instant: one row of history for both."""
-    others = execute(
-        "SELECT 1 FROM handheld_scan WHERE asset_id = ? AND observed_at = ? AND seq = ? AND id <> ? "
-        "AND undone_at IS NULL",
-        (row.asset_id, row.observed_at, row.seq, row.id),
-    )
-    return others.fetchone() is not None
 
 
 def _asset(organization_id: int, asset_id: int) -> Found | None:

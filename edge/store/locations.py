@@ -198,10 +198,10 @@ def patch(
         check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
         if parent != NO_PARENT:
             values["parent_id"] = _resolve(actor.organization_id, parent)
-            _refuse_cycle(location_id, values["parent_id"])
+            tree.refuse_cycle(location_id, values["parent_id"])
         update("location", location_id, values)
         row = get(actor.organization_id, location_id)
-        act.note("location.changed", _subject(row), changed(_facts(current), _facts(row)))
+        _note_changes(act, current, row)
         return _remember(actor.organization_id, row)
 
 
@@ -271,6 +271,14 @@ def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 
 
+def _note_changes(act: Act, before: LocationRow, after: LocationRow) -> None:
+    differences = changed(_facts(before), _facts(after))
+    if differences:
+        act.note("location.changed", _subject(after), differences)
+    else:
+        act.touch()
+
+
 def _subject(row: LocationRow) -> Subject:
     return Subject("location", row.id, f"{row.name} ({row.external_key})")
 
@@ -323,15 +331,6 @@ def _find_parent(organization_id: int, field: str, column: str, value: Any) -> i
         raise Invalid.one(field, "fk_not_found", f"{field} does not name a live location")
     parent_id: int = found[0]
     return parent_id
-
-
-def _refuse_cycle(location_id: int, parent_id: int | None) -> None:
-    if parent_id is None:
-        return
-    if parent_id == location_id:
-        raise Conflict("cycle: a location cannot be its own parent")
-    if location_id in tree.ancestors(parent_id):
-        raise Conflict("cycle: the new parent is a descendant of this location")
 
 
 def _by_ids(ids: Sequence[int]) -> list[LocationRow]:

@@ -129,6 +129,29 @@ _DROP_AUDIT = """
 """
 
 
+def newest_audit() -> int | None:
+    newest: int | None = execute(_NEWEST_AUDIT).fetchone()[0]
+    return newest
+
+
+_NEWEST_AUDIT = """
+    SELECT max(newest) FROM (SELECT (SELECT max(at) FROM audit WHERE organization_id = organization.id) AS newest
+                             FROM organization)
+"""
+
+
+def drop_audit_over(keep: int, limit: int = ROWS) -> int:
+    """Keep the newest so many lines; numbers are given in order, so the oldest are the first."""
+    with writing():
+        return execute(_DROP_AUDIT_OVER, (keep, limit)).rowcount
+
+
+_DROP_AUDIT_OVER = """
+    DELETE FROM audit WHERE no IN (
+        SELECT no FROM audit WHERE no <= (SELECT max(no) FROM audit) - ? ORDER BY no LIMIT ?)
+"""
+
+
 def drop_expired(now: int, limit: int = ROWS) -> int:
     """Sign-ins and refresh tokens that nobody can use any more, and the token families that are left without one."""
     with writing():

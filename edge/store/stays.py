@@ -123,8 +123,8 @@ def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> boo
     """Put a scan in its place among older rows; False if it is known already. Corrects `position`."""
     at, gap = scan.observed_at, gap if scan.reader_id is not None else 0
     before = _rows_until(position, at)
-    if any(_covers(row, scan, source_no, gap) for row in before):
-        return False
+    if scan.reader_id is not None and any(_covers(row, scan, source_no, gap) for row in before):
+        return False  # two scans by people are two rows, also within one instant
     previous = before[0] if before else None
     following = _row_after(position, at)
 

@@ -70,9 +70,14 @@ def find() -> Target | None:
     return Target(*row) if row else None
 
 
-def begin(actor: Actor, url: str, code: str, hub_name: str, client_id: str) -> None:
-    """Report to a hub from now on, beginning with all there is. Raises Conflict when this box has one, or is one."""
+def begin(actor: Actor, url: str, code: str, hub_name: str, client_id: str, *, is_instead: bool = False) -> None:
+    """Report to a hub from now on, beginning with all there is; `is_instead` leaves the present one first.
+
+    Raises Conflict when this box has one, or is one.
+    """
     with acting(actor) as act:
+        if is_instead:
+            end(actor)
         if find():
             refuse_second()
         if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():

@@ -6,7 +6,7 @@ location meets a cycle only if it comes back to where it began, and a walk up on
 
 from __future__ import annotations
 
-from edge.errors import Corrupt
+from edge.errors import Conflict, Corrupt
 from edge.store.database import execute
 
 _UP = """
@@ -64,3 +64,13 @@ def count_descendants(location_id: int) -> int:
     if returns:
         raise Corrupt(f"the location tree has a cycle through location {location_id}")
     return int(count)
+
+
+def refuse_cycle(location_id: int, parent_id: int | None) -> None:
+    """Raises Conflict when the location would be above itself."""
+    if parent_id is None:
+        return
+    if parent_id == location_id:
+        raise Conflict("cycle: a location cannot be its own parent")
+    if location_id in ancestors(parent_id):
+        raise Conflict("cycle: the new parent is a descendant of this location")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,46 +15,7 @@ from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.store import migrate
 from edge.store.database import FILE_NAME, close_database, execute
-
-PASSWORD = "correct horse battery"
-
-
-class Shell:
-    """Runs `edge` on one data directory; gives what it printed and its exit code."""
-
-    def __init__(self, data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._data_dir, self._capsys, self._patch = data_dir, capsys, monkeypatch
-
-    def __call__(self, *arguments: str, typed: str = "") -> tuple[int, str]:
-        script = self._data_dir / "stdin"
-        script.write_text(typed)
-        code = 0
-        with script.open() as stdin, self._patch.context() as patch:
-            patch.setattr(sys, "argv", ["edge", "--set", f"data_dir={self._data_dir}", *arguments])
-            patch.setattr(sys, "stdin", stdin)
-            try:
-                cli.main()
-            except SystemExit as stop:
-                code = int(stop.code or 0)
-        out, err = self._capsys.readouterr()
-        return code, out + err
-
-    def ok(self, *arguments: str, typed: str = "") -> str:
-        code, text = self(*arguments, typed=typed)
-        assert code == 0, text
-        return text
-
-
-@pytest.fixture
-def bare(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    yield Shell(tmp_path, capsys, monkeypatch)
-    close_database()
-
-
-@pytest.fixture
-def edge(bare: Shell) -> Shell:
-    bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
-    return bare
+from tests.commands.conftest import PASSWORD, Shell
 
 
 def test_without_a_site_every_command_says_how_to_create_one(bare: Shell) -> None:

@@ -13,7 +13,7 @@ from tests.ops.conftest import fresh_site
 from tests.ops.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
 ROOMY = 10**12
-KEEP_ALL = Limits(400, 10_000, 10_000, 1_000, 0)
+KEEP_ALL = Limits(400, 730, 1_000_000, 10_000, 10_000, 1_000, 0)
 
 
 def go_on() -> bool:

@@ -60,3 +60,10 @@ def test_nobody_revokes_the_key_of_another_organization(sign_in_as: SignIn, cast
     browser = sign_in_as(Role.ADMINISTRATOR)
     assert browser.post(f"/keys/{key.id}/revoke").status_code == 404
     assert keys.list_keys(cast.rival)
+
+
+def test_a_key_can_write_without_reading(sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/keys/new", {"name": "Feed", "assets": "write-only", "locations": "write"})
+    assert keys.list_keys(cast.acme)[0].scopes == ("assets:write", "locations:read", "locations:write")
+    assert browser.post("/keys/new", {"name": "Feed", "tracking": "write-only"}).status_code == 400

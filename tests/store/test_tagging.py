@@ -89,3 +89,10 @@ def test_a_taken_tag_changes_nothing(cast: Cast, olga: actors.Actor, dock: int) 
         attach_to(cast, NewTag("rfid", EPC))
     assert board.moves(cast.acme, asset_id) == []
     assert [line.action for line in audit_trail.recent(cast.acme)] == ["asset.created", *(x.action for x in lines)]
+
+
+def test_two_scans_in_one_millisecond_are_two_rows(cast: Cast, olga: actors.Actor, dock: int) -> None:
+    asset_id = create_with(cast, NewTag("rfid", EPC))
+    twice = [Submitted("scan-a", EPC, dock, AT), Submitted("scan-b", EPC, dock, AT)]
+    assert [answer.result for answer in handheld.submit(olga, twice, AT)] == [Result.RECORDED, Result.AGAIN]
+    assert [move.observed_at for move in board.moves(cast.acme, asset_id)] == [AT, AT]

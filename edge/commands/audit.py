@@ -1,0 +1,54 @@
+"""`edge audit`: who changed what, in the shell."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+import orjson
+
+from edge import clock
+from edge.commands.site import for_organization, print_table
+from edge.store import audit_trail
+from edge.store.actors import ActorKind
+from edge.store.audit_trail import AuditFilter
+
+
+@click.command()
+@click.option("--actor", "actor_kind", type=click.Choice([kind.value for kind in ActorKind]), help="Kind of actor.")
+@click.option("--actor-id", default="", help="Id of a person, or the client_id of a key.")
+@click.option("--kind", default="", help="Kind of record, such as asset, reader or person; box for this box.")
+@click.option("--id", "record_id", default="", help="Id of one record: its history of changes.")
+@click.option("--name", default="", help="A part of the name or key that the record had.")
+@click.option("--since", type=click.DateTime(), help="In the time zone of the box.")
+@click.option("--until", type=click.DateTime(), help="In the time zone of the box; not included.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The newest so many.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@for_organization
+def audit(
+    organization_id: int,
+    actor_kind: str | None,
+    actor_id: str,
+    kind: str,
+    record_id: str,
+    name: str,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Show who changed what, the newest first."""
+    wanted = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since), _micros(until))
+    rows = audit_trail.list_page(organization_id, wanted, limit=limit).rows
+    if as_json:
+        for row in rows:
+            click.echo(orjson.dumps({**row._asdict(), "at": clock.rfc3339(row.at)}))
+        return
+    print_table(
+        ["WHEN", "WHO", "WHAT", "RECORD", "DETAILS"],
+        [(clock.rfc3339(row.at), row.who, row.what, row.subject_name, "; ".join(row.told)) for row in rows],
+    )
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else clock.to_micros(moment.astimezone())

@@ -1,0 +1,85 @@
+"""Who changed what, and when: for administrators, with filters, and as the history of changes of one record."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import urlencode
+
+from flask import render_template, request
+
+from edge import clock
+from edge.pages.forms import typable, whole
+from edge.pages.guard import current_session, pages, require_role
+from edge.store import audit_trail, keys, people
+from edge.store.actors import ActorKind
+from edge.store.audit_trail import BOX, AuditFilter
+from edge.store.people import Role
+
+PER_PAGE = 50
+KINDS = {
+    "": "Everything",
+    "asset": "Assets",
+    "location": "Locations",
+    "reader": "Readers",
+    "person": "People and sign-ins",
+    "key": "API keys",
+    "device": "Devices",
+    BOX: "This box",
+}
+
+
+@pages.get("/audit")
+@require_role(Role.ADMINISTRATOR)
+def show_audit() -> str:
+    wanted, offset = _wanted(), min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
+    return render_template(
+        "audit.html",
+        page=audit_trail.list_page(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
+        wanted=wanted,
+        actors=_actors(),
+        kinds=KINDS,
+        given={name: request.args.get(name, "") for name in ("actor", "since", "until")},
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier=_address(max(offset - PER_PAGE, 0)),
+        later=_address(offset + PER_PAGE),
+    )
+
+
+def _wanted() -> AuditFilter:
+    values = request.args
+    kind, _, actor_id = values.get("actor", "").partition(":")
+    until = _day(values.get("until", ""))
+    return AuditFilter(
+        actor_kind=typable(kind)[:20],
+        actor_id=typable(actor_id)[:64],
+        subject_kind=typable(values.get("kind", ""))[:20],
+        subject_id=typable(values.get("id", ""))[:64],
+        subject=typable(values.get("q", ""))[:255],
+        since=_day(values.get("since", "")),
+        until=until and until + clock.DAY,
+    )
+
+
+def _day(entered: str) -> int | None:
+    """When the day began where the box stands; None for what is no day."""
+    try:
+        return int(time.mktime(time.strptime(entered, "%Y-%m-%d"))) * clock.SECOND
+    except (ValueError, OverflowError):
+        return None
+
+
+def _actors() -> dict[str, str]:
+    """Everybody who can have acted: people, keys, the shell, the service."""
+    organization_id = current_session().organization_id
+    found = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
+    found |= {
+        f"{ActorKind.API_KEY}:{row.id}": f"API key {row.name}"
+        for row in keys.list_keys(organization_id, include_revoked=True)
+    }
+    return {"": "Anybody", **found, f"{ActorKind.SHELL}:": "The shell", f"{ActorKind.SERVICE}:": "The service"}
+
+
+def _address(offset: int) -> str:
+    given = {name: value for name, value in request.args.items() if name != "offset" and value}
+    return "/audit?" + urlencode(given | {"offset": offset})

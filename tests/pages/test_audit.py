@@ -1,0 +1,99 @@
+"""The audit as administrators see it: who changed what, and the history of changes of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edge import clock
+from edge.store import assets, devices, keys, people, readers, sessions
+from edge.store.actors import shell
+from edge.store.people import Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+@pytest.fixture
+def admin(sign_in_as: SignIn) -> Browser:
+    return sign_in_as(Role.ADMINISTRATOR)
+
+
+def test_what_a_page_a_form_and_a_shell_changed_is_shown_with_who_did_it(
+    admin: Browser, cast: Cast, site: Site
+) -> None:
+    admin.post(f"/assets/{site.pallet.id}/edit", {"name": "Box", "external_key": "ASSET-0001", "is_active": "on"})
+    assets.delete(shell(cast.acme, "root"), site.cage.id)
+    page = admin.get("/audit").text
+    for words in ("Asset changed", "name: Pallet 1 → Box", "administrator 1", "Asset deleted", "Shell (root)"):
+        assert words in page
+
+
+def test_filters_narrow_the_list(admin: Browser, cast: Cast, site: Site) -> None:
+    me = people.list_people(cast.acme)[0].id
+    admin.post("/assets/new", {"name": "Crate"})
+    assert "Crate" in admin.get(f"/audit?actor=person:{me}").text
+    assert "Roll cage" not in admin.get(f"/audit?actor=person:{me}").text
+    assert "Crate" not in admin.get("/audit?actor=shell:").text
+    assert "Roll cage" in admin.get("/audit?kind=asset&q=cage").text
+    assert "Nothing found" in admin.get("/audit?kind=reader").text
+    today = clock.rfc3339(clock.now() - clock.DAY)[:10]
+    assert "Crate" in admin.get(f"/audit?since={today}").text
+    assert "Nothing found" in admin.get("/audit?until=2001-02-03").text
+    assert admin.get("/audit?since=nonsense&until=99999-01-01&offset=-3&actor=x&id=%00").status_code == 200
+
+
+def test_every_record_leads_to_its_history_of_changes(admin: Browser, cast: Cast, site: Site) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="p", format="edge")
+    key = keys.add_key(shell(cast.acme), "WMS", ["assets:read"], b"hash")
+    device = devices.add_device(shell(cast.acme), "Gun 1", b"code", clock.now() + clock.HOUR)
+    person = people.list_people(cast.acme)[0]
+    for shown, kind, record_id in (
+        (f"/assets/{site.pallet.id}", "asset", site.pallet.id),
+        (f"/locations/{site.dock.id}", "location", site.dock.id),
+        (f"/readers/{reader.id}", "reader", reader.id),
+        (f"/people/{person.id}/edit", "person", person.id),
+        ("/keys", "key", key.id),
+        ("/devices", "device", device.id),
+    ):
+        link = f"/audit?kind={kind}&amp;id={record_id}"
+        assert link in admin.get(shown).text
+        assert f"{kind} created" in admin.get(link.replace("&amp;", "&")).text.lower()
+
+
+def test_only_administrators_are_led_there(sign_in_as: SignIn, site: Site) -> None:
+    editor = sign_in_as(Role.EDITOR)
+    assert "/audit" not in editor.get(f"/assets/{site.pallet.id}").text
+    assert editor.get("/audit").status_code == 403
+
+
+def test_nothing_of_another_organization_is_shown(admin: Browser, cast: Cast) -> None:
+    theirs = assets.create(shell(cast.rival), name="Their secret")
+    assert "Their secret" not in admin.get("/audit").text
+    assert "Nothing found" in admin.get(f"/audit?id={theirs.id}").text
+
+
+def test_wrong_passwords_of_nobody_known_are_under_this_box(admin: Browser) -> None:
+    sessions.refuse(None, None, "10.9.8.7")
+    page = admin.get("/audit?kind=box").text
+    assert "Person sign in refused" in page
+    assert "10.9.8.7" in page
+
+
+def test_long_lists_come_in_pages_that_keep_the_filter(admin: Browser, cast: Cast) -> None:
+    for number in range(60):
+        assets.create(shell(cast.acme), name=f"Thing {number:02}")
+    first = admin.get("/audit?kind=asset").text
+    assert "1 to 50 of 60 changes" in first
+    assert "/audit?kind=asset&amp;offset=50" in first
+    assert "51 to 60 of 60 changes" in admin.get("/audit?kind=asset&offset=50").text
+
+
+def test_names_are_escaped(admin: Browser, cast: Cast) -> None:
+    assets.create(shell(cast.acme, "<b>"), name="<script>alert(1)</script>", description="<img src=x>")
+    page = admin.get("/audit?q=%3Cscript").text
+    assert "&lt;script&gt;" in page
+    assert "<script>alert" not in page
+    assert "<img" not in page
