@@ -328,8 +328,14 @@ def adopt(peer: Peer, yours: Mapping[int, int]) -> None:
     """Records of this box that are the hub's now: from the next change on they are mirrors of these."""
     for remote_id, local_id in yours.items():
         owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
-        if owned.fetchone() and not resolve(peer, [remote_id]):
-            _link(peer.no, remote_id, local_id)
-            execute(
-                "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)", (local_id, peer.no, peer.code)
-            )
+        before = resolve(peer, [remote_id]).get(remote_id)
+        if owned.fetchone() is None or before == local_id:
+            continue
+        if before is not None:  # what stood for the hub's record here while the two clashed
+            execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+            execute("DELETE FROM mirror WHERE record_id = ?", (before,))
+            execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+        _link(peer.no, remote_id, local_id)
+        execute(
+            "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)", (local_id, peer.no, peer.code)
+        )

@@ -20,7 +20,7 @@ from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from edge.sync import hub, wire
-from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
+from edge.sync.sender import BatchRefused, Sender, Stopped
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -126,6 +126,13 @@ class SiteBox(Box):
 
         return self.spoil(send)
 
+    def fetch(self) -> None:
+        """What the hub has for this site."""
+        with self.in_use():
+            sender = Sender(self.call)
+            sender.connect()
+            sender.pull()
+
     def sync(self, rounds: int = 50) -> None:
         """Until nothing is waiting."""
         with self.in_use():
@@ -135,10 +142,6 @@ class SiteBox(Box):
                 if sender.push().is_all and not sender.push().rows:
                     return
             raise AssertionError("still not in sync")
-
-
-class Lost(LinkError):
-    pass
 
 
 _SITE_HISTORY = """

@@ -1,0 +1,118 @@
+"""Records of two boxes that clash at a hub, and how a person ends that."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from edge.errors import Conflict, NotFound
+from edge.store import search, tags
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.database import execute
+from edge.store.records import moment, next_update
+from edge.store.tags import TagRow
+
+
+class Clash(NamedTuple):
+    """`key` and `name` are those of the record that came, `local_id` is the one that was here before."""
+
+    site_no: int
+    site_code: str
+    remote_id: int
+    kind: str
+    key: str
+    name: str
+    reason: str
+    local_id: int
+    home: str
+    since: int
+
+
+_SELECT = """
+SELECT s.no, s.code, c.remote_id, iif(c.kind = 2, 'asset', 'location'),
+       c.record ->> iif(c.kind = 2, 1, 2), c.record ->> iif(c.kind = 2, 2, 3), c.reason, c.local_id,
+       ifnull((SELECT home FROM mirror WHERE record_id = c.local_id), 'this hub'), c.since
+FROM conflict c JOIN site s ON s.no = c.peer AND s.removed_at IS NULL WHERE s.organization_id = ?
+"""
+
+
+def list_conflicts(organization_id: int) -> list[Clash]:
+    """At a hub; the newest first."""
+    return [Clash(*row) for row in execute(_SELECT + "ORDER BY c.since DESC", (organization_id,))]
+
+
+def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
+    """Two assets are one: the hub adopts it, with the tags of both, and both sites go on with it as a mirror.
+
+    Raises NotFound without such a clash, Conflict where it is none of two assets.
+    """
+    with acting(actor) as act:
+        rows = execute(_SELECT + "AND c.peer = ? AND c.remote_id = ?", (actor.organization_id, site_no, remote_id))
+        found = [Clash(*row) for row in rows]
+        if not found:
+            raise NotFound("there is no such conflict any more")
+        clash = found[0]
+        record = json.loads(
+            execute("SELECT record FROM conflict WHERE peer = ? AND remote_id = ?", (site_no, remote_id)).fetchone()[0]
+        )
+        kept = execute(
+            "SELECT id, external_key, name, description, is_active, valid_from, valid_to, deleted_at, updated_at "
+            "FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",
+            (clash.local_id, actor.organization_id),
+        ).fetchone()
+        if clash.kind != "asset" or kept is None:
+            raise Conflict("only two assets can be the same thing; give one of the two another key or tag at its home")
+        _merge(actor.organization_id, clash)
+        for tag_type, value in record[11]:
+            _add_tag(actor.organization_id, clash.local_id, tag_type, value)
+        execute("UPDATE asset SET updated_at = ? WHERE id = ?", (next_update(kept[8]), clash.local_id))
+        found_tags = execute(
+            "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS NULL", (clash.local_id,)
+        )
+        search.remember("asset", actor.organization_id, _Shown(*kept[:8]), [TagRow(*tag) for tag in found_tags])
+        subject = Subject("asset", clash.local_id, f"{kept[2]} ({kept[1]})")
+        act.note("asset.merged", subject, {"site": clash.site_code, "was_kept_at": clash.home})
+
+
+class _Shown(NamedTuple):
+    id: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: int
+    valid_from: int
+    valid_to: int | None
+    deleted_at: int | None
+
+
+def _merge(organization_id: int, clash: Clash) -> None:
+    """What the site calls by its name is the record that was here, and the hub is its home."""
+    shell = execute(
+        "SELECT local_id FROM link WHERE peer = ? AND remote_id = ?", (clash.site_no, clash.remote_id)
+    ).fetchone()[0]
+    execute(
+        "UPDATE link SET local_id = ? WHERE peer = ? AND remote_id = ?",
+        (clash.local_id, clash.site_no, clash.remote_id),
+    )
+    execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (clash.site_no, clash.remote_id))
+    execute("DELETE FROM mirror WHERE record_id = ?", (clash.local_id,))
+    if shell != clash.local_id:
+        execute(
+            "UPDATE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
+            (clash.local_id, shell, organization_id),
+        )
+        execute("UPDATE tag SET deleted_at = ? WHERE asset_id = ? AND deleted_at IS NULL", (moment(), shell))
+        execute(
+            "UPDATE asset SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND organization_id = ?",
+            (moment(), shell, organization_id),
+        )
+
+
+def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> None:
+    taken = execute(
+        "SELECT 1 FROM tag WHERE organization_id = ? AND tag_type = ? AND value = ? AND deleted_at IS NULL",
+        (organization_id, tag_type, value),
+    ).fetchone()
+    if not taken:
+        tags.add_all(organization_id, "asset", asset_id, [tags.NewTag(tag_type, value)], moment())

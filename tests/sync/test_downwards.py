@@ -1,0 +1,133 @@
+"""Assets are known everywhere, kept at one box, and a clash is listed until somebody decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.errors import Conflict
+from edge.store import assets, board, conflicts, lookup, tracking
+from edge.store.tags import NewTag
+from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
+
+
+class Company:
+    def __init__(self, folder: Path) -> None:
+        self.hub = Hub(folder / "hub", "hub")
+        self.ber = SiteBox(folder / "ber", "BER", self.hub)
+        self.ham = SiteBox(folder / "ham", "HAM", self.hub)
+        for site in (self.ber, self.ham):
+            site.join()
+            site.sync()
+
+    def settle(self) -> None:
+        """Enough rounds for what one site tells to reach the other, and back."""
+        for _ in range(2):
+            for site in (self.ber, self.ham):
+                site.sync()
+                site.fetch()
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Company:
+    return Company(tmp_path)
+
+
+def find(box: Box, key: str) -> int:
+    with box.in_use():
+        found = lookup.asset_by_key(box.organization_id, key)
+        assert found
+        return found.id
+
+
+def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Company) -> None:
+    pallet = company.ber.add_asset("P-1", "AA01")
+    company.ber.scan(pallet, 0, EPOCH)
+    company.settle()
+    there = find(company.ham, "P-1")
+    with company.ham.in_use():
+        assert [tag.value for tag in assets.get(company.ham.organization_id, there).tags] == ["AA01"]
+    company.ham.scan(there, 2, EPOCH + 5 * HOUR)
+    company.ber.scan(pallet, 1, EPOCH + HOUR)  # read late, while the pallet was still there
+    company.settle()
+    for site in (company.ber, company.ham):
+        assert_equal(site)
+    hub = company.hub
+    with hub.in_use():
+        asset = lookup.asset_by_key(hub.organization_id, "P-1")
+        assert asset
+        history = tracking.list_history(hub.organization_id, asset.id, limit=10)
+        assert [row.location_external_key for row in history.rows] == ["HAM-DOCK-2", "BER-DOCK-1", "BER-DOCK-0"]
+        assert history.total_count == 3
+        assert [row.duration_seconds for row in history.rows] == [4 * 3600, 3600, None]
+        moves = board.moves(hub.organization_id, asset.id)
+        assert [move.reader_name for move in moves] == ["Gate HAM", "Gate BER", "Gate BER"]
+        now = board.whereabouts(hub.organization_id, asset.id)
+        assert now
+        assert now.location_key == "HAM-DOCK-2"
+
+
+def test_a_record_is_changed_at_its_home_and_nowhere_else(company: Company) -> None:
+    company.ber.add_asset("P-1")
+    company.settle()
+    there = find(company.ham, "P-1")
+    with company.ham.in_use(), pytest.raises(Conflict, match="kept at BER"):
+        assets.patch(company.ham.actor, there, {"name": "Mine"})
+    with company.ham.in_use(), pytest.raises(Conflict, match="kept at BER"):
+        assets.attach_tag(company.ham.actor, there, NewTag("rfid", "FF"))
+    at_hub = find(company.hub, "P-1")
+    with company.hub.in_use(), pytest.raises(Conflict, match="kept at BER"):
+        assets.delete(company.hub.actor, at_hub)
+
+
+def test_one_key_at_two_sites_is_listed_and_both_keep_their_scans(company: Company) -> None:
+    here, there = company.ber.add_asset("P-1"), company.ham.add_asset("P-1")
+    company.ber.scan(here, 0, EPOCH)
+    company.ham.scan(there, 1, EPOCH + HOUR)
+    company.settle()
+    hub = company.hub
+    assert hub.rows("SELECT count(*) FROM history") == [(2,)]
+    with hub.in_use():
+        listed = conflicts.list_conflicts(hub.organization_id)
+    assert [(row.site_code, row.key, row.reason) for row in listed] == [("HAM", "P-1", "asset P-1 is here already")]
+
+
+def test_a_clash_ends_when_one_side_takes_another_key(company: Company) -> None:
+    company.ber.add_asset("P-1")
+    there = company.ham.add_asset("P-1")
+    company.settle()
+    with company.ham.in_use():
+        assets.rename(company.ham.actor, there, "P-2")
+    company.settle()
+    assert company.hub.rows("SELECT * FROM conflict") == []
+    assert company.ber.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL ORDER BY 1") == [
+        ("P-1",),
+        ("P-2",),
+    ]
+
+
+def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) -> None:
+    here, there = company.ber.add_asset("P-1", "AA01"), company.ham.add_asset("P-1", "BB02")
+    company.ber.scan(here, 0, EPOCH)
+    company.ham.scan(there, 1, EPOCH + HOUR)
+    company.settle()
+    hub = company.hub
+    with hub.in_use():
+        [clash] = conflicts.list_conflicts(hub.organization_id)
+        conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
+        asset = lookup.asset_by_key(hub.organization_id, "P-1")
+        assert asset
+        assert tracking.list_history(hub.organization_id, asset.id, limit=10).total_count == 2
+    company.settle()
+    for site, mine in ((company.ber, here), (company.ham, there)):
+        assert find(site, "P-1") == mine
+        tags = site.rows(f"SELECT value FROM tag WHERE asset_id = {mine} AND deleted_at IS NULL ORDER BY 1")
+        assert tags == [("AA01",), ("BB02",)]
+        with site.in_use(), pytest.raises(Conflict, match="kept at"):
+            assets.delete(site.actor, mine)
+    company.ham.scan(there, 2, EPOCH + 9 * HOUR)
+    company.settle()
+    with hub.in_use():
+        assert tracking.list_history(hub.organization_id, asset.id, limit=10).total_count == 3
+    assert hub.rows("SELECT * FROM conflict") == hub.rows("SELECT * FROM set_aside") == []
