@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from typing import Any, TypeGuard
 
+import orjson
 from flask import Response, abort, current_app, g, jsonify, render_template, request
 
 from edge import clock
@@ -14,14 +16,21 @@ from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
-from edge.store import board, handheld, location_board, lookup, people, scanned_codes
+from edge.store import board, device_copy, handheld, location_board, lookup, people, scanned_codes
 from edge.store import devices as device_store
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
 
 MAX_BATCH = 100
+WORTH_COMPRESSING = 2000  # bytes
 SERVICE_WORKER = "scan/sw.js"
+# What takes and keeps scans; the browser is told of all at once, so that it need not find one in another.
+FIRST_SCRIPTS = (
+    *("times.js", "scan/main.js", "scan/codes.js", "scan/copy.js", "scan/count.js", "scan/feedback.js"),
+    *("scan/leave.js", "scan/locations.js", "scan/profile.js", "scan/queue.js", "scan/scanner.js"),
+    *("scan/sheets.js", "scan/show.js", "scan/sync.js", "scan/texts.js"),
+)
 # Characters that another keyboard layout, or a scanner's own rules, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
 SMALL_OFFSET = 2 * clock.SECOND  # a device's clock that is off by less is believed
@@ -33,10 +42,7 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @require_role(Role.OPERATOR)
 def scan_page() -> str:
     """The same for everybody, so that a device may keep it for the time without a connection."""
-    files: Files = current_app.extensions["files"]
-    modules = [name for name in files.names() if name.startswith("scan/") and name.endswith(".js")]
-    scripts = ["times.js", *(name for name in modules if name != SERVICE_WORKER)]
-    return render_template("scan.html", scripts=scripts, test_code=TEST_CODE)
+    return render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
 
 
 @pages.get("/scan/test-code")
@@ -86,9 +92,25 @@ def scan_locations() -> Response:
     if request.if_none_match.contains(version):
         response = Response(status=304)
     else:
-        response = jsonify([[row.id, row.name, row.area, row.external_key, *row.codes] for row in found])
+        response = jsonify([[*row[:5], *row.codes] for row in found])
     response.set_etag(version)
     response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+@pages.post("/scan/assets")
+@require_role(Role.OPERATOR)
+def scan_assets() -> Response:
+    """What of the device's copy of all assets is not as it is here; the device says what it has by digests."""
+    digests = _body().get("digests")
+    if not isinstance(digests, str):
+        abort(400, "digests: the device's own, one after the other")
+    found = device_copy.differing(current_session().organization_id, digests)
+    content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in found])
+    response = Response(content, mimetype="application/json")
+    if len(content) > WORTH_COMPRESSING and request.accept_encodings["gzip"] > 0:
+        response.set_data(gzip.compress(content, 4))
+        response.headers["Content-Encoding"] = "gzip"
     return response
 
 

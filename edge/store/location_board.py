@@ -90,12 +90,13 @@ def inside(branches: Sequence[Branch], location_id: int) -> list[Branch]:
 
 
 class LocationCodes(NamedTuple):
-    """A place to scan at, with what its labels may carry besides its key."""
+    """A location to scan at, with what its labels may carry besides its key."""
 
     id: int
     name: str
     area: str | None
     external_key: str
+    parent_id: int | None
     codes: tuple[str, ...]
 
 
@@ -112,7 +113,14 @@ def with_codes(organization_id: int) -> list[LocationCodes]:
     for location_id, value in execute(_CODES, (organization_id,)):
         codes.setdefault(location_id, []).append(value)
     return [
-        LocationCodes(row.id, row.name, names.get(row.parent_id or 0), row.external_key, tuple(codes.get(row.id, ())))
+        LocationCodes(
+            row.id,
+            row.name,
+            names.get(row.parent_id or 0),
+            row.external_key,
+            row.parent_id,
+            tuple(codes.get(row.id, ())),
+        )
         for row in branches
         if row.is_active
     ]

@@ -173,7 +173,7 @@ def scan_page(enter: Callable[..., Page]) -> Callable[..., Page]:
 
     def make(name: str = "olga", **options: Any) -> Page:
         page = enter(name, "/scan", **options)
-        page.wait_for_selector("body[data-ready]")
+        page.wait_for_selector("body[data-copied]")
         scan(page, "DOCK-1")
         page.wait_for_selector("#location-name:text-is('Dock 1')")
         return page

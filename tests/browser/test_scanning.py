@@ -206,7 +206,7 @@ def test_two_hundred_scans_without_a_connection_are_saved_exactly_once(
     server.stop()
     for number in range(1, 101):
         scan(page, f"BC-{number:04}", delay=0)
-    page.wait_for_selector("li:has-text('BC-0100')")
+    page.wait_for_selector("li:has-text('Pallet 100')")
     assert queued(page) == 100
     expect(page.locator("#link")).to_contain_text("Offline · 100 kept")
     page.reload()
@@ -215,7 +215,7 @@ def test_two_hundred_scans_without_a_connection_are_saved_exactly_once(
     assert queued(page) == 100
     for number in range(101, 201):
         scan(page, f"BC-{number:04}", delay=0)
-    page.wait_for_selector("li:has-text('BC-0200')")
+    page.wait_for_selector("li:has-text('Pallet 200')")
     execute("DELETE FROM web_session")
     server.start()
     page.evaluate("() => dispatchEvent(new Event('online'))")
@@ -259,11 +259,11 @@ def test_an_undo_without_a_connection_waits_in_the_queue(scan_page: ScanPage, si
     page = scan_page(expected=OFFLINE)
     page.context.set_offline(True)
     scan(page, "BC-0001")
-    outcome(page, "queued", "BC-0001")
+    outcome(page, "queued", "Pallet 1")
     page.click("#undo")
-    outcome(page, "undoing", "BC-0001")
+    outcome(page, "undoing", "Pallet 1")
     scan(page, "BC-0002")
-    outcome(page, "queued", "BC-0002")
+    outcome(page, "queued", "Pallet 2")
     page.context.set_offline(False)
     expect(page.locator("#link")).to_have_text("All saved")
     outcome(page, "recorded", "Pallet 2")
@@ -335,7 +335,7 @@ def test_on_plain_http_the_queue_survives_and_the_page_says_what_it_cannot(
     assert page.evaluate("() => [isSecureContext, !!navigator.serviceWorker]") == [False, False]
     page.context.set_offline(True)
     scan(page, "BC-0001")
-    outcome(page, "queued", "BC-0001")
+    outcome(page, "queued", "Pallet 1")
     expect(page.locator("#link")).to_contain_text("Do not close this page")
     page.context.set_offline(False)
     page.reload()

@@ -148,7 +148,7 @@ def test_the_test_code_is_shown_to_scan(enter: Enter) -> None:
 
 def test_the_very_first_visit_is_kept_for_the_time_without_a_connection(enter: Enter, server: Server) -> None:
     page = enter("olga", "/scan", expected=OFFLINE)
-    page.wait_for_selector("body[data-ready]")
+    page.wait_for_selector("body[data-copied]")
     page.evaluate("() => navigator.serviceWorker.ready")
     server.stop()
     page.reload()
@@ -157,7 +157,7 @@ def test_the_very_first_visit_is_kept_for_the_time_without_a_connection(enter: E
     outcome(page, "refused", "Scan a location first")
     scan(page, "DOCK-1")
     scan(page, "BC-0001")
-    outcome(page, "queued", "BC-0001")
+    outcome(page, "queued", "Pallet 1")
 
 
 def test_after_an_upgrade_the_kept_page_fits_its_files(
@@ -176,7 +176,7 @@ def test_after_an_upgrade_the_kept_page_fits_its_files(
     page.reload()
     page.wait_for_selector("body[data-ready]")
     scan(page, "BC-0001")
-    outcome(page, "queued", "BC-0001")
+    outcome(page, "queued", "Pallet 1")
 
 
 def _other_hash(data: bytes = b"") -> object:
@@ -197,13 +197,13 @@ def test_back_closes_what_is_open_and_does_not_leave_without_a_connection(scan_p
     page.click("#find")
     page.click("#sheet-close")
     scan(page, "BC-0001")
-    outcome(page, "queued", "BC-0001")
+    outcome(page, "queued", "Pallet 1")
     for _ in range(3):
         page.go_back()
         expect(page.locator("#said")).to_contain_text("this page stays open")
     assert page.url.endswith("/scan")
     scan(page, "BC-0002")
-    outcome(page, "queued", "BC-0002")
+    outcome(page, "queued", "Pallet 2")
 
 
 def test_leaving_without_a_connection_says_so(scan_page: ScanPage) -> None:

@@ -61,7 +61,7 @@ def test_a_misread_label_ends_the_location_until_somebody_chooses(scan_page: Sca
     scan(page, label)
     outcome(page, "unclear", "Location unclear")
     scan(page, "BC-0001")
-    outcome(page, "unclear", "BC-0001")
+    outcome(page, "unclear", "Pallet 1")
     scan(page, "BC-0002")
     expect(page.locator("#held")).to_contain_text("2 scans")
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
@@ -95,9 +95,9 @@ def test_a_plain_code_that_turns_out_to_be_a_location_holds_what_follows(scan_pa
     gate = [NewTag("barcode", "GATE-7-LABEL")]
     locations.create(shell(site.organization_id), name="Gate 7", external_key="GATE-7", tags=gate)
     page.context.set_offline(True)
-    for code in ("BC-0001", "GATE-7-LABEL", "BC-0002", "BC-0003"):
+    for code, name in (("BC-0001", "Pallet 1"), ("GATE-7-LABEL", ""), ("BC-0002", "Pallet 2"), ("BC-0003", "Pallet 3")):
         scan(page, code)
-        page.wait_for_selector(f"li:has-text('{code}')")
+        page.wait_for_selector(f"li:has-text('{name or code}')")
     page.context.set_offline(False)
     page.evaluate("() => dispatchEvent(new Event('online'))")
     expect(page.locator("#held")).to_contain_text("2 scans without a clear location")

@@ -1,6 +1,8 @@
-// Find a thing: where it is, where it was. Nothing is recorded here.
+// Find a thing: where it is, where it was. Nothing is recorded here. Without a connection the device's copy answers.
 
 import { ago, duration } from "../times.js";
+import * as copy from "./copy.js";
+import * as locations from "./locations.js";
 import { anchor, askFor, choice, fill, message, openSheet, part } from "./sheets.js";
 import { ask, siteNow } from "./sync.js";
 import { t, tn } from "./texts.js";
@@ -21,8 +23,31 @@ export async function find(text) {
     fill(answer, told(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`)));
   } catch (error) {
     if (!error.state) throw error;
-    fill(answer, [message(t("{reason}: finding needs the server.", { reason: error.message }))]);
+    fill(answer, [...told(text, fromCopy(text)), message(asOf())]);
   }
+}
+
+/** As the server would answer, from what this device knows. */
+function fromCopy(text) {
+  const location = locations.find(text);
+  const one = copy.find(text);
+  if (location && !one) return { location, found: [] };
+  const found = (one ? [one] : copy.search(text)).map(known);
+  return { found, total: found.length };
+}
+
+function known(one) {
+  const location = locations.byId(one.location);
+  return {
+    ...one, moves: [], location: location && location.name, area: location && location.area,
+    since: one.since && one.since * 1000, seen_at: one.seen && one.seen * 1000,
+  };
+}
+
+/** How old the device's copy is. */
+export function asOf() {
+  if (!copy.updatedAt) return t("No connection, and this device has no copy yet.");
+  return t("No connection. As this device knew it {ago}.", { ago: ago(copy.updatedAt) });
 }
 
 function told(text, { found, location, total }) {

@@ -1,27 +1,11 @@
-// What was scanned at this location since the count began: how much, how much of it twice, and each line of it.
+// What was scanned at this location since the count began, line by line.
 
+import { beginAnew, countOf, isHere } from "./count.js";
 import { choice } from "./locations.js";
 import * as queue from "./queue.js";
 import { logItem } from "./show.js";
 import { button, fill, openSheet, part } from "./sheets.js";
-import { link } from "./sync.js";
 import { t, tn } from "./texts.js";
-
-const COUNTED = ["queued", "recorded", "again", "unknown"];
-let since = Number(localStorage.getItem("edge-count-since")) || 0; // the count was begun anew by hand
-
-/** `total` scans here in this session, `repeats` of them of something that was scanned here before. */
-export function countOf(log) {
-  const here = log.filter((entry) => isHere(entry) && COUNTED.includes(entry.state));
-  const things = new Set(here.map((entry) => (entry.asset ? entry.asset.id : entry.code)));
-  return { total: here.length, repeats: here.length - things.size };
-}
-
-function isHere(entry) {
-  if (!choice.location || entry.locationId !== choice.location.id || entry.at < since) return false;
-  if (!link.me) return true;
-  return entry.at + link.me.skew >= link.me.since && [null, link.me.person].includes(entry.person);
-}
 
 let acts = {}; // what the buttons of a line do
 
@@ -50,11 +34,6 @@ export function showList(log) {
 function summary(total, repeats) {
   const scans = tn("{count} scan", "{count} scans", total);
   return repeats ? `${scans}, ${tn("{count} of them a repeat", "{count} of them repeats", repeats)}` : scans;
-}
-
-function beginAnew() {
-  since = Date.now();
-  localStorage.setItem("edge-count-since", String(since));
 }
 
 function row(entry) {

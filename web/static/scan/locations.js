@@ -17,6 +17,15 @@ export let choice = { id: "", location: null, label: "" };
 
 export const all = () => known;
 
+export const byId = (id) => known.find((one) => one.id === id);
+
+/** The ids of a location and of everything below it. The list is in the order of the tree. */
+export function withBelow(id) {
+  const ids = new Set([id]);
+  for (const one of known) if (ids.has(one.parent)) ids.add(one.id);
+  return ids;
+}
+
 /** Those chosen last before the others, which stay in the order of the tree. */
 export function recentFirst() {
   const last = recent.map((id) => known.find((one) => one.id === id)).filter(Boolean);
@@ -39,7 +48,7 @@ export async function refresh() {
       etag: (value) => { fresh = value; },
     });
     if (rows) {
-      known = rows.map(([id, name, area, key, ...codes]) => ({ id, name, area, key, codes }));
+      known = rows.map(([id, name, area, key, parent, ...codes]) => ({ id, name, area, key, parent, codes }));
       version = fresh;
       await queue.save("locations", { version, locations: known });
     }
@@ -50,11 +59,14 @@ export async function refresh() {
   }
 }
 
-/** The location a code names, or undefined: by its link, its codes, its key; by its key in other case last of all. */
-export function find(code) {
+/**
+ * The location a code names, or undefined: by its link, its codes, its key; by its key in other case last of all, and
+ * only when it is no code of an asset, which `thing` would be.
+ */
+export function find(code, thing) {
   const link = linkOf(code);
   if (link) return link.kind === "location" ? byKey(link.key) : undefined;
-  return known.find((one) => one.codes.includes(code)) || byKey(code);
+  return known.find((one) => one.codes.includes(code) || one.key === code) || (thing ? undefined : byKey(code));
 }
 
 function byKey(key) {

@@ -1,19 +1,16 @@
 // The scan page. A code goes this way: caught, kept on the device, shown, sent, answered, shown again.
 
-import { attachButtons } from "./attach.js";
-import { openHeld, openLocations } from "./choose.js";
 import { looksLikeLocation } from "./codes.js";
+import * as copy from "./copy.js";
+import { countOf } from "./count.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
-import { find, openFind } from "./find.js";
 import { guardExits } from "./leave.js";
-import { countOf, openList, showList } from "./list.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { listen } from "./scanner.js";
-import { closeSheet, guardBack, sheet } from "./sheets.js";
+import { closeSheet, fill, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showCount, showLink, showLocation, showLog, showResult } from "./show.js";
 import { flush, link, start } from "./sync.js";
-import { openTest, showRaw, showTested } from "./test.js";
 import { t } from "./texts.js";
 
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
@@ -21,33 +18,35 @@ const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting l
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone"];
 const UNDOABLE = ["queued", "recorded", "again", "unknown", "unclear"];
 
-let names = {}; // what codes meant before, to show a name without a connection
 let lastCode = { code: "", at: 0 };
 let shownId = ""; // of the scan in the large result
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
 let line = load(); // codes are worked on one after the other, in the order they were scanned
+let tools = null; // the modules of what opens over the page, once they are loaded
+const useTools = () => (tools = tools || import("./tools.js"));
 
 async function onCode(code, raw, at) {
-  if (sheet.name === "test") return showTested(code, raw);
-  if (sheet.name === "find") return find(code);
+  if (sheet.name === "test") return (await useTools()).showTested(code, raw);
+  if (sheet.name === "find") return (await useTools()).find(code);
   closeSheet();
   if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
   lastCode = { code, at };
-  const location = locations.find(code);
+  const thing = copy.find(code);
+  const location = locations.find(code, thing);
   if (location) return chooseLocation(location);
   if (looksLikeLocation(code)) return loseLocation(code);
   if (!locations.choice.location && !locations.choice.label) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
   }
-  await keep(code, at);
+  await keep(code, at, thing);
 }
 
-async function keep(code, at) {
+async function keep(code, at, thing) {
   const { id, location, label } = locations.choice;
   const item = {
     id: newId(), code, at, choice: id, locationId: location && location.id, locationName: location ? location.name : "",
-    held: location ? null : { label }, known: names[code],
+    held: location ? null : { label }, known: thing && thing.name,
     person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
   };
   try {
@@ -92,21 +91,21 @@ async function onAnswers(results) {
       if (byId.has(id) && result !== "undone") shownId = id; // a late answer that needs somebody
     }
     const entry = byId.get(id);
-    if (entry && entry.asset) names[entry.code] = entry.asset.name;
+    if (entry && entry.asset && result !== "undone") copy.move(entry.asset.id, entry.locationId, entry.at);
   }
   if (heard.length) signal(heard.sort((a, b) => WORST_FIRST.indexOf(a) - WORST_FIRST.indexOf(b))[0]);
-  showEntry(byId.get(shownId), heard.length > 0);
+  await showEntry(byId.get(shownId), heard.length > 0);
   await followLabel(results.filter(({ result }) => result === "location").map(({ id }) => byId.get(id)));
   await redraw();
-  rememberNames();
   if (log.length >= 300) await queue.tidy();
 }
 
-function showEntry(entry, flash) {
+async function showEntry(entry, flash) {
   if (!entry) return;
   showResult(facts(entry), flash);
   if (entry.state === "unknown" && link.me && link.me.may_edit) {
-    $("acts").append(...attachButtons(entry, (answer) => onAttached(entry, answer)));
+    const { attachButtons } = await useTools();
+    if (shownId === entry.id) fill($("acts"), attachButtons(entry, (answer) => onAttached(entry, answer)));
   }
 }
 
@@ -120,7 +119,7 @@ async function onAttached(entry, answer) {
 async function showAgain(id) {
   shownId = id;
   const log = await queue.recent(Infinity);
-  showEntry(log.find((entry) => entry.id === id), false);
+  await showEntry(log.find((entry) => entry.id === id), false);
   await redraw();
 }
 
@@ -140,7 +139,7 @@ async function draw() {
   const log = await queue.recent(Infinity);
   showLog(log);
   showCount(countOf(log));
-  if (sheet.name === "list") showList(log);
+  if (sheet.name === "list") (await useTools()).showList(log);
   $("undo").disabled = !log.find(isUndoable);
 }
 
@@ -249,38 +248,38 @@ function newId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-let namesTimer = 0;
-function rememberNames() {
-  clearTimeout(namesTimer);
-  namesTimer = setTimeout(() => {
-    names = Object.fromEntries(Object.entries(names).slice(-3000));
-    queue.save("names", names);
-  }, 2000);
-}
-
 /** One after the other, scans included. */
 function inLine(task) {
   line = line.then(task).catch(report);
   return line;
 }
 
+/** What a control opens comes from the tools; a connection that broke while they were loading is told. */
+function opens(id, open) {
+  $(id).addEventListener("click", () => useTools().then(open).catch(() => {
+    tools = null;
+    say(t("No connection: this could not be loaded yet"));
+  }));
+}
+
 function wire() {
   listen($("catcher"), (code, raw) => {
     const at = Date.now(); // now, not when its turn comes
     inLine(() => onCode(code, raw, at));
-  }, (name, isText) => sheet.name === "test" && showRaw(name, isText));
+  }, (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)));
   guardBack(say);
   guardExits();
   const onLocation = (location) => inLine(() => chooseLocation(location));
   $("undo").addEventListener("click", () => inLine(undoLast));
-  $("find").addEventListener("click", openFind);
-  $("location").addEventListener("click", () => openLocations(t("Where are you scanning?"), onLocation));
-  $("count").addEventListener("click", () => openList({
+  opens("find", ({ openFind }) => openFind());
+  opens("jobs", ({ openJobs }) => openJobs());
+  opens("location", ({ openLocations }) => openLocations(t("Where are you scanning?"), onLocation));
+  opens("count", ({ openList }) => openList({
     isUndoable, onUndo: (entry) => inLine(() => undo(entry)), onShow: showListed, onBegin: () => inLine(redraw),
-  }).catch(report));
-  $("held").addEventListener("click", () => openHeld(link.held,
+  }));
+  opens("held", ({ openHeld }) => openHeld(link.held,
     (choice, location) => inLine(() => place(choice, location)), (choice) => inLine(() => takeBackHeld(choice))));
-  $("test").addEventListener("click", () => { $("menu").open = false; openTest(); });
+  opens("test", ({ openTest }) => { $("menu").open = false; openTest(); });
   $("mute").addEventListener("click", () => { setMuted(!isMuted()); showMute(); });
   document.addEventListener("click", (event) => {
     const tapped = event.detail && event.target.closest("button, summary"); // not reached by keyboard
@@ -308,8 +307,7 @@ function report(error) {
 
 /** What the device kept; a code that is scanned before it is there waits for it. */
 async function load() {
-  [names, link.me] = await Promise.all([queue.load("names"), queue.load("me"), locations.load()]);
-  names = names || {};
+  [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load()]);
   showLocation(locations.choice);
 }
 
@@ -321,11 +319,25 @@ async function begin() {
   await start(onAnswers);
   await refreshLocations();
   await redraw();
-  setInterval(() => refreshLocations().catch(report), 60 * 1000);
+  setInterval(() => catchUp().catch(report), 60 * 1000);
   queue.tidy();
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
+  useTools().catch(() => { tools = null; }); // asked for again when it is needed
   document.body.dataset.ready = "1";
+  await catchUp();
+}
+
+/** What the site looks like by now: locations, assets and where they are. */
+async function catchUp() {
+  await refreshLocations();
+  if (link.state !== "ok") return;
+  try {
+    await copy.refresh(link.me);
+  } catch (error) {
+    if (!error.state) throw error;
+  }
+  document.body.dataset.copied = "1";
 }
 
 function sayNoOffline() {

@@ -2,7 +2,7 @@
 // IndexedDB, written before anything else happens, so that a reload, a crash or an empty battery loses no scan.
 
 const NAME = "edge-scan";
-const VERSION = 2;
+const VERSION = 3;
 let opened;
 
 function open() {
@@ -16,6 +16,7 @@ function open() {
         base.createObjectStore("log", { keyPath: "id" }).createIndex("at", "at");
         base.createObjectStore("kept");
       }
+      if (!has("assets")) base.createObjectStore("assets", { keyPath: "no" });
     };
     request.onsuccess = () => {
       request.result.onversionchange = () => { request.result.close(); opened = null; }; // another tab is newer
@@ -133,6 +134,10 @@ export async function tidy(keep = 500) {
   const old = (await recent(Infinity)).slice(keep).filter((entry) => !["queued", "undoing", "unclear"].includes(entry.state));
   if (old.length) await work(["log"], "readwrite", (t) => old.forEach((entry) => t.objectStore("log").delete(entry.id)));
 }
+
+/** The device's copy of the assets, in buckets: see `copy.js`. */
+export const loadAssets = () => work(["assets"], "readonly", (t) => t.objectStore("assets").getAll());
+export const saveAssets = (buckets) => work(["assets"], "readwrite", (t) => buckets.forEach((one) => t.objectStore("assets").put(one)));
 
 export const load = (name) => work(["kept"], "readonly", (t) => t.objectStore("kept").get(name));
 export const save = (name, value) => work(["kept"], "readwrite", (t) => t.objectStore("kept").put(value, name));

@@ -16,6 +16,7 @@ let tell = () => {};
 export function start(onChange) {
   tell = onChange;
   addEventListener("online", flush);
+  addEventListener("offline", () => { link.state = "offline"; report([]); });
   document.addEventListener("visibilitychange", () => document.hidden || flush());
   setInterval(flush, EVERY);
   return flush();

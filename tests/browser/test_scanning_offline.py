@@ -1,0 +1,114 @@
+"""Without a connection: what things are called, where they are, what is at a location, from the device's own copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from edge import clock
+from edge.store import assets, locations, scans
+from edge.store.actors import shell
+from edge.store.database import execute
+from edge.store.stays import Quality, Scan
+from edge.store.tags import NewTag
+from tests.browser.conftest import PHONE, Site, outcome, scan
+
+pytestmark = pytest.mark.browser
+ScanPage = Callable[..., Page]
+OFFLINE = ("ERR_INTERNET_DISCONNECTED",)
+
+
+def see(site: Site, number: int, location_id: int) -> None:
+    now = clock.now()
+    one = Scan(site.organization_id, site.assets[number - 1].id, location_id, None, None, now, now, Quality.HANDHELD)
+    scans.record([one], 0)
+
+
+def offline(page: Page) -> None:
+    page.wait_for_selector("body[data-copied]")
+    page.context.set_offline(True)
+    expect(page.locator("#link")).to_contain_text("Offline")
+
+
+def test_names_are_known_without_a_connection(scan_page: ScanPage, site: Site) -> None:
+    assets.attach_tag(
+        shell(site.organization_id), site.assets[6].id, NewTag("rfid", "0000000000E28011700000020A7B2C3D")
+    )
+    page = scan_page(viewport=PHONE, expected=OFFLINE)
+    offline(page)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    for code, name in (("BC-0005", "Pallet 5"), ("asset-0006", "Pallet 6"), ("E28011700000020A7B2C3D", "Pallet 7")):
+        scan(page, code)
+        outcome(page, "queued", name)
+
+
+def test_things_are_found_without_a_connection(scan_page: ScanPage, site: Site) -> None:
+    see(site, 7, site.racks[1].id)
+    page = scan_page(viewport=PHONE, expected=OFFLINE)
+    offline(page)
+    page.click("#find")
+    scan(page, "BC-0007")
+    expect(page.locator("#answer h3")).to_have_text("Pallet 7")
+    expect(page.locator(".found-location")).to_have_text("Rack B")
+    expect(page.locator("#answer")).to_contain_text("As this device knew it")
+    page.fill("#asked", "pallet 19")
+    page.keyboard.press("Enter")
+    expect(page.locator("#answer .choice-button")).to_have_count(11)
+
+
+def test_what_is_here_is_told_with_and_without_a_connection(scan_page: ScanPage, site: Site) -> None:
+    for number in (1, 2, 3):
+        see(site, number, site.docks[0].id)
+    see(site, 4, site.racks[0].id)
+    page = scan_page(viewport=PHONE, expected=OFFLINE)
+    scan(page, "BC-0009")
+    outcome(page, "recorded", "Pallet 9")
+
+    def told() -> str:
+        page.click("#jobs")
+        page.click("text=What is here?")
+        expect(page.locator(".list-count")).to_contain_text("thing")
+        text = page.inner_text("#here-list")
+        page.click("#sheet-close")
+        return text
+
+    assert told().splitlines()[0] == "4 things"
+    scan(page, "HALL-1")
+    assert told().splitlines()[0] == "5 things"
+    offline(page)
+    assert "As this device knew it" in told()
+    expect(page.locator("#location-name")).to_have_text("Hall 1")
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+
+
+def test_an_asset_whose_key_is_that_of_a_location_in_another_case_stays_an_asset(
+    scan_page: ScanPage, site: Site
+) -> None:
+    assets.create(shell(site.organization_id), name="Ramp", external_key="dock-2")
+    locations.create(shell(site.organization_id), name="Cage yard", external_key="asset-0008")
+    page = scan_page()
+    page.wait_for_selector("body[data-copied]")
+    scan(page, "dock-2")
+    outcome(page, "recorded", "Ramp")
+    scan(page, "ASSET-0008")
+    outcome(page, "recorded", "Pallet 8")
+
+
+def test_twenty_thousand_assets_are_copied_and_do_not_hold_up_a_scan(scan_page: ScanPage, site: Site) -> None:
+    moment = clock.now()
+    execute(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 19800) "
+        "INSERT INTO asset (id, organization_id, external_key, name, valid_from, created_at, updated_at) "
+        "SELECT 7000000000000000 + i, ?, 'MANY-' || i, 'Crate ' || i, ?, ?, ? FROM n",
+        (site.organization_id, moment, moment, moment),
+    )
+    page = scan_page(expected=OFFLINE)
+    page.wait_for_selector("body[data-copied]", timeout=60_000)
+    offline(page)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    scan(page, "MANY-19700")
+    outcome(page, "queued", "Crate 19700")

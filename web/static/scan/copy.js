@@ -1,0 +1,107 @@
+// The device's own copy of all assets with their codes and last positions, so that names are known, things are found and
+// locations are looked into without a connection. It comes in buckets; those that changed are sent again.
+
+import { linkOf } from "./codes.js";
+import * as queue from "./queue.js";
+import { post } from "./sync.js";
+
+const BUCKETS = 1024; // as the server deals them
+const NO_DIGEST = "--------";
+
+let buckets = []; // { no, digest, rows } by number
+let index = null; // code -> asset, made when first asked after a change
+let organization = null;
+export let updatedAt = 0; // when the server was last asked, by this device's clock
+
+const asset = ([id, key, name, location, since, seen, codes]) => ({ id, key, name, location, since, seen, codes });
+
+export async function load() {
+  const [kept, about] = await Promise.all([queue.loadAssets(), queue.load("copy")]);
+  for (const bucket of kept) buckets[bucket.no] = bucket;
+  if (about) ({ updatedAt, organization } = about);
+}
+
+/** Ask for what changed. Another organization's copy is not shown to anybody: it is asked for anew. */
+export async function refresh(me) {
+  if (organization !== me.organization) {
+    buckets = Array.from({ length: BUCKETS }, (_, no) => ({ no, digest: NO_DIGEST, rows: [] }));
+    await queue.saveAssets(buckets);
+    organization = me.organization;
+  }
+  const digests = Array.from({ length: BUCKETS }, (_, no) => (buckets[no] ? buckets[no].digest : NO_DIGEST)).join("");
+  const fresh = (await post("/scan/assets", { digests })).map(([no, digest, rows]) => ({ no, digest, rows }));
+  for (const bucket of fresh) buckets[bucket.no] = bucket;
+  if (fresh.length) {
+    index = null;
+    await queue.saveAssets(fresh);
+  }
+  updatedAt = Date.now();
+  await queue.save("copy", { updatedAt, organization });
+}
+
+export function* all() {
+  for (const bucket of buckets) if (bucket) for (const row of bucket.rows) yield asset(row);
+}
+
+/** The asset a code stands for, by the rules of the server; undefined when it is unknown here or not clear. */
+export function find(code) {
+  if (!index) makeIndex();
+  const link = linkOf(code);
+  if (link) return link.kind === "asset" ? index.keys.get(link.key) || only(index.alike, link.key.toLowerCase()) : undefined;
+  return only(index.codes, code) || only(index.matching, bare(code)) || index.keys.get(code) || only(index.alike, code.toLowerCase());
+}
+
+export const byId = (id) => {
+  const bucket = buckets[id % BUCKETS];
+  const row = bucket && bucket.rows.find(([own]) => own === id);
+  return row && asset(row);
+};
+
+/** Those that have the text in name, key or a code. */
+export function search(text, most = 20) {
+  const wanted = text.toLowerCase();
+  const found = [];
+  for (const one of all()) {
+    if (`${one.name}\n${one.key}\n${one.codes.join("\n")}`.toLowerCase().includes(wanted)) found.push(one);
+    if (found.length >= most) break;
+  }
+  return found;
+}
+
+/** What is at one of these locations, by name. */
+export function at(locationIds) {
+  const found = [...all()].filter((one) => locationIds.has(one.location));
+  return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+}
+
+/** A scan was saved: the copy need not wait for the next answer to know it. */
+export function move(id, location, seen) {
+  const bucket = buckets[id % BUCKETS];
+  const row = bucket && bucket.rows.find(([own]) => own === id);
+  if (row) [row[3], row[5]] = [location, Math.floor(seen / 1000)];
+}
+
+function makeIndex() {
+  index = { codes: new Map(), matching: new Map(), keys: new Map(), alike: new Map() };
+  for (const one of all()) {
+    index.keys.set(one.key, one);
+    enter(index.alike, one.key.toLowerCase(), one);
+    for (const code of one.codes) {
+      enter(index.codes, code, one);
+      enter(index.matching, bare(code), one);
+    }
+  }
+}
+
+function enter(map, key, one) {
+  const other = map.get(key);
+  map.set(key, other === undefined || (other && other.id === one.id) ? one : null); // null: several
+}
+
+const only = (map, key) => map.get(key) || undefined;
+
+/** What tags are compared by when they are not equal: hexadecimal in any spelling. */
+function bare(code) {
+  const text = code.toUpperCase().replace(/[ :-]/g, "").replace(/^0X/, "");
+  return /^(..[:-]){5}..$/.test(code) || /^[0-9A-F]{16,}$/.test(text) ? text.replace(/^0+/, "") : code;
+}

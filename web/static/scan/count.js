@@ -1,0 +1,25 @@
+// How much was scanned at this location in this session, and how much of it twice.
+
+import { choice } from "./locations.js";
+import { link } from "./sync.js";
+
+const COUNTED = ["queued", "recorded", "again", "unknown"];
+let since = Number(localStorage.getItem("edge-count-since")) || 0; // the count was begun anew by hand
+
+/** `total` scans, `repeats` of them of something that was scanned here before. */
+export function countOf(log) {
+  const here = log.filter((entry) => isHere(entry) && COUNTED.includes(entry.state));
+  const things = new Set(here.map((entry) => (entry.asset ? entry.asset.id : entry.code)));
+  return { total: here.length, repeats: here.length - things.size };
+}
+
+export function isHere(entry) {
+  if (!choice.location || entry.locationId !== choice.location.id || entry.at < since) return false;
+  if (!link.me) return true;
+  return entry.at + link.me.skew >= link.me.since && [null, link.me.person].includes(entry.person);
+}
+
+export function beginAnew() {
+  since = Date.now();
+  localStorage.setItem("edge-count-since", String(since));
+}

@@ -1,0 +1,37 @@
+// What is here: the things at a location, as the server knows them, or this device without a connection.
+
+import { ago } from "../times.js";
+import * as copy from "./copy.js";
+import { asOf } from "./find.js";
+import { choice, withBelow } from "./locations.js";
+import { choice as choiceButton, fill, message, openSheet, part } from "./sheets.js";
+import { link, siteNow } from "./sync.js";
+import { t, tn } from "./texts.js";
+
+const MOST = 300; // lines that are shown; the number tells how many there are
+
+export async function openHere(onOpen) {
+  const list = document.createElement("div");
+  list.id = "here-list";
+  const below = part("choice", "", "label");
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.checked = true;
+  below.append(box, t("with everything below it"));
+  const show = () => fill(list, lines(box.checked ? withBelow(choice.location.id) : new Set([choice.location.id]), onOpen));
+  box.addEventListener("change", show);
+  openSheet("here", t("What is at {location}", { location: choice.location.name }), below, list);
+  fill(list, [message(t("Looking …"))]);
+  if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
+  show();
+}
+
+function lines(ids, onOpen) {
+  const found = copy.at(ids);
+  const told = (one) => [one.key, one.seen ? t("last seen {ago}", { ago: ago(one.seen * 1000, siteNow()) }) : ""].filter(Boolean).join(" · ");
+  return [
+    part("list-count", tn("{count} thing", "{count} things", found.length), "p"),
+    ...found.slice(0, MOST).map((one) => choiceButton(one.name, told(one), () => onOpen(one))),
+    ...(link.state === "ok" ? [] : [message(asOf())]),
+  ];
+}

@@ -1,0 +1,8 @@
+// What opens over the page. It is loaded after the page takes scans, so that it does not delay the first one.
+
+export { attachButtons } from "./attach.js";
+export { openHeld, openLocations } from "./choose.js";
+export { find, openFind } from "./find.js";
+export { openJobs } from "./jobs.js";
+export { openList, showList } from "./list.js";
+export { openTest, showRaw, showTested } from "./test.js";
