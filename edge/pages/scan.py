@@ -11,12 +11,12 @@ from flask import Response, abort, current_app, g, jsonify, render_template, req
 
 from edge import clock
 from edge.errors import EdgeError
-from edge.pages import labels
+from edge.pages import labels, stock_take_items
 from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
-from edge.store import board, device_copy, handheld, location_board, lookup, people, scanned_codes
+from edge.store import board, device_copy, handheld, location_board, lookup, people, scanned_codes, stock_takes
 from edge.store import devices as device_store
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result, Submitted
@@ -27,9 +27,10 @@ WORTH_COMPRESSING = 2000  # bytes
 SERVICE_WORKER = "scan/sw.js"
 # What takes and keeps scans; the browser is told of all at once, so that it need not find one in another.
 FIRST_SCRIPTS = (
-    *("times.js", "scan/main.js", "scan/codes.js", "scan/copy.js", "scan/count.js", "scan/feedback.js"),
-    *("scan/leave.js", "scan/locations.js", "scan/profile.js", "scan/queue.js", "scan/scanner.js"),
-    *("scan/sheets.js", "scan/show.js", "scan/sync.js", "scan/texts.js"),
+    "times.js",
+    *("scan/main.js", "scan/codes.js", "scan/copy.js", "scan/count.js", "scan/feedback.js", "scan/leave.js"),
+    *("scan/locations.js", "scan/profile.js", "scan/queue.js", "scan/scanner.js", "scan/sheets.js", "scan/show.js"),
+    *("scan/sync.js", "scan/take.js", "scan/texts.js", "scan/view.js", "scan/where.js"),
 )
 # Characters that another keyboard layout, or a scanner's own rules, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
@@ -180,16 +181,25 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, "This scan has no id")
     sender, scan_id = _sender(item.get("person")), str(item["id"])
+    at = item.get("at")
+    moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
+    act = stock_take_items.handle(sender, scan_id, item, moment, received_at)
+    if act is not None:
+        return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
+        stock_takes.take_back(sender, str(item["undo"]))
         gap = current_app.extensions["site"].sighting_gap
         return handheld.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
-    code, location, at, choice = item.get("code"), item.get("location"), item.get("at"), str(item.get("choice", ""))
+    code, location, choice = item.get("code"), item.get("location"), str(item.get("choice", ""))
     if choice in ended:
         return Answer(scan_id, Result.UNCLEAR, "It was scanned after the label of another location")
     if not isinstance(code, str) or not _is_id(location) or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, "This scan is not complete")
-    scan = Submitted(scan_id, typable(code), location, _observed(at, correction, received_at))
-    answer = handheld.submit(sender, [scan], received_at)[0]
+    scan = Submitted(scan_id, typable(code), location, moment)
+    if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
+        answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
+    else:
+        answer = handheld.submit(sender, [scan], received_at)[0]
     if answer.result is Result.LOCATION:
         ended.add(choice)
     return answer

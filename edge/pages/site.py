@@ -30,6 +30,7 @@ from edge.pages import (
     scan,
     sign_in,
     status,
+    stock_takes,
     words,
 )
 from edge.pages.files import Files, web_folder
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
+    stock_takes,
     *(readers, inbox, status, keys, people, devices, audit),
 )  # imported for their views
 

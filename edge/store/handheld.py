@@ -34,6 +34,8 @@ class Result(StrEnum):
     UNKNOWN = "unknown"  # parked in the unknown-tag inbox
     LOCATION = "location"  # the label of a location: not a scan of a thing
     UNCLEAR = "unclear"  # not recorded: it follows such a label, and the device must ask where it was made
+    COUNTED = "counted"  # kept by a stock-take until it is signed off
+    DONE = "done"  # an act that is no scan
     REFUSED = "refused"
     UNDONE = "undone"
 

@@ -366,6 +366,60 @@ CREATE INDEX handheld_scan_waiting ON handheld_scan (organization_id, waits_for)
 CREATE INDEX handheld_scan_person ON handheld_scan (person_id, received_at);
 CREATE INDEX handheld_scan_asset ON handheld_scan (asset_id, observed_at) WHERE asset_id IS NOT NULL;
 
+-- What should be at a location compared with what is. Scans are kept here until somebody signs off, and are recorded
+-- then; the lines are the result as it was at that moment.
+CREATE TABLE stock_take (
+    id                TEXT PRIMARY KEY, -- made by the device that began it
+    organization_id   INTEGER NOT NULL REFERENCES organization (id),
+    location_id       INTEGER NOT NULL REFERENCES location (id),
+    with_sublocations INTEGER NOT NULL CHECK (with_sublocations IN (0, 1)),
+    started_at        INTEGER NOT NULL,
+    started_by        INTEGER NOT NULL REFERENCES person (id),
+    finished_at       INTEGER,
+    finished_by       INTEGER REFERENCES person (id),
+    cancelled_at      INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX stock_take_newest ON stock_take (organization_id, started_at);
+
+CREATE TABLE stock_take_expected (
+    stock_take_id TEXT NOT NULL REFERENCES stock_take (id),
+    asset_id      INTEGER NOT NULL REFERENCES asset (id),
+    PRIMARY KEY (stock_take_id, asset_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stock_take_scan (
+    id            TEXT PRIMARY KEY, -- of the scan, as in handheld_scan
+    stock_take_id TEXT NOT NULL REFERENCES stock_take (id),
+    location_id   INTEGER NOT NULL REFERENCES location (id),
+    person_id     INTEGER NOT NULL REFERENCES person (id),
+    device_id     INTEGER REFERENCES device (id),
+    code          TEXT NOT NULL,
+    asset_id      INTEGER REFERENCES asset (id), -- null when the code is unknown
+    observed_at   INTEGER NOT NULL,
+    received_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX stock_take_scan_of ON stock_take_scan (stock_take_id, asset_id);
+
+CREATE TABLE stock_take_line (
+    stock_take_id TEXT NOT NULL REFERENCES stock_take (id),
+    no            INTEGER NOT NULL,
+    result        TEXT NOT NULL,              -- here, elsewhere, missing or unknown
+    asset_id      INTEGER REFERENCES asset (id),
+    code          TEXT NOT NULL,
+    how           TEXT NOT NULL,              -- scan or reader
+    location_id   INTEGER REFERENCES location (id), -- where it was seen last, and when
+    seen_at       INTEGER,
+    PRIMARY KEY (stock_take_id, no)
+) STRICT, WITHOUT ROWID;
+
+-- Assets that somebody marked as lost. The mark counts until the asset is seen again.
+CREATE TABLE lost_asset (
+    asset_id        INTEGER PRIMARY KEY REFERENCES asset (id),
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    marked_at       INTEGER NOT NULL,
+    marked_by       INTEGER NOT NULL REFERENCES person (id)
+) STRICT;
+
 -- Ingest accounting -------------------------------------------------------------------------------------------
 
 -- Every message in exactly one bucket, every read in exactly one bucket. reader_id 0: no reader claims the topic.

@@ -14,7 +14,7 @@ export function countOf(log) {
 }
 
 export function isHere(entry) {
-  if (!choice.location || entry.locationId !== choice.location.id || entry.at < since) return false;
+  if (!choice.location || entry.locationId !== choice.location.id || entry.at < since || entry.take) return false;
   if (!link.me) return true;
   return entry.at + link.me.skew >= link.me.since && [null, link.me.person].includes(entry.person);
 }

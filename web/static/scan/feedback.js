@@ -2,6 +2,8 @@
 
 const TUNES = { // [hertz, seconds] one after the other
   recorded: [[1320, 0.09]],
+  counted: [[1320, 0.09]],
+  surplus: [[880, 0.09], [660, 0.14]],
   queued: [[990, 0.07]],
   again: [[880, 0.07], [0, 0.05], [880, 0.07]],
   location: [[660, 0.07], [880, 0.07], [1180, 0.1]],
@@ -12,6 +14,8 @@ const TUNES = { // [hertz, seconds] one after the other
 };
 const BEATS = {
   recorded: [70],
+  counted: [70],
+  surplus: [60, 60, 160],
   queued: [40],
   again: [40, 70, 40],
   location: [120],

@@ -2,28 +2,27 @@
 
 import { looksLikeLocation } from "./codes.js";
 import * as copy from "./copy.js";
-import { countOf } from "./count.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { guardExits } from "./leave.js";
 import * as locations from "./locations.js";
+import { newId } from "./queue.js";
 import * as queue from "./queue.js";
 import { listen } from "./scanner.js";
-import { closeSheet, fill, guardBack, sheet } from "./sheets.js";
-import { $, facts, say, showCount, showLink, showLocation, showLog, showResult } from "./show.js";
+import { closeSheet, guardBack, sheet } from "./sheets.js";
+import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, link, start } from "./sync.js";
+import * as stock from "./take.js";
 import { t } from "./texts.js";
+import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
+import { awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
 
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
-const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone"];
-const UNDOABLE = ["queued", "recorded", "again", "unknown", "unclear"];
+const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone", "counted", "done"];
 
 let lastCode = { code: "", at: 0 };
-let shownId = ""; // of the scan in the large result
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
 let line = load(); // codes are worked on one after the other, in the order they were scanned
-let tools = null; // the modules of what opens over the page, once they are loaded
-const useTools = () => (tools = tools || import("./tools.js"));
 
 async function onCode(code, raw, at) {
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
@@ -34,7 +33,11 @@ async function onCode(code, raw, at) {
   const thing = copy.find(code);
   const location = locations.find(code, thing);
   if (location) return chooseLocation(location);
-  if (looksLikeLocation(code)) return loseLocation(code);
+  if (looksLikeLocation(code)) {
+    await loseLocation(code);
+    refreshLocations().catch(report); // it may have been made after this page was opened
+    return;
+  }
   if (!locations.choice.location && !locations.choice.label) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
@@ -46,7 +49,8 @@ async function keep(code, at, thing) {
   const { id, location, label } = locations.choice;
   const item = {
     id: newId(), code, at, choice: id, locationId: location && location.id, locationName: location ? location.name : "",
-    held: location ? null : { label }, known: thing && thing.name,
+    held: location ? null : { label }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
+    expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
     person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
   };
   try {
@@ -55,7 +59,7 @@ async function keep(code, at, thing) {
     signal("refused");
     return showResult({ outcome: "refused", thing: code, told: t("This device cannot store it: {reason}", { reason: error.message }), state: "" });
   }
-  shownId = item.id;
+  shown.id = item.id;
   announce({ ...item, state: item.held ? "unclear" : "queued" });
   redraw();
   flush();
@@ -65,10 +69,10 @@ async function keep(code, at, thing) {
 function announce(entry) {
   const late = () => {
     unsignalled.delete(entry.id);
-    signal(entry.state);
-    if (shownId === entry.id) showResult(facts(entry));
+    signal(facts(entry).outcome);
+    if (shown.id === entry.id) showResult(facts(entry));
   };
-  const waits = link.state === "ok" && entry.state === "queued";
+  const waits = link.state === "ok" && entry.state === "queued" && !(entry.take && entry.known);
   unsignalled.set(entry.id, setTimeout(late, waits ? PATIENCE : 0));
   if (waits) showResult(facts(entry), false);
 }
@@ -81,149 +85,27 @@ async function onAnswers(results) {
   const log = await queue.recent(300);
   const byId = new Map(log.map((entry) => [entry.id, entry]));
   const heard = [];
-  for (const { id, result } of results) {
+  for (const { id, result, reason } of results) {
+    if (result === "refused" && !byId.has(id)) say(reason); // an act that is no scan
     if (unsignalled.has(id)) {
       clearTimeout(unsignalled.get(id));
       unsignalled.delete(id);
       heard.push(result);
     } else if (["refused", "unknown", "location", "unclear", "undone"].includes(result)) {
       heard.push(result);
-      if (byId.has(id) && result !== "undone") shownId = id; // a late answer that needs somebody
+      if (byId.has(id) && result !== "undone") shown.id = id; // a late answer that needs somebody
     }
     const entry = byId.get(id);
-    if (entry && entry.asset && result !== "undone") copy.move(entry.asset.id, entry.locationId, entry.at);
+    if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, entry.at);
   }
-  if (heard.length) signal(heard.sort((a, b) => WORST_FIRST.indexOf(a) - WORST_FIRST.indexOf(b))[0]);
-  await showEntry(byId.get(shownId), heard.length > 0);
+  if (heard.length) signal(WORST_FIRST.find((result) => heard.includes(result)));
+  await showEntry(byId.get(shown.id), heard.length > 0);
   await followLabel(results.filter(({ result }) => result === "location").map(({ id }) => byId.get(id)));
   await redraw();
-  if (log.length >= 300) await queue.tidy();
-}
-
-async function showEntry(entry, flash) {
-  if (!entry) return;
-  showResult(facts(entry), flash);
-  if (entry.state === "unknown" && link.me && link.me.may_edit) {
-    const { attachButtons } = await useTools();
-    if (shownId === entry.id) fill($("acts"), attachButtons(entry, (answer) => onAttached(entry, answer)));
-  }
-}
-
-async function onAttached(entry, answer) {
-  await queue.update({ ...entry, ...answer, id: entry.id, state: answer.result });
-  signal(answer.result);
-  await showAgain(entry.id);
-}
-
-/** A scan of the log in the large result, as it stands now. */
-async function showAgain(id) {
-  shownId = id;
-  const log = await queue.recent(Infinity);
-  await showEntry(log.find((entry) => entry.id === id), false);
-  await redraw();
-}
-
-let drawing = null;
-let drawAgain = false;
-/** The log, the count and what can be undone. Many scans in one moment are drawn once. */
-function redraw() {
-  drawAgain = Boolean(drawing);
-  drawing = drawing || draw().finally(() => {
-    drawing = null;
-    if (drawAgain) return redraw();
-  });
-  return drawing;
-}
-
-async function draw() {
-  const log = await queue.recent(Infinity);
-  showLog(log);
-  showCount(countOf(log));
-  if (sheet.name === "list") (await useTools()).showList(log);
-  $("undo").disabled = !log.find(isUndoable);
-}
-
-// Locations -----------------------------------------------------------------------------------------------------
-
-async function chooseLocation(location, id = newId()) {
-  await locations.choose(location, id);
-  closeSheet();
-  showLocation(locations.choice);
-  signal("location");
-  shownId = "";
-  showResult({ outcome: "location", thing: location.name, told: t("Now scan what is here"), state: "" });
-  await redraw();
-}
-
-/** A label nobody knows ends the location before it: what is scanned now would be saved at the wrong one. */
-async function loseLocation(code) {
-  await locations.becomeUnclear(code, newId());
-  showLocation(locations.choice);
-  signal("unclear");
-  shownId = "";
-  const told = t("{code} names no location this device knows. What you scan now waits until you choose one", { code });
-  showResult({ outcome: "unclear", thing: t("Location unclear"), told, state: "" });
-  await redraw();
-  refreshLocations().catch(report); // it may have been made after this page was opened
-}
-
-/** A code that was sent as a thing turned out to be a location's label: from now on it is scanned there. */
-async function followLabel(entries) {
-  for (const entry of entries) {
-    if (!entry || entry.choice !== locations.choice.id) continue;
-    const { id, key, name } = entry.location;
-    await chooseLocation(locations.all().find((one) => one.id === id) || { id, key, name, area: null });
-    refreshLocations().catch(report);
-  }
-}
-
-/** Whether a label was scanned that the server may know by now. */
-function awaitsLabel() {
-  return Boolean(locations.choice.label) || link.held.some(({ held }) => !held.location);
-}
-
-async function refreshLocations() {
-  if (!(await locations.refresh())) return;
-  const { location, label, id } = locations.choice;
-  if (location && !locations.all().some((one) => one.id === location.id)) {
-    await locations.choose(null, newId());
-    showLocation(locations.choice);
-  }
-  const found = label && locations.find(label);
-  if (found) await chooseLocation(found, id);
-  await releaseKnown();
-}
-
-/** Scans under a label that has become known meanwhile were made there: the page showed no other location. */
-async function releaseKnown() {
-  const labels = new Map(link.held.filter(({ held }) => !held.location).map((item) => [item.choice, item.held.label]));
-  for (const [choice, label] of labels) {
-    const found = locations.find(label);
-    if (found) await place(choice, found);
-  }
-}
-
-async function place(choice, location) {
-  await queue.release(choice, location);
-  if (choice === locations.choice.id && !locations.choice.location) await chooseLocation(location, choice);
-  closeSheet();
-  say(t("They are saved at {location}", { location: location.name }));
-  await redraw();
-  flush();
-}
-
-async function takeBackHeld(choice) {
-  await queue.discard(choice);
-  closeSheet();
-  await redraw();
-  flush();
+  if (log.length >= 300) await queue.tidy(stock.take && stock.take.id);
 }
 
 // Undo ----------------------------------------------------------------------------------------------------------
-
-function isUndoable(entry) {
-  return entry.person === (link.me ? link.me.person : entry.person) && UNDOABLE.includes(entry.state);
-}
 
 async function undoLast() {
   const entry = (await queue.recent(Infinity)).find(isUndoable);
@@ -242,12 +124,6 @@ async function undo(entry) {
 
 // Start ---------------------------------------------------------------------------------------------------------
 
-function newId() {
-  if (crypto.randomUUID) return crypto.randomUUID(); // only on https, and not in old browsers
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 /** One after the other, scans included. */
 function inLine(task) {
   line = line.then(task).catch(report);
@@ -256,10 +132,15 @@ function inLine(task) {
 
 /** What a control opens comes from the tools; a connection that broke while they were loading is told. */
 function opens(id, open) {
-  $(id).addEventListener("click", () => useTools().then(open).catch(() => {
-    tools = null;
-    say(t("No connection: this could not be loaded yet"));
-  }));
+  $(id).addEventListener("click", async () => {
+    let tools;
+    try {
+      tools = await useTools();
+    } catch {
+      return say(t("No connection: this could not be loaded yet"));
+    }
+    await Promise.resolve(open(tools)).catch(report);
+  });
 }
 
 function wire() {
@@ -273,6 +154,7 @@ function wire() {
   $("undo").addEventListener("click", () => inLine(undoLast));
   opens("find", ({ openFind }) => openFind());
   opens("jobs", ({ openJobs }) => openJobs());
+  opens("take", ({ openCheck }) => openCheck());
   opens("location", ({ openLocations }) => openLocations(t("Where are you scanning?"), onLocation));
   opens("count", ({ openList }) => openList({
     isUndoable, onUndo: (entry) => inLine(() => undo(entry)), onShow: showListed, onBegin: () => inLine(redraw),
@@ -307,7 +189,7 @@ function report(error) {
 
 /** What the device kept; a code that is scanned before it is there waits for it. */
 async function load() {
-  [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load()]);
+  [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load()]);
   showLocation(locations.choice);
 }
 
@@ -319,13 +201,25 @@ async function begin() {
   await start(onAnswers);
   await refreshLocations();
   await redraw();
+  setInterval(() => followOthers().catch(report), 10 * 1000);
   setInterval(() => catchUp().catch(report), 60 * 1000);
-  queue.tidy();
+  queue.tidy(stock.take && stock.take.id);
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
-  useTools().catch(() => { tools = null; }); // asked for again when it is needed
+  useTools().catch(() => {}); // asked for again when it is needed
   document.body.dataset.ready = "1";
   await catchUp();
+}
+
+/** What others found for the stock-take that goes on here. */
+async function followOthers() {
+  if (!stock.take || link.state !== "ok") return;
+  try {
+    if (!(await stock.catchUp())) say(t("The check was finished on another device"));
+    await redraw();
+  } catch (error) {
+    if (!error.state) throw error;
+  }
 }
 
 /** What the site looks like by now: locations, assets and where they are. */

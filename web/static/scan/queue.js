@@ -40,7 +40,7 @@ export async function work(stores, mode, task) {
 /** Keep a scan or an undo until it is answered. Only when this has returned, it is safe to tell anybody. */
 export const add = (item) => work(["queue", "log"], "readwrite", (t) => {
   t.objectStore("queue").add(item);
-  if (!item.undo) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
+  if (item.code !== undefined) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
 });
 
 /** The oldest first. */
@@ -129,15 +129,22 @@ export async function recent(count = 30) {
 
 export const update = (entry) => work(["log"], "readwrite", (t) => t.objectStore("log").put(entry));
 
-/** Keeps the log short; what still waits in the queue is never dropped. */
-export async function tidy(keep = 500) {
-  const old = (await recent(Infinity)).slice(keep).filter((entry) => !["queued", "undoing", "unclear"].includes(entry.state));
+/** Keeps the log short; what still waits in the queue is never dropped, nor what a stock-take that goes on needs. */
+export async function tidy(take, keep = 500) {
+  const isDone = (entry) => !["queued", "undoing", "unclear"].includes(entry.state) && !(take && entry.take === take);
+  const old = (await recent(Infinity)).slice(keep).filter(isDone);
   if (old.length) await work(["log"], "readwrite", (t) => old.forEach((entry) => t.objectStore("log").delete(entry.id)));
 }
 
 /** The device's copy of the assets, in buckets: see `copy.js`. */
 export const loadAssets = () => work(["assets"], "readonly", (t) => t.objectStore("assets").getAll());
 export const saveAssets = (buckets) => work(["assets"], "readwrite", (t) => buckets.forEach((one) => t.objectStore("assets").put(one)));
+
+export function newId() {
+  if (crypto.randomUUID) return crypto.randomUUID(); // only on https, and not in old browsers
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
 export const load = (name) => work(["kept"], "readonly", (t) => t.objectStore("kept").get(name));
 export const save = (name, value) => work(["kept"], "readwrite", (t) => t.objectStore("kept").put(value, name));

@@ -3,6 +3,7 @@
 import { ago, clockTime } from "../times.js";
 import { fill, part } from "./sheets.js";
 import { siteNow } from "./sync.js";
+import { isExpected } from "./take.js";
 import { t, tn } from "./texts.js";
 
 export const $ = (id) => document.getElementById(id);
@@ -14,12 +15,14 @@ const WORDS = {
   refused: t("Refused"),
   queued: t("Kept on this device"),
   location: t("Location"),
+  counted: t("Found"),
+  surplus: t("Not expected here"),
   unclear: t("Location unclear"),
   undone: t("Taken back"),
   undoing: t("Taking back"),
 };
 const SHAPES = {
-  recorded: "✓", again: "=", unknown: "?", refused: "✕", queued: "↑", location: "◆", unclear: "◇", undone: "↶", undoing: "↶",
+  recorded: "✓", again: "=", unknown: "?", refused: "✕", queued: "↑", location: "◆", counted: "✓", surplus: "≠", unclear: "◇", undone: "↶", undoing: "↶",
 };
 const STATES = {
   recorded: t("Saved on the server"),
@@ -27,6 +30,8 @@ const STATES = {
   unknown: t("Parked in the inbox of unknown tags"),
   refused: t("Not saved"),
   queued: t("It will be sent"),
+  counted: t("Counted"),
+  surplus: t("Counted; it will be recorded here"),
   unclear: t("It waits here until you say where it is"),
   undoing: t("It will be sent"),
 };
@@ -53,6 +58,7 @@ export function showResult({ outcome, thing, told = "", state = STATES[outcome] 
 
 /** What is said about a scan of the log. */
 export function facts(entry) {
+  if (entry.take && ["queued", "counted"].includes(entry.state)) return countedFacts(entry);
   const outcome = entry.state;
   const thing = (entry.asset && entry.asset.name) || entry.known || entry.code;
   const at = entry.locationName ? t("At {location}", { location: entry.locationName }) : "";
@@ -64,6 +70,18 @@ export function facts(entry) {
   }
   if (outcome === "recorded" || outcome === "again") return { outcome, thing, told: before(entry) };
   return { outcome, thing, told: at };
+}
+
+/** A scan of a stock-take is judged at once, by what the device knows. */
+function countedFacts(entry) {
+  const { asset, known, code } = entry;
+  const isCertain = asset || known;
+  if (!isCertain) {
+    const outcome = entry.state === "counted" ? "unknown" : "queued";
+    return { outcome, thing: code, told: "", state: t("It goes to the inbox of unknown tags when the check is signed off") };
+  }
+  const outcome = (asset ? isExpected(asset.id) : entry.expected) ? "counted" : "surplus";
+  return { outcome, thing: asset ? asset.name : known, told: entry.was ? before(entry) : "" };
 }
 
 /** Where the asset was before; nothing when the answer came a second time and does not tell. */
@@ -91,11 +109,12 @@ export function showLog(entries) {
 
 export function logItem(entry) {
   const item = document.createElement("li");
-  item.dataset.outcome = entry.state;
-  const shape = part("log-shape", shapeOf(entry.state));
+  const { outcome, thing } = facts(entry);
+  item.dataset.outcome = outcome;
+  const shape = part("log-shape", shapeOf(outcome));
   shape.setAttribute("aria-hidden", "true");
-  const told = [wordOf(entry.state), entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
-  item.append(shape, part("log-thing", facts(entry).thing), part("log-told", told));
+  const told = [wordOf(outcome), entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
+  item.append(shape, part("log-thing", thing), part("log-told", told));
   return item;
 }
 
@@ -112,6 +131,13 @@ export function showCount({ total, repeats }) {
   $("count").hidden = !total;
   $("count-total").textContent = total;
   $("count-told").textContent = repeats ? tn("{count} repeat", "{count} repeats", repeats) : tn("scan", "scans", total);
+}
+
+/** The stock-take that goes on: how much of it is found, and the way to its lists. */
+export function showTake(take, groups) {
+  $("take").hidden = !take;
+  if (!take) return;
+  $("take").textContent = t("Checking {location}: {found} of {count} found", { location: take.name, found: groups.here.length, count: take.expected.length });
 }
 
 export function showLink({ state, waiting, held, me }) {

@@ -55,8 +55,12 @@ async function run() {
   await report([]);
 }
 
-const onTheWire = ({ id, undo, code, locationId, choice, at, person }) =>
-  (undo ? { id, undo, person } : { id, code, location: locationId, choice, at, person });
+function onTheWire({ id, undo, act, code, locationId, choice, at, person, take, ...more }) {
+  if (undo) return { id, undo, person };
+  if (act) return { id, act, at, person, location: locationId, asset: more.asset, stock_take: more.stock_take,
+    with_sublocations: more.with_sublocations, expected: more.expected };
+  return { id, code, location: locationId, choice, at, person, stock_take: take };
+}
 
 /** The site's clock, as far as this device knows it. */
 export const siteNow = () => Date.now() + ((link.me && link.me.skew) || 0);

@@ -1,0 +1,47 @@
+"""What a device sends of a stock-take beside its scans: that it began, is signed off or cancelled, what is lost.
+
+It travels in the queue with the scans, so it arrives in its turn, also hours later, and is answered like them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+from edge.store import stock_takes
+from edge.store.actors import Actor
+from edge.store.handheld import Answer, Result
+
+
+def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer | None:
+    """None when the item is none of these. `at` is the device's time, corrected."""
+    match item.get("act"):
+        case "begin":
+            done = _begin(sender, item_id, item, at)
+        case "finish":
+            done = stock_takes.finish(sender, str(item.get("stock_take")), received_at)
+        case "cancel":
+            done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
+        case "lost" | "found":
+            asset_id = item.get("asset")
+            done = _is_id(asset_id) and stock_takes.mark_lost(sender, asset_id, is_lost=item["act"] == "lost")
+        case _:
+            return None
+    return Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, "That is not possible any more")
+
+
+def _begin(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> bool:
+    location, expected = item.get("location"), item.get("expected")
+    if not _is_id(location) or not isinstance(expected, list):
+        return False
+    return stock_takes.begin(
+        sender,
+        item_id,
+        location,
+        with_sublocations=item.get("with_sublocations") is True,
+        expected=[asset for asset in expected if _is_id(asset)],
+        started_at=at,
+    )
+
+
+def _is_id(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 2**63

@@ -1,0 +1,101 @@
+"""Stock-takes: the open ones for devices to go on with, the signed-off sheets to see, print and download."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from flask import Response, abort, jsonify, render_template
+
+from edge import clock
+from edge.pages.guard import current_session, pages, require_role
+from edge.store import stock_takes
+from edge.store.people import Role
+
+TITLES = {
+    "missing": "Missing",
+    "elsewhere": "Elsewhere",
+    "unknown": "Unknown tags",
+    "here": "Here",
+}
+
+
+@pages.get("/scan/stock-takes")
+@require_role(Role.OPERATOR)
+def open_stock_takes() -> Response:
+    found = stock_takes.list_stock_takes(current_session().organization_id, only_open=True, limit=20)
+    return jsonify(stock_takes=[_summary(take) for take in found])
+
+
+@pages.get("/scan/stock-takes/<stock_take_id>")
+@require_role(Role.OPERATOR)
+def stock_take_progress(stock_take_id: str) -> Response:
+    """For a device that goes on with it, and for all that work on it together."""
+    found = stock_takes.progress(current_session().organization_id, stock_take_id)
+    if found is None:
+        abort(404)
+    return jsonify(
+        **_summary(found.stock_take),
+        expected_ids=found.expected,
+        scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in found.scans],
+        seen=[[asset_id, location_id, at // 1000] for asset_id, location_id, at in found.seen],
+    )
+
+
+@pages.get("/stock-takes")
+@require_role(Role.VIEWER)
+def show_stock_takes() -> str:
+    found = stock_takes.list_stock_takes(current_session().organization_id)
+    return render_template("stock-takes.html", stock_takes=found)
+
+
+@pages.get("/stock-takes/<stock_take_id>")
+@require_role(Role.VIEWER)
+def show_stock_take(stock_take_id: str) -> str:
+    take = _finished(stock_take_id)
+    lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
+    groups = [(result, title, [line for line in lines if line.result == result]) for result, title in TITLES.items()]
+    return render_template("stock-take.html", take=take, groups=groups)
+
+
+@pages.get("/stock-takes/<stock_take_id>.csv")
+@require_role(Role.VIEWER)
+def stock_take_csv(stock_take_id: str) -> Response:
+    take = _finished(stock_take_id)
+    lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
+    out = io.StringIO()
+    rows = csv.writer(out)
+    rows.writerow(("result", "external_key", "name", "code", "seen_by", "last_location", "last_seen_at", "lost_since"))
+    for line in lines:
+        times = (line.seen_at, line.lost_at)
+        texts = (line.result, line.external_key, line.name, line.code, line.how, line.location_name or "")
+        rows.writerow((*map(_harmless, texts), *("" if at is None else clock.rfc3339(at) for at in times)))
+    name = f"stock-take-{clock.rfc3339(take.started_at)[:10]}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(out.getvalue().encode("utf-8-sig"), mimetype="text/csv", headers=headers)
+
+
+def _harmless(text: str) -> str:
+    """A spreadsheet would run a cell that begins like a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _finished(stock_take_id: str) -> stock_takes.StockTake:
+    take = stock_takes.find_stock_take(current_session().organization_id, stock_take_id)
+    if take is None or take.finished_at is None:
+        abort(404)
+    return take
+
+
+def _summary(take: stock_takes.StockTake) -> dict[str, object]:
+    return {
+        "id": take.id,
+        "location": take.location_id,
+        "name": take.location_name,
+        "with_sublocations": take.with_sublocations,
+        "started_at": take.started_at // 1000,
+        "started_by": take.started_by,
+        "expected": take.expected,
+        "scanned": take.scanned,
+        "is_open": take.finished_at is None and take.cancelled_at is None,
+    }

@@ -1,0 +1,334 @@
+"""Stock-takes: what should be at a location is compared with what was found there.
+
+A device begins one, with what should be there as it knew it; its scans are kept beside the history until somebody
+signs off. Then they are recorded like any other scan, and the result is kept as it was at that moment. Everything
+arrives under ids that devices made, in any number of repeats, from any number of devices.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.store import actors, board, handheld, lookup, tree
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.database import execute, execute_many, reading, writing
+from edge.store.handheld import Answer, Result, Submitted
+
+MOST_EXPECTED = 20_000  # as many as a device knows
+MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
+
+
+class StockTake(NamedTuple):
+    id: str
+    location_id: int
+    location_name: str
+    with_sublocations: bool
+    started_at: int
+    started_by: str
+    finished_at: int | None
+    finished_by: str | None
+    cancelled_at: int | None
+    expected: int
+    scanned: int
+
+
+class Line(NamedTuple):
+    """One line of the signed-off sheet. `result` is here, elsewhere, missing or unknown; `how` is scan or reader."""
+
+    result: str
+    asset_id: int | None
+    external_key: str
+    name: str
+    code: str
+    how: str
+    location_name: str | None  # where it was seen last before it was scanned here
+    seen_at: int | None
+    lost_at: int | None
+
+
+class Progress(NamedTuple):
+    """What a device needs to go on with a stock-take that another one began."""
+
+    stock_take: StockTake
+    expected: list[int]
+    scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, whose
+    seen: list[tuple[int, int, int]]  # asset, location, when: expected ones that were seen since it began
+
+
+def begin(
+    sender: Actor,
+    stock_take_id: str,
+    location_id: int,
+    *,
+    with_sublocations: bool,
+    expected: Sequence[int],
+    started_at: int,
+) -> bool:
+    """Keep what should be there; False when the location is not one of this organization. A repeat changes nothing."""
+    with writing():
+        if not _has_location(sender.organization_id, location_id):
+            return False
+        values = (stock_take_id, sender.organization_id, location_id, with_sublocations, started_at, sender.person_id)
+        added = execute(
+            "INSERT INTO stock_take (id, organization_id, location_id, with_sublocations, started_at, started_by) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            values,
+        )
+        if added.rowcount:
+            execute(
+                "INSERT INTO stock_take_expected (stock_take_id, asset_id) SELECT ?, asset.id FROM json_each(?) given "
+                "JOIN asset ON asset.id = given.value AND asset.organization_id = ? WHERE true ON CONFLICT DO NOTHING",
+                (stock_take_id, json.dumps(list(expected[:MOST_EXPECTED])), sender.organization_id),
+            )
+        return True
+
+
+def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: int) -> Answer:
+    """Keep a scan until the stock-take is signed off; afterwards it is recorded like any other."""
+    with writing():
+        open_take = _find_open(sender.organization_id, stock_take_id)
+        if open_take is None or handheld.stored(submitted.id):
+            return handheld.submit(sender, [submitted], received_at)[0]
+        found = lookup.by_code(sender.organization_id, submitted.code)
+        if found and found.kind == "location":
+            return Answer(submitted.id, Result.LOCATION, found=found)
+        was = board.whereabouts(sender.organization_id, found.id) if found else None
+        if open_take.scanned < MOST_SCANS:
+            execute(
+                "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
+                "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (
+                    *(submitted.id, stock_take_id, submitted.location_id, sender.person_id, sender.device_id),
+                    *(submitted.code[: handheld.MAX_CODE_LENGTH], found.id if found else None),
+                    *(submitted.observed_at, received_at),
+                ),
+            )
+        return Answer(submitted.id, Result.COUNTED, found=found, was=was)
+
+
+def take_back(sender: Actor, scan_id: str) -> None:
+    """Forget a scan of one's own, if there is one that is not signed off yet."""
+    sql = (
+        "DELETE FROM stock_take_scan WHERE id = ? AND person_id = ? AND stock_take_id IN "
+        "(SELECT id FROM stock_take WHERE organization_id = ? AND finished_at IS NULL)"
+    )
+    with writing():
+        execute(sql, (scan_id, sender.person_id, sender.organization_id))
+
+
+def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:
+    """Sign off: the result is kept as it is now, and the scans are recorded. False when there is no such stock-take."""
+    found = _find(sender.organization_id, stock_take_id)
+    if found is None or found.cancelled_at:
+        return False
+    with acting(sender) as act:
+        if _find_open(sender.organization_id, stock_take_id) is None:
+            return True
+        lines = _lines_now(sender.organization_id, found)
+        execute_many(
+            "INSERT INTO stock_take_line (stock_take_id, no, result, asset_id, code, how, location_id, seen_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(stock_take_id, no, *line) for no, line in enumerate(lines)],
+        )
+        execute(
+            "UPDATE stock_take SET finished_at = ?, finished_by = ? WHERE id = ?",
+            (received_at, sender.person_id, stock_take_id),
+        )
+        _record_scans(sender.organization_id, stock_take_id)
+        counts = {result: sum(line[0] == result for line in lines) for result in _RESULTS}
+        act.note("stock_take.signed_off", Subject("stock_take", stock_take_id, found.location_name), counts)
+    return True
+
+
+def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
+    """Nothing of it is recorded. False when there is no such stock-take, or it is signed off."""
+    with acting(sender) as act:
+        found = _find_open(sender.organization_id, stock_take_id)
+        if found is None:
+            return False
+        execute("UPDATE stock_take SET cancelled_at = ? WHERE id = ?", (received_at, stock_take_id))
+        act.note("stock_take.cancelled", Subject("stock_take", stock_take_id, found.location_name))
+    return True
+
+
+def mark_lost(sender: Actor, asset_id: int, *, is_lost: bool) -> bool:
+    """An asset counts as lost until it is seen again, or somebody takes the mark back. False when there is none."""
+    with acting(sender) as act:
+        sql = "SELECT name, external_key FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+        found = execute(sql, (asset_id, sender.organization_id)).fetchone()
+        if found is None:
+            return False
+        execute("DELETE FROM lost_asset WHERE asset_id = ?", (asset_id,))
+        if is_lost:
+            values = (asset_id, sender.organization_id, clock.now(), sender.person_id)
+            execute(
+                "INSERT INTO lost_asset (asset_id, organization_id, marked_at, marked_by) VALUES (?, ?, ?, ?)", values
+            )
+        action = "asset.marked_lost" if is_lost else "asset.unmarked_lost"
+        act.note(action, Subject("asset", asset_id, f"{found[0]} ({found[1]})"))
+    return True
+
+
+def lost_since(organization_id: int, asset_id: int) -> int | None:
+    """When an asset was marked as lost, if nobody and nothing has seen it since."""
+    sql = (
+        "SELECT lost.marked_at FROM lost_asset lost LEFT JOIN position ON position.asset_id = lost.asset_id "
+        "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"
+    )
+    row = execute(sql, (organization_id, asset_id)).fetchone()
+    return row[0] if row else None
+
+
+# Reading ------------------------------------------------------------------------------------------------------
+
+_SELECT = """
+SELECT take.id, take.location_id, location.name, take.with_sublocations, take.started_at, starter.name,
+       take.finished_at, finisher.name, take.cancelled_at,
+       (SELECT count(*) FROM stock_take_expected WHERE stock_take_id = take.id),
+       (SELECT count(*) FROM stock_take_scan WHERE stock_take_id = take.id)
+FROM stock_take take
+JOIN location ON location.id = take.location_id
+JOIN person starter ON starter.id = take.started_by
+LEFT JOIN person finisher ON finisher.id = take.finished_by
+WHERE take.organization_id = ?
+"""
+
+
+def list_stock_takes(organization_id: int, *, only_open: bool = False, limit: int = 100) -> list[StockTake]:
+    """The newest first, without those that were cancelled."""
+    unfinished = "AND take.finished_at IS NULL" if only_open else ""
+    sql = f"{_SELECT} AND take.cancelled_at IS NULL {unfinished} ORDER BY take.started_at DESC LIMIT ?"
+    return [_row(row) for row in execute(sql, (organization_id, limit))]
+
+
+def find_stock_take(organization_id: int, stock_take_id: str) -> StockTake | None:
+    return _find(organization_id, stock_take_id)
+
+
+def progress(organization_id: int, stock_take_id: str) -> Progress | None:
+    """What is known of an open stock-take: every scan of it by anybody, and what readers saw meanwhile."""
+    with reading():
+        take = _find(organization_id, stock_take_id)
+        if take is None:
+            return None
+        expected = [row[0] for row in execute(_EXPECTED, (stock_take_id,))]
+        scans = execute(
+            "SELECT scan.id, scan.code, scan.asset_id, scan.observed_at, person.name FROM stock_take_scan scan "
+            "JOIN person ON person.id = scan.person_id WHERE scan.stock_take_id = ? ORDER BY scan.observed_at",
+            (stock_take_id,),
+        ).fetchall()
+        seen = execute(
+            "SELECT position.asset_id, position.location_id, position.last_seen_at FROM stock_take_expected expected "
+            "JOIN position ON position.asset_id = expected.asset_id "
+            "WHERE expected.stock_take_id = ? AND position.last_seen_at >= ?",
+            (stock_take_id, take.started_at),
+        ).fetchall()
+    return Progress(take, expected, scans, seen)
+
+
+def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
+    """The lines of a signed-off stock-take, by result and name."""
+    sql = (
+        "SELECT line.result, line.asset_id, ifnull(asset.external_key, ''), ifnull(asset.name, ''), line.code, "
+        "line.how, location.name, line.seen_at, "
+        "iif(ifnull(position.last_seen_at, 0) < lost.marked_at, lost.marked_at, NULL) "
+        "FROM stock_take_line line JOIN stock_take take ON take.id = line.stock_take_id "
+        "LEFT JOIN asset ON asset.id = line.asset_id LEFT JOIN location ON location.id = line.location_id "
+        "LEFT JOIN lost_asset lost ON lost.asset_id = line.asset_id AND line.result = 'missing' "
+        "LEFT JOIN position ON position.asset_id = line.asset_id "
+        "WHERE line.stock_take_id = ? AND take.organization_id = ? ORDER BY line.no"
+    )
+    return [Line(*row) for row in execute(sql, (stock_take_id, organization_id))]
+
+
+# How it is told what is where ---------------------------------------------------------------------------------
+
+_RESULTS = ("missing", "elsewhere", "unknown", "here")
+_EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
+
+_LineNow = tuple[str, int | None, str, str, int | None, int | None]
+
+_FACTS = """
+SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code
+FROM asset
+LEFT JOIN position ON position.asset_id = asset.id
+LEFT JOIN stock_take_expected expected ON expected.asset_id = asset.id AND expected.stock_take_id = :id
+LEFT JOIN (SELECT asset_id, min(code) AS code FROM stock_take_scan WHERE stock_take_id = :id GROUP BY asset_id) scanned
+    ON scanned.asset_id = asset.id
+WHERE asset.organization_id = :organization_id AND asset.deleted_at IS NULL
+    AND (expected.asset_id IS NOT NULL OR scanned.asset_id IS NOT NULL)
+ORDER BY asset.name, asset.id
+"""
+
+
+def _lines_now(organization_id: int, take: StockTake) -> list[_LineNow]:
+    """(result, asset, code, how, location, seen at), before the scans of the stock-take are recorded."""
+    scope = _scope(take)
+    lines = [_judge(take, scope, *row) for row in execute(_FACTS, {"id": take.id, "organization_id": organization_id})]
+    unknown = execute(
+        "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL ORDER BY code",
+        (take.id,),
+    )
+    lines += [("unknown", None, code, "scan", None, None) for (code,) in unknown]
+    return sorted(lines, key=lambda line: _RESULTS.index(line[0]))
+
+
+def _judge(
+    take: StockTake,
+    scope: set[int],
+    asset_id: int,
+    location_id: int | None,
+    seen_at: int | None,
+    is_expected: bool,
+    code: str | None,
+) -> _LineNow:
+    """A thing that came while the count was going on belongs here, one that went away meanwhile is elsewhere."""
+    seen_meanwhile = seen_at is not None and seen_at >= take.started_at
+    is_inside = location_id in scope
+    if code is not None:
+        result, how = ("here" if is_expected or is_inside else "elsewhere"), "scan"
+    elif seen_meanwhile:
+        result, how = ("here" if is_inside else "elsewhere"), "reader"
+    else:
+        result, how = "missing", ""
+    return result, asset_id, code or "", how, location_id, seen_at
+
+
+def _scope(take: StockTake) -> set[int]:
+    below = tree.shown_descendants(take.location_id, clock.now()) if take.with_sublocations else []
+    return {take.location_id, *below}
+
+
+def _record_scans(organization_id: int, stock_take_id: str) -> None:
+    found = execute(
+        "SELECT id, code, location_id, observed_at, person_id, device_id, received_at FROM stock_take_scan "
+        "WHERE stock_take_id = ? ORDER BY observed_at, id",
+        (stock_take_id,),
+    ).fetchall()
+    for scan_id, code, location_id, observed_at, person_id, device_id, received_at in found:
+        whose = actors.person(organization_id, person_id, "", device_id)
+        handheld.submit(whose, [Submitted(scan_id, code, location_id, observed_at)], received_at)
+
+
+def _find(organization_id: int, stock_take_id: str) -> StockTake | None:
+    row = execute(f"{_SELECT} AND take.id = ?", (organization_id, stock_take_id)).fetchone()
+    return _row(row) if row else None
+
+
+def _find_open(organization_id: int, stock_take_id: str) -> StockTake | None:
+    take = _find(organization_id, stock_take_id)
+    return take if take and take.finished_at is None and take.cancelled_at is None else None
+
+
+def _row(row: tuple[object, ...]) -> StockTake:
+    take = StockTake._make(row)
+    return take._replace(with_sublocations=bool(take.with_sublocations))
+
+
+def _has_location(organization_id: int, location_id: int) -> bool:
+    sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ?"
+    return execute(sql, (location_id, organization_id)).fetchone() is not None

@@ -1,0 +1,134 @@
+"""A location is checked with a handheld: offline, over reloads, on two devices, signed off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from edge import clock
+from edge.store import board, scans
+from edge.store.database import execute
+from edge.store.stays import Quality, Scan
+from tests.browser.conftest import PHONE, Server, Site, outcome, scan
+
+pytestmark = pytest.mark.browser
+ScanPage = Callable[..., Page]
+OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+
+
+def see(site: Site, location_id: int, *numbers: int) -> None:
+    now = clock.now() - clock.HOUR
+    ids = [site.assets[number - 1].id for number in numbers]
+    scans.record(
+        [Scan(site.organization_id, one, location_id, None, None, now, now, Quality.HANDHELD) for one in ids], 0
+    )
+
+
+def location_of(site: Site, number: int) -> str | None:
+    row = board.whereabouts(site.organization_id, site.assets[number - 1].id)
+    return row.location_name if row else None
+
+
+def begin(page: Page, location: str) -> None:
+    page.click("#jobs")
+    page.click("text=Check this location")
+    page.click(f"button:text-is('Begin at {location}')")
+    expect(page.locator("#take")).to_be_visible()
+
+
+def sign_off(page: Page) -> None:
+    page.click("#take")
+    page.click("text=Sign off …")
+    page.click("button:has-text('Sign off as')")
+    expect(page.locator("#sheet-title")).to_have_text("Signed off")
+
+
+def test_a_location_is_checked_and_signed_off(scan_page: ScanPage, site: Site) -> None:
+    see(site, site.docks[0].id, 1, 2, 3, 4)
+    see(site, site.racks[0].id, 5)
+    page = scan_page(viewport=PHONE)
+    begin(page, "Dock 1")
+    expect(page.locator("#take")).to_have_text("Checking Dock 1: 0 of 4 found")
+    scan(page, "BC-0001")
+    outcome(page, "counted", "Pallet 1")
+    scan(page, "BC-0005")
+    outcome(page, "surplus", "Pallet 5")
+    expect(page.locator("#told")).to_contain_text("Was at Rack A")
+    scan(page, "NOBODY-KNOWS")
+    outcome(page, "unknown", "NOBODY-KNOWS")
+    scan(page, "RACK-B")
+    outcome(page, "refused", "Rack B")
+    scan(page, "BC-0002")
+    expect(page.locator("#take")).to_contain_text("2 of 4 found")
+    assert location_of(site, 5) == "Rack A"
+    page.click("#take")
+    expect(page.locator("#take-missing summary")).to_have_text("Missing: 2")
+    expect(page.locator("#take-missing")).to_contain_text("last seen at Dock 1, 1 h")
+    expect(page.locator("#take-elsewhere li")).to_contain_text("last seen at Rack A")
+    expect(page.locator("#take-unknown li")).to_have_count(1)
+    page.locator("#take-missing li", has_text="Pallet 4").get_by_text("Lost").click()
+    page.locator("#take-missing li", has_text="Pallet 3").get_by_text("Lost").click()
+    page.locator("#take-missing li", has_text="Pallet 3").get_by_text("Not lost").click()
+    page.click("#sheet-close")
+    sign_off(page)
+    page.click("text=Open the sheet")
+    for result, count in (("missing", 2), ("elsewhere", 1), ("unknown", 1), ("here", 2)):
+        expect(page.locator(f"#count-{result}")).to_have_text(str(count))
+    expect(page.locator("#missing .pill")).to_have_count(1)
+    assert location_of(site, 5) == "Dock 1"
+    with page.expect_download() as download:
+        page.click("text=Download as CSV")
+    assert "Pallet 4" in download.value.path().read_text("utf-8-sig")
+    assert "checking" not in page.content()
+
+
+def test_two_hundred_things_without_a_connection_and_with_two_reloads(
+    scan_page: ScanPage, site: Site, server: Server
+) -> None:
+    see(site, site.docks[0].id, *range(1, 201))
+    page = scan_page(viewport=PHONE, expected=OFFLINE)
+    page.evaluate("() => navigator.serviceWorker.ready")
+    begin(page, "Dock 1")
+    server.stop()
+    for number in range(1, 199):
+        scan(page, f"BC-{number:04}", delay=0)
+        if number in (70, 140):
+            expect(page.locator("#take")).to_contain_text(f"{number} of 200 found")
+            page.reload()
+            page.wait_for_selector("body[data-ready]")
+            expect(page.locator("#take")).to_contain_text(f"{number} of 200 found")
+    expect(page.locator("#take")).to_contain_text("198 of 200 found")
+    page.click("#take")
+    expect(page.locator("#take-missing li")).to_have_count(2)
+    page.click("#sheet-close")
+    sign_off(page)
+    page.click("#sheet-close")
+    expect(page.locator("#take")).to_be_hidden()
+    server.start()
+    page.evaluate("() => dispatchEvent(new Event('online'))")
+    expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
+    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (198, 198)
+    groups = execute("SELECT result, count(*) FROM stock_take_line GROUP BY result ORDER BY result").fetchall()
+    assert groups == [("here", 198), ("missing", 2)]
+
+
+def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPage, site: Site) -> None:
+    see(site, site.docks[0].id, 1, 2, 3)
+    one = scan_page("olga", viewport=PHONE)
+    begin(one, "Dock 1")
+    scan(one, "BC-0001")
+    outcome(one, "counted", "Pallet 1")
+    expect(one.locator("#link")).to_have_text("All saved")
+    other = scan_page("otto", viewport=PHONE)
+    other.click("#jobs")
+    other.click("text=Check this location")
+    other.click(".choice-button:has-text('begun by olga')")
+    expect(other.locator("#take")).to_contain_text("1 of 3 found")
+    scan(other, "BC-0002")
+    outcome(other, "counted", "Pallet 2")
+    expect(one.locator("#take")).to_contain_text("2 of 3 found", timeout=20_000)
+    sign_off(other)
+    expect(one.locator("#take")).to_be_hidden(timeout=20_000)
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)

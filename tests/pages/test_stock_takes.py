@@ -1,0 +1,211 @@
+"""Stock-takes as devices send them: kept until signed off, exactly once, the result as it was at that moment."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edge import clock
+from edge.store import board, scans
+from edge.store.database import execute
+from edge.store.people import Role
+from edge.store.stays import Quality, Scan
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+TAKE = "stock-take-1"
+PALLET, CAGE = "4006381333931", "E28011700000020A7B2C3D4E"
+
+
+def send(browser: Browser, *items: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": list(items)})
+    assert answer.status_code == 200, answer.text
+    results: list[dict[str, Any]] = answer.json["results"]  # type: ignore[index]
+    return results
+
+
+def begin(site: Site, *expected: int, below: bool = True) -> dict[str, Any]:
+    return {
+        "id": TAKE,
+        "act": "begin",
+        "at": clock.now() // 1000,
+        "location": site.hall.id,
+        "with_sublocations": below,
+        "expected": list(expected),
+    }
+
+
+def scanned(number: int, code: str, location_id: int) -> dict[str, Any]:
+    at = clock.now() // 1000
+    return {"id": f"take-scan-{number}", "code": code, "location": location_id, "at": at, "stock_take": TAKE}
+
+
+FINISH = {"id": "finish-of-take", "act": "finish", "stock_take": TAKE, "at": 1}
+
+
+def see(cast: Cast, asset_id: int, location_id: int, at: int) -> None:
+    scans.record([Scan(cast.acme, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], 0)
+
+
+def location_of(cast: Cast, asset_id: int) -> str | None:
+    row = board.whereabouts(cast.acme, asset_id)
+    return row.location_name if row else None
+
+
+def results(browser: Browser) -> dict[str, tuple[str, str]]:
+    """result and how it is known, by name or code, from the CSV."""
+    text = browser.get(f"/stock-takes/{TAKE}.csv").data.decode("utf-8-sig")
+    return {row["name"] or row["code"]: (row["result"], row["seen_by"]) for row in csv.DictReader(io.StringIO(text))}
+
+
+def test_nothing_is_recorded_before_somebody_signs_off(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    hour_ago = clock.now() - clock.HOUR
+    see(cast, site.cage.id, site.rack.id, hour_ago)
+    answers = send(
+        browser, begin(site, site.cage.id), scanned(1, PALLET, site.dock.id), scanned(2, "NEW", site.dock.id)
+    )
+    assert [one["result"] for one in answers] == ["done", "counted", "counted"]
+    assert answers[1]["asset"]["name"] == "Pallet 1"
+    assert location_of(cast, site.pallet.id) is None
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
+
+    assert send(browser, FINISH)[0]["result"] == "done"
+    assert location_of(cast, site.pallet.id) == "Dock 1"
+    assert results(browser) == {
+        "Pallet 1": ("elsewhere", "scan"),
+        "Roll cage": ("missing", ""),
+        "NEW": ("unknown", "scan"),
+    }
+    assert execute("SELECT value FROM unknown_tag").fetchall() == [("NEW",)]
+    page = browser.get(f"/stock-takes/{TAKE}").text
+    assert "last seen at Rack A" in page
+    newest = execute("SELECT action FROM audit WHERE organization_id = ? ORDER BY no DESC", (cast.acme,)).fetchone()
+    assert newest == ("stock_take.signed_off",)
+
+
+def test_every_repeat_changes_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    items = [begin(site, site.pallet.id), scanned(1, PALLET, site.dock.id)]
+    send(browser, *items, *items)
+    send(browser, FINISH, FINISH)
+    send(browser, *items, FINISH)
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert execute("SELECT count(*) FROM history").fetchone() == (1,)
+    assert results(browser) == {"Pallet 1": ("here", "scan")}
+
+
+def test_what_readers_see_meanwhile_counts_and_is_marked(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    hour_ago = clock.now() - clock.HOUR
+    see(cast, site.cage.id, site.rack.id, hour_ago)
+    see(cast, site.pallet.id, site.rack.id, hour_ago)
+    send(browser, begin(site, site.cage.id, site.pallet.id))
+    see(cast, site.cage.id, site.dock.id, clock.now() + 1)
+    progress = browser.get(f"/scan/stock-takes/{TAKE}").json
+    assert [row[:2] for row in progress["seen"]] == [[site.cage.id, site.dock.id]]  # type: ignore[index]
+    send(browser, FINISH)
+    assert results(browser) == {"Roll cage": ("here", "reader"), "Pallet 1": ("missing", "")}
+
+
+def test_without_sublocations_what_is_below_is_elsewhere(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    see(cast, site.cage.id, site.hall.id, clock.now() - clock.HOUR)
+    send(browser, begin(site, site.cage.id, below=False))
+    see(cast, site.cage.id, site.dock.id, clock.now() + 1)
+    send(browser, FINISH)
+    assert results(browser) == {"Roll cage": ("elsewhere", "reader")}
+
+
+def test_another_device_goes_on_with_it(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    one, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR)
+    send(one, begin(site, site.pallet.id, site.cage.id), scanned(1, PALLET, site.dock.id))
+    listed = other.get("/scan/stock-takes").json["stock_takes"]  # type: ignore[index]
+    assert [(row["id"], row["expected"], row["scanned"]) for row in listed] == [(TAKE, 2, 1)]
+    progress: dict[str, Any] = other.get(f"/scan/stock-takes/{TAKE}").json  # type: ignore[assignment]
+    assert sorted(progress["expected_ids"]) == sorted([site.pallet.id, site.cage.id])
+    assert [row[1] for row in progress["scans"]] == [PALLET]
+    send(other, scanned(2, CAGE, site.dock.id), FINISH)
+    assert set(results(one).values()) == {("here", "scan")}
+    assert one.get("/scan/stock-takes").json["stock_takes"] == []  # type: ignore[index]
+    late = send(one, scanned(3, CAGE, site.rack.id))
+    assert late[0]["result"] == "recorded"
+    assert location_of(cast, site.cage.id) == "Rack A"
+
+
+def test_a_scan_can_be_taken_back_before_and_after(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site), scanned(1, PALLET, site.dock.id), scanned(2, CAGE, site.dock.id))
+    assert send(browser, {"id": "undo-take-1", "undo": "take-scan-1"})[0]["result"] == "undone"
+    assert send(browser, scanned(1, PALLET, site.dock.id))[0]["result"] == "undone"
+    send(browser, FINISH)
+    assert location_of(cast, site.pallet.id) is None
+    assert location_of(cast, site.cage.id) == "Dock 1"
+    send(browser, {"id": "undo-take-2", "undo": "take-scan-2"})
+    assert location_of(cast, site.cage.id) is None
+
+
+def test_a_cancelled_one_leaves_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site), scanned(1, PALLET, site.dock.id))
+    cancel = {"id": "cancel-of-take", "act": "cancel", "stock_take": TAKE, "at": 1}
+    assert [one["result"] for one in send(browser, cancel, FINISH)] == ["done", "refused"]
+    assert location_of(cast, site.pallet.id) is None
+    assert browser.get(f"/stock-takes/{TAKE}").status_code == 404
+    assert browser.get("/stock-takes").status_code == 200
+
+
+def test_the_missing_are_marked_as_lost_until_they_are_seen(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site, site.cage.id), FINISH)
+    mark = {"id": "lost-act-1", "act": "lost", "asset": site.cage.id, "at": 1}
+    assert send(browser, mark)[0]["result"] == "done"
+    assert '"pill bad">lost' in browser.get(f"/stock-takes/{TAKE}").text
+    assert send(browser, {**mark, "id": "lost-act-2", "act": "found"})[0]["result"] == "done"
+    assert '"pill bad">lost' not in browser.get(f"/stock-takes/{TAKE}").text
+    send(browser, {**mark, "id": "lost-act-3"})
+    see(cast, site.cage.id, site.dock.id, clock.now() + clock.SECOND)
+    assert '"pill bad">lost' not in browser.get(f"/stock-takes/{TAKE}").text
+
+
+def test_another_organization_sees_and_changes_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site, site.cage.id), scanned(1, PALLET, site.dock.id))
+    stranger = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
+    assert stranger.get(f"/scan/stock-takes/{TAKE}").status_code == 404
+    assert stranger.get("/scan/stock-takes").json["stock_takes"] == []  # type: ignore[index]
+    assert send(stranger, begin(site, site.cage.id))[0]["result"] == "refused"
+    assert send(stranger, FINISH)[0]["result"] == "refused"
+    lost = {"id": "lost-act-9", "act": "lost", "asset": site.cage.id, "at": 1}
+    assert send(stranger, lost)[0]["result"] == "refused"
+    send(browser, FINISH)
+    assert stranger.get(f"/stock-takes/{TAKE}").status_code == 404
+    assert stranger.get(f"/stock-takes/{TAKE}.csv").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"location": "x"},
+        {"location": 2**70},
+        {"expected": None},
+        {"expected": ["x", None, 2**70]},
+        {"at": None},
+        {"at": 1e300},
+    ],
+)
+def test_nonsense_is_refused_or_left_out(sign_in_as: SignIn, site: Site, wrong: dict[str, Any]) -> None:
+    answer = send(sign_in_as(Role.OPERATOR), {**begin(site), **wrong})[0]
+    assert answer["result"] in ("refused", "done")
+
+
+def test_a_cell_of_the_csv_is_never_a_formula(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site), scanned(1, "=HYPERLINK(1)", site.dock.id), FINISH)
+    assert "'=HYPERLINK(1)" in browser.get(f"/stock-takes/{TAKE}.csv").text

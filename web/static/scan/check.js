@@ -1,0 +1,151 @@
+// Check a location: begin a stock-take or go on with one, see what is found and what is missing, sign off.
+
+import { ago } from "../times.js";
+import * as copy from "./copy.js";
+import * as locations from "./locations.js";
+import * as queue from "./queue.js";
+import { button, choice, closeSheet, fill, message, openSheet, part, anchor } from "./sheets.js";
+import { say } from "./show.js";
+import { ask, link, siteNow } from "./sync.js";
+import { begin, cancel, expectedAt, finish, groupsOf, join, markLost, setAside, take } from "./take.js";
+import { t, tn } from "./texts.js";
+import { redraw } from "./view.js";
+
+const MOST = 200; // lines of a group that are shown
+
+const TITLES = {
+  missing: t("Missing"),
+  elsewhere: t("Elsewhere"),
+  unknown: t("Unknown tags"),
+  here: t("Here"),
+};
+
+export async function openCheck() {
+  if (take) return openLines();
+  const { location } = locations.choice;
+  const begins = document.createElement("div");
+  const others = document.createElement("div");
+  openSheet("check", t("Check a location"), begins, others);
+  if (location) fill(begins, await beginForm(location));
+  else fill(begins, [message(t("Scan the label of the location to check."))]);
+  await offerOthers(others);
+}
+
+async function beginForm(location) {
+  if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
+  const below = part("choice", "", "label");
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.checked = true;
+  below.append(box, t("with its sub-locations"));
+  const told = message("");
+  const show = () => {
+    const count = expectedAt(location, box.checked).length;
+    told.textContent = tn("{count} thing should be at {location}", "{count} things should be at {location}", count, { location: location.name });
+  };
+  box.addEventListener("change", show);
+  show();
+  const start = button(t("Begin at {location}", { location: location.name }), async () => {
+    await begin(location, box.checked);
+    closeSheet();
+    await redraw();
+    say(t("Scan what is here. Nothing is recorded until you sign off"));
+  }, "button wide");
+  return [told, below, start];
+}
+
+async function offerOthers(list) {
+  try {
+    const { stock_takes } = await ask("/scan/stock-takes");
+    if (!stock_takes.length) return;
+    fill(list, [part("choices-head", t("Go on with"), "h3"), ...stock_takes.map((one) => choice(
+      one.name,
+      t("begun by {person} {ago}, {scanned} of {expected} scanned", { person: one.started_by, ago: ago(one.started_at, siteNow()), scanned: one.scanned, expected: one.expected }),
+      () => goOn(one),
+    ))]);
+  } catch (error) {
+    if (!error.state) throw error; // without a connection only what was begun here can go on
+  }
+}
+
+async function goOn(one) {
+  await join(one);
+  const location = locations.byId(one.location);
+  if (location) await locations.choose(location, queue.newId());
+  closeSheet();
+  await redraw();
+}
+
+async function openLines() {
+  const body = document.createElement("div");
+  body.id = "take-lines";
+  openSheet("take", t("Check of {location}", { location: take.name }), body);
+  showLines(await queue.recent(Infinity));
+}
+
+/** Fill the open sheet, also when a scan or another device has changed it. */
+export function showLines(log) {
+  const body = document.getElementById("take-lines");
+  if (!take || !body) return closeSheet();
+  const groups = groupsOf(log);
+  fill(body, [
+    part("list-count", tn("{found} of {count} found", "{found} of {count} found", take.expected.length, { found: groups.here.length }), "p"),
+    button(t("Sign off …"), () => confirm(groups), "button wide"),
+    ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
+    button(t("Set aside, to go on later or on another device"), () => leave(setAside), "button plain wide"),
+    button(t("Cancel the check: nothing is recorded"), () => leave(cancel), "button plain wide"),
+  ]);
+}
+
+async function leave(how) {
+  await how();
+  closeSheet();
+  await redraw();
+}
+
+function group(name, lines) {
+  const section = part("take-group", "", "details");
+  section.open = name !== "here";
+  section.id = `take-${name}`;
+  const list = part("log-list", "", "ol");
+  list.append(...lines.slice(0, MOST).map((one) => line(name, one)));
+  section.append(part("", `${TITLES[name]}: ${lines.length}`, "summary"), list);
+  return section;
+}
+
+function line(group, one) {
+  const item = part("take-line", "", "li");
+  item.append(part("log-thing", one.name), part("log-told", [one.key, toldOf(group, one)].filter(Boolean).join(" · ")));
+  if (group === "missing") {
+    const lost = take.lost.includes(one.id);
+    const acts = part("row-acts", "");
+    acts.append(button(lost ? t("Not lost") : t("Lost"), async () => { await markLost(one.id, !lost); await redraw(); }, "button plain slim"));
+    item.append(acts);
+  }
+  return item;
+}
+
+function toldOf(group, one) {
+  const location = locations.byId(one.location);
+  const when = one.seen ? ago(one.seen * 1000, siteNow()) : "";
+  if (one.reader) return location ? t("seen by a reader at {location}, {when}", { location: location.name, when }) : t("seen by a reader {when}", { when });
+  if (group === "missing" || group === "elsewhere") {
+    return location ? t("last seen at {location}, {when}", { location: location.name, when }) : t("Never seen");
+  }
+  return "";
+}
+
+function confirm(groups) {
+  const { id, name } = take;
+  const counts = Object.keys(TITLES).map((group) => part("", `${TITLES[group]}: ${groups[group].length}`, "li"));
+  const list = part("moves", "", "ul");
+  list.append(...counts);
+  const who = link.me ? link.me.name : "";
+  openSheet("sign-off", t("Sign off the check of {location}?", { location: name }), list,
+    message(t("The scans are recorded then, and the result is kept.")),
+    button(t("Sign off as {person}", { person: who }), async () => {
+      await finish();
+      await redraw();
+      openSheet("signed-off", t("Signed off"), list, anchor(`/stock-takes/${id}`, t("Open the sheet")));
+    }, "button wide"));
+}

@@ -1,0 +1,117 @@
+// A stock-take on this device: what should be at a location, and what was found of it so far. Its scans are in the log
+// and the queue like all others; signing off, cancelling and marking as lost go through the queue, too.
+
+import * as copy from "./copy.js";
+import { withBelow } from "./locations.js";
+import { newId } from "./queue.js";
+import * as queue from "./queue.js";
+import { ask, flush, link } from "./sync.js";
+
+const COUNTING = ["queued", "counted", "unclear", "recorded", "again", "unknown"];
+
+// { id, location, name, with_sublocations, expected: [ids], others: scans by other devices, seen: by readers, lost: [ids] }
+export let take = null;
+let expected = new Set();
+let scope = null;
+
+async function keep(next) {
+  take = next;
+  expected = new Set(take ? take.expected : []);
+  scope = null;
+  await queue.save("take", take);
+}
+
+export async function load() {
+  take = (await queue.load("take")) || null;
+  expected = new Set(take ? take.expected : []);
+}
+
+export const isExpected = (assetId) => expected.has(assetId);
+
+export function inScope(locationId) {
+  scope = scope || (take.with_sublocations ? withBelow(take.location) : new Set([take.location]));
+  return scope.has(locationId);
+}
+
+/** What should be there, as this device knows it. */
+export const expectedAt = (location, withSublocations) =>
+  copy.at(withSublocations ? withBelow(location.id) : new Set([location.id]));
+
+export async function begin(location, withSublocations) {
+  const [id, ids] = [newId(), expectedAt(location, withSublocations).map((one) => one.id)];
+  await act({ id, act: "begin", locationId: location.id, with_sublocations: withSublocations, expected: ids });
+  await keep({
+    id, location: location.id, name: location.name, with_sublocations: withSublocations, expected: ids, others: [], seen: [], lost: [],
+  });
+}
+
+/** Go on with one that was begun on another device. */
+export async function join({ id }) {
+  const { location, name, with_sublocations, expected_ids, scans, seen } = await ask(`/scan/stock-takes/${id}`);
+  await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [] });
+}
+
+/** What other devices and readers found meanwhile. False when the stock-take is over for everybody. */
+export async function catchUp() {
+  if (!take) return true;
+  const [id, { is_open, scans, seen }] = [take.id, await ask(`/scan/stock-takes/${take.id}`)];
+  if (!take || take.id !== id) return true;
+  if (!is_open) await keep(null);
+  else await keep({ ...take, others: scans, seen });
+  return is_open;
+}
+
+export async function finish() {
+  await act({ act: "finish", stock_take: take.id });
+  await keep(null);
+}
+
+export async function cancel() {
+  await act({ act: "cancel", stock_take: take.id });
+  await keep(null);
+}
+
+export const setAside = () => keep(null);
+
+export async function markLost(asset, isLost) {
+  await act({ act: isLost ? "lost" : "found", asset });
+  await keep({ ...take, lost: isLost ? [...take.lost, asset] : take.lost.filter((one) => one !== asset) });
+}
+
+async function act(what) {
+  const { person = null, organization = null } = link.me || {};
+  await queue.add({ id: newId(), at: Date.now(), person, organization, ...what });
+  flush();
+}
+
+/** The four groups, by name: { here, elsewhere, missing, unknown } of { id, name, key, reader, location, seen }. */
+export function groupsOf(log) {
+  const own = log.filter((entry) => entry.take === take.id);
+  const ownIds = new Set(own.map((entry) => entry.id));
+  const scans = [
+    ...own.filter((entry) => COUNTING.includes(entry.state)).map((entry) => [entry.asset && entry.asset.id, entry.code]),
+    ...take.others.filter(([id]) => !ownIds.has(id)).map(([, code, asset]) => [asset, code]),
+  ];
+  const found = new Set();
+  const unknown = new Set();
+  for (const [asset, code] of scans) {
+    const id = asset || (copy.find(code) || {}).id;
+    if (id) found.add(id);
+    else unknown.add(code);
+  }
+  const seen = new Map(take.seen.map(([asset, location, at]) => [asset, { location, seen: at / 1000 }]));
+  const groups = { here: [], elsewhere: [], missing: [], unknown: [...unknown].map((code) => ({ name: code, key: "" })) };
+  for (const id of new Set([...take.expected, ...found])) {
+    const [group, facts] = judge(id, found.has(id), seen.get(id));
+    groups[group].push({ ...(copy.byId(id) || { id, name: String(id), key: "" }), ...facts });
+  }
+  for (const group of Object.values(groups)) group.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+  return groups;
+}
+
+function judge(id, isFound, seen) {
+  const known = copy.byId(id);
+  if (isFound) return [expected.has(id) || (known && inScope(known.location)) ? "here" : "elsewhere", {}];
+  if (!seen) return ["missing", {}];
+  return [inScope(seen.location) ? "here" : "elsewhere", { ...seen, reader: true }];
+}

@@ -1,0 +1,71 @@
+// What is drawn again when something changed: the large result, the log, the count, the lists that are open.
+
+import { countOf } from "./count.js";
+import { signal } from "./feedback.js";
+import * as queue from "./queue.js";
+import { fill, sheet } from "./sheets.js";
+import { $, facts, showCount, showLog, showResult, showTake } from "./show.js";
+import { link } from "./sync.js";
+import { groupsOf, take } from "./take.js";
+
+const UNDOABLE = ["queued", "recorded", "again", "unknown", "unclear", "counted"];
+
+export const shown = { id: "" }; // the scan in the large result
+
+let tools = null; // the modules of what opens over the page, once they are loaded
+export function useTools() {
+  tools = tools || import("./tools.js").catch((error) => {
+    tools = null; // asked for again when it is needed
+    throw error;
+  });
+  return tools;
+}
+
+export async function showEntry(entry, flash) {
+  if (!entry) return;
+  showResult(facts(entry), flash);
+  if (entry.state === "unknown" && link.me && link.me.may_edit) {
+    const { attachButtons } = await useTools();
+    if (shown.id === entry.id) fill($("acts"), attachButtons(entry, (answer) => onAttached(entry, answer)));
+  }
+}
+
+async function onAttached(entry, answer) {
+  await queue.update({ ...entry, ...answer, id: entry.id, state: answer.result });
+  signal(answer.result);
+  await showAgain(entry.id);
+}
+
+/** A scan of the log in the large result, as it stands now. */
+export async function showAgain(id) {
+  shown.id = id;
+  const log = await queue.recent(Infinity);
+  await showEntry(log.find((entry) => entry.id === id), false);
+  await redraw();
+}
+
+let drawing = null;
+let drawAgain = false;
+/** Many changes in one moment are drawn once. */
+export function redraw() {
+  drawAgain = Boolean(drawing);
+  drawing = drawing || draw().finally(() => {
+    drawing = null;
+    if (drawAgain) return redraw();
+  });
+  return drawing;
+}
+
+async function draw() {
+  const log = await queue.recent(Infinity);
+  showLog(log);
+  showCount(countOf(log));
+  showTake(take, take && groupsOf(log));
+  if (sheet.name === "list") (await useTools()).showList(log);
+  if (sheet.name === "take") (await useTools()).showLines(log);
+  $("undo").disabled = !log.find(isUndoable);
+}
+
+export function isUndoable(entry) {
+  return entry.person === (link.me ? link.me.person : entry.person) && UNDOABLE.includes(entry.state);
+}

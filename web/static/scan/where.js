@@ -1,0 +1,90 @@
+// The location that is scanned at, as it changes: by a label, by choice, by a label that nobody knows.
+
+import { signal } from "./feedback.js";
+import * as locations from "./locations.js";
+import { newId } from "./queue.js";
+import * as queue from "./queue.js";
+import { closeSheet } from "./sheets.js";
+import { say, showLocation, showResult } from "./show.js";
+import { flush, link } from "./sync.js";
+import { inScope, take } from "./take.js";
+import { t } from "./texts.js";
+import { redraw, shown } from "./view.js";
+
+export async function chooseLocation(location, id = newId()) {
+  if (take && !inScope(location.id)) {
+    signal("refused");
+    const told = t("The check of {location} does not cover it. Finish it or set it aside first", { location: take.name });
+    return showResult({ outcome: "refused", thing: location.name, told, state: "" });
+  }
+  await locations.choose(location, id);
+  closeSheet();
+  showLocation(locations.choice);
+  signal("location");
+  shown.id = "";
+  showResult({ outcome: "location", thing: location.name, told: t("Now scan what is here"), state: "" });
+  await redraw();
+}
+
+/** A label nobody knows ends the location before it: what is scanned now would be saved at the wrong one. */
+export async function loseLocation(code) {
+  await locations.becomeUnclear(code, newId());
+  showLocation(locations.choice);
+  signal("unclear");
+  shown.id = "";
+  const told = t("{code} names no location this device knows. What you scan now waits until you choose one", { code });
+  showResult({ outcome: "unclear", thing: t("Location unclear"), told, state: "" });
+  await redraw();
+}
+
+/** A code that was sent as a thing turned out to be a location's label: from now on it is scanned there. */
+export async function followLabel(entries) {
+  for (const entry of entries) {
+    if (!entry || entry.choice !== locations.choice.id) continue;
+    const { id, key, name } = entry.location;
+    await chooseLocation(locations.byId(id) || { id, key, name, area: null });
+  }
+}
+
+/** Whether a label was scanned that the server may know by now. */
+export function awaitsLabel() {
+  return Boolean(locations.choice.label) || link.held.some(({ held }) => !held.location);
+}
+
+export async function refreshLocations() {
+  if (!(await locations.refresh())) return;
+  const { location, label, id } = locations.choice;
+  if (location && !locations.byId(location.id)) {
+    await locations.choose(null, newId());
+    showLocation(locations.choice);
+  }
+  const found = label && locations.find(label);
+  if (found) await chooseLocation(found, id);
+  await releaseKnown();
+}
+
+/** Scans under a label that has become known meanwhile were made there: the page showed no other location. */
+async function releaseKnown() {
+  const labels = new Map(link.held.filter(({ held }) => !held.location).map((item) => [item.choice, item.held.label]));
+  for (const [choice, label] of labels) {
+    const found = locations.find(label);
+    if (found) await place(choice, found);
+  }
+}
+
+/** Somebody, or a label that became known, has said where the held scans of a choice were made. */
+export async function place(choice, location) {
+  await queue.release(choice, location);
+  if (choice === locations.choice.id && !locations.choice.location) await chooseLocation(location, choice);
+  closeSheet();
+  say(t("They are saved at {location}", { location: location.name }));
+  await redraw();
+  flush();
+}
+
+export async function takeBackHeld(choice) {
+  await queue.discard(choice);
+  closeSheet();
+  await redraw();
+  flush();
+}
