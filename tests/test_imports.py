@@ -45,6 +45,8 @@ HOMES = {
     "ppf": {"labels"},
     "amqtt": {"ingest.broker"},
     "urllib3": {"sync.client"},
+    "biip": {"store.gs1"},
+    "epcpy": {"store.gs1"},
     "waitress": {"server", "runtime"},  # the runtime names its types
     "jmespath": {"ingest.parsers.paths"},
     "msgpack": {"ingest.parsers.payloads", "ingest.replay"},  # what is kept is packed with it, too

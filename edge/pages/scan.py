@@ -16,7 +16,7 @@ from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
-from edge.store import board, device_copy, handheld, location_board, lookup, people, scanned_codes, stock_takes
+from edge.store import board, device_copy, gs1, handheld, location_board, lookup, people, scanned_codes, stock_takes
 from edge.store import devices as device_store
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result, Submitted
@@ -195,7 +195,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return Answer(scan_id, Result.UNCLEAR, "It was scanned after the label of another location")
     if not isinstance(code, str) or not _is_id(location) or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, "This scan is not complete")
-    scan = Submitted(scan_id, typable(code), location, moment)
+    scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment)
     if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
         answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
     else:

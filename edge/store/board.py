@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from edge import clock
-from edge.store import search
+from edge.store import gs1, search
 from edge.store.database import execute, reading
 from edge.store.records import Page
 
@@ -70,6 +70,10 @@ class Move(NamedTuple):
     delay: int
 
 
+_BY_GS1 = """
+SELECT asset_id FROM tag WHERE organization_id = :organization_id AND gs1_key = :gs1_key AND gs1_key IS NOT NULL
+AND deleted_at IS NULL AND asset_id IS NOT NULL
+"""
 _BELOW = """
 WITH RECURSIVE below (id) AS (
     SELECT :location_id
@@ -163,12 +167,13 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
     values: dict[str, Any] = {"organization_id": organization_id}
     if wanted.q:
         found = search.match("asset", organization_id, wanted.q, descriptions=False)
-        values |= found.values
+        values |= found.values | {"gs1_key": gs1.identity(wanted.q)}
         if found.ids is None:
-            parts.append(f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})")  # noqa: S608
+            fits = f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})"  # noqa: S608
         else:
-            parts.append("a.id IN (SELECT value FROM json_each(:ids))")
+            fits = "a.id IN (SELECT value FROM json_each(:ids))"
             values["ids"] = found.ids
+        parts.append(f"({fits} OR a.id IN ({_BY_GS1}))" if values["gs1_key"] else fits)
     if wanted.location_id is not None:
         parts.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = wanted.location_id

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.store import actors, board, lookup, scans, stays, tags, unknown_tags
+from edge.store import actors, board, gs1, lookup, scans, stays, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
@@ -111,6 +111,9 @@ def waits_for(code: str) -> str:
 
     Coarser than every match key: case, separators, leading zeros and symbology prefixes do not count in it.
     """
+    identity = gs1.identity(code)
+    if identity:
+        return identity
     bare = _SYMBOLOGY.sub("", code.strip())
     return "".join(letter for letter in bare.upper() if letter.isalnum() and letter not in "0X")
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from edge.store import gs1
 from edge.store.database import execute
 from edge.store.tags import TYPES, match_key
 
@@ -64,16 +65,21 @@ _BY_TAG = """
 SELECT tag.asset_id, tag.location_id FROM tag
 WHERE tag.organization_id = ? AND tag.tag_type = ? AND tag.{column} = ? AND tag.deleted_at IS NULL LIMIT 2
 """
+_BY_GS1 = (
+    "SELECT asset_id, location_id FROM tag "
+    "WHERE organization_id = ? AND gs1_key = ? AND gs1_key IS NOT NULL AND deleted_at IS NULL"
+)
 _EXACT, _MATCHING = _BY_TAG.format(column="value"), _BY_TAG.format(column="match_key")
 
 
 def _by_tag(organization_id: int, code: str) -> Found | None:
-    """A scanner does not say what it read, so every type is tried: exactly first, then by match key."""
+    """A scanner does not say what it read, so every type is tried: exactly first, then by match key, then by GS1."""
     for sql, values in (
         (_EXACT, [(kind, code) for kind in TYPES]),
         (_MATCHING, [(kind, match_key(kind, code)) for kind in TYPES]),
+        (_BY_GS1, [(gs1.identity(code),)]),
     ):
-        found = {row for kind, value in values if value for row in execute(sql, (organization_id, kind, value))}
+        found = {row for value in values if value[-1] for row in execute(sql, (organization_id, *value))}
         if len(found) == 1:
             asset_id, location_id = found.pop()
             return _by_id("asset", asset_id) if asset_id else _by_id("location", location_id)

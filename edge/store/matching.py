@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from enum import StrEnum
 
+from edge.store import gs1
 from edge.store.database import execute
 from edge.store.tags import match_key
 
@@ -60,6 +61,19 @@ class TagMatcher:
             identity = (organization_id, tag_type, value)
             candidates = by_key.get((organization_id, tag_type, key), []) if key else []
             self._known[identity] = exact.get(identity) or _only(candidates)
+        self._look_up_gs1([one for one in identities if self._known[one] is NoAsset.UNMATCHED])
+
+    def _look_up_gs1(self, unmatched: list[tuple[int, str, str]]) -> None:
+        """A printed code and an EPC can name the same thing by GS1's standards; the type of the tag does not count."""
+        named = {identity: gs1.identity(identity[2]) for identity in unmatched}
+        wanted = [(identity[0], key) for identity, key in named.items() if key]
+        if not wanted:
+            return
+        by_key: dict[tuple[int, str], list[int | None]] = {}
+        for organization_id, key, asset_id in execute(_BY_GS1, (json.dumps(wanted),)):
+            by_key.setdefault((organization_id, key), []).append(asset_id)
+        for identity, key in named.items():
+            self._known[identity] = _only(by_key.get((identity[0], key or ""), []))
 
 
 def _only(candidates: list[int | None]) -> int | NoAsset:
@@ -73,6 +87,11 @@ WITH wanted AS (SELECT DISTINCT value ->> 0 AS organization_id, value ->> 1 AS t
                 FROM json_each(?))
 SELECT tag.organization_id, tag.tag_type, tag.{name}, tag.asset_id
 FROM wanted CROSS JOIN tag USING (organization_id, tag_type, {name}) WHERE tag.deleted_at IS NULL
+"""
+_BY_GS1 = """
+WITH wanted AS (SELECT DISTINCT value ->> 0 AS organization_id, value ->> 1 AS gs1_key FROM json_each(?))
+SELECT DISTINCT tag.organization_id, tag.gs1_key, tag.asset_id
+FROM wanted CROSS JOIN tag USING (organization_id, gs1_key) WHERE tag.deleted_at IS NULL AND tag.gs1_key IS NOT NULL
 """
 _EXACT = _WANTED.format(n=2, name="value")
 _BY_KEY = _WANTED.format(n=3, name="match_key")

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from edge.errors import Conflict, NotFound
+from edge.store import gs1
 from edge.store.database import execute, execute_many
 from edge.store.ids import new_ids
 
@@ -66,10 +67,13 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         seen.add(tag)
     added = [TagRow(tag_id, *tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
     execute_many(
-        f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, created_at) "  # noqa: S608
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, gs1_key, created_at) "  # noqa: S608
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (row.id, organization_id, owner_id, row.tag_type, row.value, match_key(row.tag_type, row.value), created_at)
+            (
+                *(row.id, organization_id, owner_id, row.tag_type, row.value),
+                *(match_key(row.tag_type, row.value), gs1.identity(row.value), created_at),
+            )
             for row in added
         ],
     )

@@ -164,7 +164,7 @@ def test_after_an_upgrade_the_kept_page_fits_its_files(
     scan_page: ScanPage, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first page of the new version comes from the server; without a connection each version is whole."""
-    page = scan_page(expected=(*OFFLINE, "404"))
+    page = scan_page(expected=(*OFFLINE, "404", "ERR_FAILED"))
     page.evaluate("() => navigator.serviceWorker.ready")
     page.route("**/sw.js", lambda route: route.abort())
     server.stop()

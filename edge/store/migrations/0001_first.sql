@@ -177,12 +177,14 @@ CREATE TABLE tag (
     tag_type        TEXT NOT NULL,
     value           TEXT NOT NULL CHECK (length(value) BETWEEN 1 AND 255),
     match_key       TEXT NOT NULL, -- what reads are compared by when no value is exactly equal
+    gs1_key         TEXT,          -- what the value means by GS1's standards, whatever its type and spelling
     created_at      INTEGER NOT NULL,
     deleted_at      INTEGER,
     CHECK ((asset_id IS NULL) <> (location_id IS NULL))
 ) STRICT;
 CREATE UNIQUE INDEX tag_live_value ON tag (organization_id, tag_type, value) WHERE deleted_at IS NULL;
 CREATE INDEX tag_match ON tag (organization_id, tag_type, match_key) WHERE deleted_at IS NULL;
+CREATE INDEX tag_gs1 ON tag (organization_id, gs1_key) WHERE deleted_at IS NULL AND gs1_key IS NOT NULL;
 CREATE INDEX tag_asset ON tag (asset_id, id) WHERE asset_id IS NOT NULL;
 CREATE INDEX tag_location ON tag (location_id, id) WHERE location_id IS NOT NULL;
 

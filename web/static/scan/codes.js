@@ -1,12 +1,14 @@
 // What a code is before anything is looked up: cleaned of what scanners add, and taken apart if it is a label's link.
 
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
-const CONTROLS = /[\u0000-\u001f\u007f]/g;
+const GS1 = /^\](C1|e0|d2|Q3|J1)/; // identifiers of an element string, whose parts are divided by a control character
+const CONTROLS = /[\u0000-\u001c\u001e\u001f\u007f]/g;
 const LINK = /^https?:\/\/[^/]*\/([al])\/([^/?#]+)/i;
 
 /** Without an AIM symbology identifier, control characters and spaces around it. */
 export function cleaned(text) {
-  return text.replace(AIM, "").replace(CONTROLS, "").trim();
+  const code = text.replace(CONTROLS, "").trim();
+  return GS1.test(code) && code.includes("\u001d") ? code : code.replace(AIM, "").trim();
 }
 
 /** `{ kind, key }` of a label's link, whichever address the box had when it was printed; null for any other code. */

@@ -1,0 +1,85 @@
+"""What a code means by GS1's standards: one identity for all spellings of one thing.
+
+A printed element string, with a symbology identifier or in brackets, a Digital Link, an EPC URI and the EPC of an RFID
+tag name the same SGTIN, SSCC, GRAI or GIAI. The identity is its element string in brackets. Codes that name only a kind
+of thing, such as a GTIN without a serial number, have none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from biip import ParseError
+from biip.gs1_digital_link_uris import GS1DigitalLinkURI
+from biip.gs1_element_strings import GS1ElementString
+from biip.gs1_messages import GS1Message
+from epcpy.epc_schemes.base_scheme import GS1Element
+from epcpy.utils.common import ConvertException
+from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
+
+SEPARATOR = "\x1d"  # FNC1, which ends a value of variable length
+
+_SYMBOLOGY = re.compile(r"^\](?:C1|e0|d2|Q3|J1)")  # identifiers that announce an element string
+_KEYS = ("00", "01", "8003", "8004")
+_OF_EPC = tuple(f"({key})" for key in _KEYS)
+_PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
+_GRAI_LENGTH = 14  # a zero, and the number with its check digit; then the serial number
+
+# The first byte of an EPC (Tag Data Standard, EPC binary headers), and its length in hexadecimal digits at least.
+_HEADERS = {"30": 24, "31": 24, "33": 24, "34": 24, "36": 50, "37": 43, "38": 51}
+_HEX = re.compile(r"[0-9A-F]+")
+
+
+@lru_cache(maxsize=20_000)
+def identity(code: str) -> str | None:
+    """`(01)80614141123458(21)6789` and the like, or None for a code that names no single thing by GS1's standards."""
+    text = code.strip()
+    try:
+        if text.startswith("urn:epc:"):
+            return _of_epc_uri(text)
+        if text.startswith(("http://", "https://")):
+            return _of_elements(GS1DigitalLinkURI.parse(text).element_strings)
+        if text.startswith("("):
+            return _of_elements(GS1Message.parse_hri(text).element_strings)
+        bare = text.upper().replace(" ", "").replace("-", "").removeprefix("0X").lstrip("0")
+        if len(bare) >= _HEADERS.get(bare[:2], len(bare) + 1) and _HEX.fullmatch(bare):
+            return _of_epc(hex_to_tag_encodable(bare))
+        message = _SYMBOLOGY.sub("", text)
+        if message != text or SEPARATOR in text or _PLAIN.fullmatch(text):
+            return _of_elements(GS1Message.parse(message.lstrip(SEPARATOR)).element_strings)
+    except (ParseError, ConvertException, ValueError, IndexError, KeyError):
+        return None  # it only began like one of these
+    return None
+
+
+def printable(code: str) -> str:
+    """A code as it can be kept: an element string with separators, which no tag value may have, in brackets."""
+    if SEPARATOR not in code:
+        return code
+    try:
+        return GS1Message.parse(_SYMBOLOGY.sub("", code).lstrip(SEPARATOR)).as_hri()
+    except (ParseError, ValueError):
+        return code.replace(SEPARATOR, "")
+
+
+def _of_epc_uri(uri: str) -> str | None:
+    is_tag = uri.startswith("urn:epc:tag:")
+    return _of_epc(tag_uri_to_tag_encodable(uri) if is_tag else epc_pure_identity_to_gs1_element(uri))
+
+
+def _of_epc(epc: object) -> str | None:
+    """Its element string is the identity: an EPC of these kinds always has its serial number."""
+    text = epc.gs1_element_string() if isinstance(epc, GS1Element) else ""
+    return text if text.startswith(_OF_EPC) else None
+
+
+def _of_elements(elements: Iterable[GS1ElementString]) -> str | None:
+    values = {element.ai.ai: element.value for element in elements}
+    key = next((ai for ai in _KEYS if ai in values), None)
+    if key == "01":
+        return f"(01){values['01'].zfill(14)}(21){values['21']}" if "21" in values else None
+    if key == "8003":
+        return f"(8003){values['8003']}" if len(values["8003"]) > _GRAI_LENGTH else None
+    return f"({key}){values[key]}" if key else None
