@@ -10,7 +10,7 @@ from edge.ingest.messages import Earlier, Opened, Outcome
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
-from edge.store import dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
+from edge.store import carriers, dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
 from edge.store.dead_letters import NewDeadLetter
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
@@ -82,6 +82,7 @@ class Batch:
         """What became of each message."""
         found = []
         news = record(self._scans, gap)
+        carriers.follow([scan for scan, is_new in zip(self._scans, news, strict=True) if is_new], gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
         for opened, outcomes in self._outcomes:
             reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER

@@ -11,12 +11,23 @@ from flask import Response, abort, current_app, g, jsonify, render_template, req
 
 from edge import clock
 from edge.errors import EdgeError
-from edge.pages import labels, stock_take_items
+from edge.pages import device_acts, labels
 from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
-from edge.store import board, device_copy, gs1, handheld, location_board, lookup, people, scanned_codes, stock_takes
+from edge.store import (
+    board,
+    carriers,
+    device_copy,
+    gs1,
+    handheld,
+    location_board,
+    lookup,
+    people,
+    scanned_codes,
+    stock_takes,
+)
 from edge.store import devices as device_store
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result, Submitted
@@ -183,7 +194,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     sender, scan_id = _sender(item.get("person")), str(item["id"])
     at = item.get("at")
     moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
-    act = stock_take_items.handle(sender, scan_id, item, moment, received_at)
+    act = device_acts.handle(sender, scan_id, item, moment, received_at)
     if act is not None:
         return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
@@ -202,7 +213,17 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         answer = handheld.submit(sender, [scan], received_at)[0]
     if answer.result is Result.LOCATION:
         ended.add(choice)
+    if answer.result in (Result.RECORDED, Result.AGAIN) and answer.found:
+        _put(sender, answer.found.id, item, moment)
     return answer
+
+
+def _put(sender: Actor, asset_id: int, item: dict[str, Any], at: int) -> None:
+    """Onto a carrier, or off whatever it was on."""
+    if _is_id(item.get("onto")):
+        carriers.load(sender, item["onto"], asset_id, at)
+    elif item.get("off") is True:
+        carriers.unload(asset_id, at)
 
 
 def _sender(person_id: Any) -> Actor:
@@ -259,8 +280,14 @@ def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
         "area": row.area_name,
         "since": row.dwell_started_at and row.dwell_started_at // 1000,
         "seen_at": row.last_seen_at and row.last_seen_at // 1000,
+        "carrier": _named(carriers.carrier_of(current_session().organization_id, row.asset_id)),
+        "load": [_named(one) for one in carriers.on(current_session().organization_id, row.asset_id)],
         "moves": [{"location": move.location_name, "at": move.observed_at // 1000} for move in moves],
     }
+
+
+def _named(asset: tuple[int, str] | None) -> dict[str, Any] | None:
+    return {"id": asset[0], "name": asset[1]} if asset else None
 
 
 def _body() -> dict[str, Any]:

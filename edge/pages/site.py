@@ -38,6 +38,7 @@ from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.notices import NOTICES
 from edge.store.people import Role
+from edge.store.stays import Quality
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,13 @@ def register(app: Flask, site: Site) -> None:
         offset=words.clock_offset,
     )
     app.jinja_env.globals.update(
-        static=files.url, has_role=has_role, Role=Role, plural=words.plural, ROLES=words.ROLES, site=site
+        static=files.url,
+        has_role=has_role,
+        Role=Role,
+        CARRIED=int(Quality.CARRIED),
+        plural=words.plural,
+        ROLES=words.ROLES,
+        site=site,
     )
     app.url_map.converters["int"] = _Whole
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.store import actors, board, gs1, lookup, scans, stays, tags, unknown_tags
+from edge.store import actors, board, carriers, gs1, lookup, scans, stays, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
@@ -150,6 +150,7 @@ def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int,
         HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
         if row.asset_id is not None and row.seq is not None:
             stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
+            carriers.take_back(row.asset_id, row.observed_at, gap)
         if row.outcome == Result.UNKNOWN:
             _unpark(row)
         subject = Subject("scan", row.id, row.code)
@@ -163,18 +164,18 @@ def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int,
 def _record(sender: Actor, scan: Submitted, found: Found, received_at: int) -> Answer:
     was = board.whereabouts(sender.organization_id, found.id)
     result = Result.AGAIN if _was_scanned_here(scan, found.id) else Result.RECORDED
-    seq = scans.record_by_person(
-        Scan(
-            organization_id=sender.organization_id,
-            asset_id=found.id,
-            location_id=scan.location_id,
-            reader_id=None,
-            port=None,
-            observed_at=scan.observed_at,
-            received_at=received_at,
-            quality=Quality.HANDHELD,
-        )
+    seen = Scan(
+        organization_id=sender.organization_id,
+        asset_id=found.id,
+        location_id=scan.location_id,
+        reader_id=None,
+        port=None,
+        observed_at=scan.observed_at,
+        received_at=received_at,
+        quality=Quality.HANDHELD,
     )
+    seq = scans.record_by_person(seen)
+    carriers.follow([seen], gap=0)
     _keep(sender, scan, result, received_at, asset_id=found.id, seq=seq)
     return Answer(scan.id, result, found=found, was=was)
 

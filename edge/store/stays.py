@@ -22,6 +22,7 @@ class Quality(IntEnum):
     CORRECTED = 2  # the reader's, less its constant offset
     UNTRUSTED = 3  # the box's own clock was behind what it had recorded before
     HANDHELD = 4
+    CARRIED = 5  # not seen itself: its carrier was
 
 
 class Scan(NamedTuple):

@@ -368,6 +368,19 @@ CREATE INDEX handheld_scan_waiting ON handheld_scan (organization_id, waits_for)
 CREATE INDEX handheld_scan_person ON handheld_scan (person_id, received_at);
 CREATE INDEX handheld_scan_asset ON handheld_scan (asset_id, observed_at) WHERE asset_id IS NOT NULL;
 
+-- What is, or was, on which carrier. While it is on it, it goes where the carrier is seen.
+CREATE TABLE carrier_load (
+    asset_id    INTEGER NOT NULL REFERENCES asset (id),
+    loaded_at   INTEGER NOT NULL,
+    carrier_id  INTEGER NOT NULL REFERENCES asset (id),
+    loaded_by   INTEGER REFERENCES person (id),
+    location_id INTEGER REFERENCES location (id), -- where the carrier took it last
+    unloaded_at INTEGER,
+    PRIMARY KEY (asset_id, loaded_at)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX carrier_load_open ON carrier_load (asset_id) WHERE unloaded_at IS NULL;
+CREATE INDEX carrier_load_carrier ON carrier_load (carrier_id);
+
 -- What should be at a location compared with what is. Scans are kept here until somebody signs off, and are recorded
 -- then; the lines are the result as it was at that moment.
 CREATE TABLE stock_take (

@@ -1,4 +1,4 @@
-"""What a device sends of a stock-take beside its scans: that it began, is signed off or cancelled, what is lost.
+"""What a device sends beside scans: that a stock-take began or ended, what is lost, that a carrier was emptied.
 
 It travels in the queue with the scans, so it arrives in its turn, also hours later, and is answered like them.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from edge.store import stock_takes
+from edge.store import carriers, stock_takes
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result
 
@@ -24,6 +24,9 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
         case "lost" | "found":
             asset_id = item.get("asset")
             done = _is_id(asset_id) and stock_takes.mark_lost(sender, asset_id, is_lost=item["act"] == "lost")
+        case "unload_all":
+            carrier_id = item.get("asset")
+            done = _is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
         case _:
             return None
     return Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, "That is not possible any more")

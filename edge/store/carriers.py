@@ -1,0 +1,176 @@
+"""Carriers: what was put on a pallet or a trolley goes where its carrier is seen, until it is taken off.
+
+What is carried gets history rows of its own, marked as carried, so that everybody sees the same position as if it had
+been scanned. A thing that is seen on its own somewhere else has been taken off, whoever forgot to say so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from edge.store import scans, stays
+from edge.store.actors import Actor
+from edge.store.database import execute, writing
+from edge.store.stays import Quality, Scan
+
+DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
+
+
+class Carried(NamedTuple):
+    """One thing on a carrier. `location_id` is where the carrier took it last."""
+
+    carrier_id: int
+    asset_id: int
+    location_id: int | None
+    asset_location_id: int | None
+    asset_seen_at: int | None
+
+
+def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
+    """Put an asset on a carrier; from another one it is taken. False for a carrier that is not here, or is on it.
+
+    The same again changes nothing.
+    """
+    with writing():
+        if not _is_live(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
+            return False
+        known = execute("SELECT 1 FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", (asset_id, at)).fetchone()
+        if known is None:
+            unload(asset_id, at)
+            execute(
+                "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id, loaded_by, location_id) VALUES "
+                "(?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?))",
+                (asset_id, at, carrier_id, actor.person_id, carrier_id),
+            )
+        return True
+
+
+def unload(asset_id: int, at: int) -> None:
+    """Take an asset off whatever it is on."""
+    with writing():
+        execute(
+            "UPDATE carrier_load SET unloaded_at = max(loaded_at, ?) WHERE asset_id = ? AND unloaded_at IS NULL",
+            (at, asset_id),
+        )
+
+
+def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
+    """Take everything off a carrier; False for one that is not here."""
+    with writing():
+        if not _is_live(organization_id, carrier_id):
+            return False
+        execute(
+            "UPDATE carrier_load SET unloaded_at = max(loaded_at, ?) WHERE carrier_id = ? AND unloaded_at IS NULL",
+            (at, carrier_id),
+        )
+        return True
+
+
+def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
+    """Carriers were seen: what is on them is where they are now. `gap` as in `scans.record`.
+
+    Within the transaction that recorded the scans; it goes by the position that was decided, not by a single read.
+    """
+    by_carrier = {scan.asset_id: scan for scan in seen}
+    if not by_carrier or depth > DEEPEST or execute(_ANY).fetchone() is None:
+        return
+    carried: list[Scan] = []
+    for one in _on(by_carrier):
+        scan = _carried_scan(by_carrier[one.carrier_id], one)
+        if scan is not None:
+            carried.append(scan)
+            execute(
+                "UPDATE carrier_load SET location_id = ? WHERE asset_id = ? AND unloaded_at IS NULL",
+                (scan.location_id, one.asset_id),
+            )
+    scans.record(carried, gap)
+    follow(carried, gap, depth + 1)
+
+
+def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
+    """A person's scan of a carrier was taken back, and with it what it did to the things on it."""
+    found = execute(_CARRIED_ROWS, (carrier_id, observed_at, int(Quality.CARRIED))).fetchall()
+    for asset_id, seq in found if depth <= DEEPEST else []:
+        stays.take_back(asset_id, observed_at, seq, gap)
+        execute(
+            "UPDATE carrier_load SET location_id = (SELECT location_id FROM position WHERE asset_id = ?) "
+            "WHERE asset_id = ? AND unloaded_at IS NULL",
+            (carrier_id, asset_id),
+        )
+        take_back(asset_id, observed_at, gap, depth + 1)
+
+
+def carrier_of(organization_id: int, asset_id: int) -> tuple[int, str] | None:
+    """Id and name of what an asset is on."""
+    sql = (
+        "SELECT carrier.id, carrier.name FROM carrier_load JOIN asset carrier ON carrier.id = carrier_load.carrier_id "
+        "WHERE carrier_load.asset_id = ? AND carrier_load.unloaded_at IS NULL AND carrier.organization_id = ? "
+        "AND carrier.deleted_at IS NULL"
+    )
+    found = execute(sql, (asset_id, organization_id)).fetchone()
+    return (found[0], found[1]) if found else None
+
+
+def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
+    """Id and name of what is on a carrier, by name."""
+    sql = (
+        "SELECT asset.id, asset.name FROM carrier_load JOIN asset ON asset.id = carrier_load.asset_id "
+        "WHERE carrier_load.carrier_id = ? AND carrier_load.unloaded_at IS NULL AND asset.organization_id = ? "
+        "AND asset.deleted_at IS NULL ORDER BY asset.name, asset.id"
+    )
+    return [(row[0], row[1]) for row in execute(sql, (carrier_id, organization_id))]
+
+
+_ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
+_ON = """
+SELECT carried.carrier_id, carried.asset_id, carried.location_id, own.location_id, own.last_seen_at
+FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
+LEFT JOIN position own ON own.asset_id = carried.asset_id
+WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
+"""
+_CARRIED_ROWS = """
+SELECT DISTINCT track.asset_id, history.seq FROM carrier_load
+JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL
+JOIN history ON history.position_no = track.no AND history.observed_at = ?2 AND history.quality = ?3
+WHERE carrier_load.carrier_id = ?1 AND carrier_load.loaded_at <= ?2
+"""
+
+
+def _on(carriers: Iterable[int]) -> list[Carried]:
+    return [Carried(*row) for row in execute(_ON, (json.dumps(list(carriers)),)).fetchall()]
+
+
+def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
+    """Where the carrier is, for a thing on it; None when it is known there, or was taken off without a word."""
+    now = execute("SELECT location_id, last_seen_at FROM position WHERE asset_id = ?", (one.carrier_id,)).fetchone()
+    if now is None:
+        return None
+    location_id, seen_at = now
+    if one.asset_seen_at is not None and one.asset_location_id not in (one.location_id, location_id):
+        unload(one.asset_id, one.asset_seen_at)
+        return None
+    if one.asset_seen_at is not None and one.asset_seen_at >= seen_at:
+        return None
+    return scan._replace(
+        asset_id=one.asset_id, location_id=location_id, observed_at=seen_at, quality=Quality.CARRIED, rssi=None
+    )
+
+
+def _all_on(asset_id: int) -> Sequence[int]:
+    """Everything on an asset, and on what is on it."""
+    sql = """
+    WITH RECURSIVE below (id) AS (
+        SELECT asset_id FROM carrier_load WHERE carrier_id = ? AND unloaded_at IS NULL
+        UNION
+        SELECT carrier_load.asset_id FROM below JOIN carrier_load ON carrier_load.carrier_id = below.id
+        WHERE carrier_load.unloaded_at IS NULL
+    ) SELECT id FROM below
+    """
+    return [row[0] for row in execute(sql, (asset_id,))]
+
+
+def _is_live(organization_id: int, asset_id: int) -> bool:
+    sql = "SELECT 1 FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+    return execute(sql, (asset_id, organization_id)).fetchone() is not None

@@ -1,0 +1,130 @@
+"""What is on a carrier goes where the carrier is seen, by a person or a reader, until it is taken off."""
+
+from __future__ import annotations
+
+from edge import clock
+from edge.store import actors, assets, board, carriers, handheld, locations, people, scans
+from edge.store.actors import Actor, shell
+from edge.store.handheld import Submitted
+from edge.store.people import Role
+from edge.store.stays import Quality, Scan
+from tests.conftest import Cast
+
+START = 1_700_000_000 * clock.SECOND
+GAP = 300 * clock.SECOND
+
+
+class Yard:
+    """A pallet with two boxes on it at the dock, and a rack to go to."""
+
+    def __init__(self, cast: Cast) -> None:
+        somebody = shell(cast.acme)
+        self.organization_id = cast.acme
+        person = people.add_person(somebody, "Olga", Role.OPERATOR)
+        self.olga: Actor = actors.person(cast.acme, person.id, "Olga")
+        self.dock, self.rack, self.gate = (
+            locations.create(somebody, name=name).id for name in ("Dock", "Rack", "Gate")
+        )
+        self.pallet, self.box, self.crate = (
+            assets.create(somebody, name=name).id for name in ("Pallet", "Box", "Crate")
+        )
+        self.keys = {
+            row.id: row.external_key for row in assets.list_page(cast.acme, assets.AssetFilter(), limit=10).rows
+        }
+        self._number = 0
+        for number, asset_id in enumerate((self.pallet, self.box, self.crate)):
+            self.scan(asset_id, self.dock, number)
+        for asset_id in (self.box, self.crate):
+            assert carriers.load(self.olga, self.pallet, asset_id, START + 5 * clock.SECOND)
+
+    def scan(self, asset_id: int, location_id: int, second: int) -> str:
+        self._number += 1
+        scan_id = f"scan-no-{self._number}"
+        at = START + second * clock.SECOND
+        handheld.submit(self.olga, [Submitted(scan_id, self.keys[asset_id], location_id, at)], at)
+        return scan_id
+
+    def read(self, asset_id: int, location_id: int, second: int) -> None:
+        """By a fixed reader; what stands behind does not matter here."""
+        at = START + second * clock.SECOND
+        seen = [Scan(self.organization_id, asset_id, location_id, None, None, at, at, Quality.READER)]
+        scans.record(seen, GAP)
+        carriers.follow(seen, GAP)
+
+    def at(self, asset_id: int) -> int | None:
+        row = board.whereabouts(self.organization_id, asset_id)
+        return row.location_id if row else None
+
+    def qualities(self, asset_id: int) -> list[int]:
+        return [move.quality for move in board.moves(self.organization_id, asset_id)]
+
+
+def test_what_is_on_it_goes_with_it_in_rows_of_its_own(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.rack, yard.rack)
+    assert yard.qualities(yard.box) == [Quality.CARRIED, Quality.HANDHELD]
+    yard.read(yard.pallet, yard.gate, 120)
+    assert (yard.at(yard.pallet), yard.at(yard.box)) == (yard.gate, yard.gate)
+    assert yard.qualities(yard.box) == [Quality.CARRIED, Quality.CARRIED, Quality.HANDHELD]
+    assert carriers.carrier_of(cast.acme, yard.box) == (yard.pallet, "Pallet")
+    assert [name for _, name in carriers.on(cast.acme, yard.pallet)] == ["Box", "Crate"]
+
+
+def test_what_is_taken_off_stays(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 30 * clock.SECOND)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.rack)
+    assert carriers.unload_all(cast.acme, yard.pallet, START + 70 * clock.SECOND)
+    yard.scan(yard.pallet, yard.gate, 80)
+    assert yard.at(yard.crate) == yard.rack
+    assert not carriers.unload_all(cast.rival, yard.pallet, START)
+
+
+def test_what_is_seen_elsewhere_on_its_own_was_taken_off(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.read(yard.box, yard.gate, 40)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.gate, yard.rack)
+    assert carriers.carrier_of(cast.acme, yard.box) is None
+
+
+def test_a_thing_that_is_read_at_the_gate_before_its_pallet_is_still_on_it(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.read(yard.box, yard.gate, 59)
+    yard.read(yard.pallet, yard.gate, 60)
+    assert carriers.carrier_of(cast.acme, yard.box) == (yard.pallet, "Pallet")
+    yard.read(yard.pallet, yard.rack, 120)
+    assert yard.at(yard.box) == yard.rack
+
+
+def test_a_scan_of_the_carrier_that_is_taken_back_takes_its_load_back(cast: Cast) -> None:
+    yard = Yard(cast)
+    scan_id = yard.scan(yard.pallet, yard.rack, 60)
+    handheld.undo(yard.olga, scan_id, GAP)
+    assert [yard.at(one) for one in (yard.pallet, yard.box, yard.crate)] == [yard.dock] * 3
+    assert yard.qualities(yard.box) == [Quality.HANDHELD]
+    yard.scan(yard.pallet, yard.gate, 90)
+    assert yard.at(yard.crate) == yard.gate
+
+
+def test_carriers_on_carriers_and_no_circles(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    yard.keys[trolley.id] = trolley.external_key
+    yard.scan(trolley.id, yard.dock, 10)
+    assert carriers.load(yard.olga, trolley.id, yard.pallet, START + 11 * clock.SECOND)
+    assert not carriers.load(yard.olga, yard.box, trolley.id, START + 12 * clock.SECOND)
+    assert not carriers.load(yard.olga, yard.box, yard.box, START + 12 * clock.SECOND)
+    yard.scan(trolley.id, yard.rack, 60)
+    assert [yard.at(one) for one in (yard.pallet, yard.box, yard.crate)] == [yard.rack] * 3
+
+
+def test_the_same_again_changes_nothing(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 30 * clock.SECOND)
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 5 * clock.SECOND)
+    assert carriers.carrier_of(cast.acme, yard.box) is None
+    theirs = assets.create(shell(cast.rival), name="Theirs")
+    assert not carriers.load(yard.olga, theirs.id, yard.box, START)
