@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import shutil
@@ -22,10 +23,12 @@ from edge.app import AppSettings, create_app
 from edge.clock import HOUR, SECOND
 from edge.config import Config
 from edge.errors import SetupError
+from edge.ingest.parsers.examples import examples
 from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
+from edge.ingest.try_out import try_out
 from edge.ops import accounts, retention, stats
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
@@ -225,7 +228,8 @@ class _Server:
 def _formats(subscriber: Subscriber) -> Formats:
     """What the pages, which know no ingest, need to set readers up."""
     titles = {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
-    return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue)
+    shown = {row.title: json.dumps(row.mapping, indent=2) for row in examples().values()}
+    return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue, try_out, shown)
 
 
 def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:

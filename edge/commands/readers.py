@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from edge.commands.broker_accounts import make_account
 from edge.commands.lookup import location_of, reader_of
 from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
+from edge.ingest.parsers.examples import examples
 from edge.ingest.parsers.formats import FORMATS, recognise
+from edge.ingest.reads import Attempt
 from edge.ingest.routing import CUSTOM, check_format
-from edge.store import ignored_messages, ledger, locations, reader_status, readers
+from edge.ingest.try_out import try_out
+from edge.store import ignored_messages, ledger, locations, reader_status, readers, unassigned_topics
 from edge.store.actors import Actor
 from edge.store.readers import AntennaRow, Placement, ReaderRow
 
@@ -30,7 +34,9 @@ def reader() -> None:
 def list_formats() -> None:
     """List the formats that are understood."""
     rows = [(row.name, row.title, row.example_topic) for row in FORMATS.values()]
-    print_table(["FORMAT", "READERS", "TOPIC, FOR EXAMPLE"], [*rows, (CUSTOM, "anything that sends JSON", "")])
+    print_table(
+        ["FORMAT", "READERS", "TOPIC, FOR EXAMPLE"], [*rows, (CUSTOM, "anything else; edge reader mappings", "")]
+    )
 
 
 @reader.command("add")
@@ -171,6 +177,78 @@ def set_antenna(
     )
     readers.set_antenna(actor, row.id, port, placement)
     click.echo(f"Antenna {port} of {row.name}: {_key(actor.organization_id, placement.location_id) or 'as its reader'}")
+
+
+@reader.command("try")
+@click.argument("name", required=False)
+@click.option("--file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A message.")
+@click.option("--message", help="A message as text.")
+@click.option("--topic", help="The topic it came on; without a message, the last one on this topic that nobody claims.")
+@click.option("--format", "format_name", help="Another format than the reader's.")
+@click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@for_organization
+def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
+    """Show what becomes of a message, before anything is saved.
+
+    Without a message it is the last one of the reader that its format did not know. For example:
+    edge reader try dock1 --file message.json --format zebra
+    """
+    row = reader_of(organization_id, name) if name else None
+    topic, payload = _message_to_try(organization_id, row, options)
+    format_name = options["format_name"] or (CUSTOM if options["mapping"] else row.format if row else None)
+    if format_name is None:
+        guess = recognise(topic, payload)
+        if guess.name is None:
+            raise click.UsageError(f"Say which --format; perhaps {', '.join(guess.candidates) or 'a mapping'}")
+        format_name = guess.name
+        click.echo(f"This looks like {format_name}")
+    mapping = _mapping_text(options["mapping"]) or (row.mapping if row else None)
+    where = (row.location_id, row.min_rssi, row.id) if row else (None, None, None)
+    trial = try_out(organization_id, Attempt(topic, payload, format_name, mapping, *where))
+    click.echo(f"The message ends as {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
+    print_table(
+        ["TAG", "ANTENNA", "LOCATION", "DBM", "TIME", "ENDS AS"],
+        [
+            (
+                one.read.value,
+                one.read.antenna_name or one.read.antenna or "",
+                _key(organization_id, one.location_id),
+                "" if one.read.rssi is None else f"{one.read.rssi:g}",
+                "of receipt" if one.read.observed_at is None else clock.rfc3339(one.read.observed_at),
+                one.bucket,
+            )
+            for one in trial.reads
+        ],
+    )
+
+
+def _message_to_try(organization_id: int, row: ReaderRow | None, options: dict[str, Any]) -> tuple[str, bytes]:
+    topic = options["topic"] or (row.topic if row else "")
+    if options["file"]:
+        return topic, options["file"].read_bytes()
+    if options["message"] is not None:
+        return topic, options["message"].encode()
+    if row:
+        for ignored in ignored_messages.list_messages(organization_id, row.id):
+            return ignored.topic, ignored.payload
+    heard = unassigned_topics.find_topic(topic) if topic else None
+    if heard is None:
+        raise click.UsageError("Give a message: --file FILE or --message TEXT")
+    return heard.topic, heard.sample
+
+
+@reader.command("mappings")
+@click.argument("name", required=False)
+def show_mappings(name: str | None) -> None:
+    """List the mappings to begin with, or print one: edge reader mappings cassia > cassia.json"""
+    if name is None:
+        print_table(
+            ["NAME", "FOR", "TOPIC, FOR EXAMPLE"], [(row.name, row.title, row.topic) for row in examples().values()]
+        )
+        return
+    if name not in examples():
+        raise click.UsageError(f"There is no mapping called {name}; see: edge reader mappings")
+    click.echo(json.dumps(examples()[name].mapping, indent=2))
 
 
 @reader.command("remove")

@@ -16,7 +16,7 @@ from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.reader_status import ReaderStatus
-from edge.store.readers import Placement
+from edge.store.readers import Placement, Route
 from edge.store.scans import record
 from edge.store.stays import Scan
 from edge.store.tags import match_key
@@ -157,14 +157,11 @@ class Batch:
     def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""
         route = line.route
-        placement = route.antennas.get(read.antenna or NO_PORT, route.placement)
-        if not placement.is_enabled or _is_weak(read, placement):
-            return Bucket.FILTERED
-        asset = self._matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
+        placement, asset, bucket = judge(route, read, self._matcher)
         if isinstance(asset, NoAsset):
             return self._unmatched(opened, line, read, asset, placement)
-        if placement.location_id is None:
-            return Bucket.NO_LOCATION
+        if bucket or asset is None or placement.location_id is None:
+            return bucket or Bucket.NO_LOCATION
         self._scans.append(
             Scan(
                 route.organization_id,
@@ -199,7 +196,18 @@ class Batch:
         return Bucket.AMBIGUOUS_TAG if why is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
-_WORTH = (
+def judge(route: Route, read: Read, matcher: TagMatcher) -> tuple[Placement, int | NoAsset | None, Bucket | None]:
+    """Where a read was made, what it is of (None: it is not asked), and the bucket where it ends unless it counts."""
+    placement = route.antennas.get(read.antenna or NO_PORT, route.placement)
+    if not placement.is_enabled or _is_weak(read, placement):
+        return placement, None, Bucket.FILTERED
+    asset = matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
+    if isinstance(asset, NoAsset):
+        return placement, asset, Bucket.AMBIGUOUS_TAG if asset is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
+    return placement, asset, Bucket.NO_LOCATION if placement.location_id is None else None
+
+
+WORTH = (
     Bucket.RECORDED,
     Bucket.REPEAT,
     Bucket.NO_LOCATION,
@@ -224,7 +232,7 @@ def _bucket_of(opened: Opened, reads: Sequence[Bucket]) -> Bucket:
     if opened.bucket:
         return opened.bucket
     if reads:
-        return min(reads, key=_WORTH.index)
+        return min(reads, key=WORTH.index)
     return Bucket.STATUS if opened.parsed and opened.parsed.kind is not Kind.IGNORED else Bucket.IGNORED
 
 

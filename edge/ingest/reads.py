@@ -56,6 +56,36 @@ class Guess(NamedTuple):
     candidates: tuple[str, ...] = ()
 
 
+class Attempt(NamedTuple):
+    """A message, and how the reader that sends it would be set up. `reader_id` is that of one that is there already."""
+
+    topic: str
+    payload: bytes
+    format: str
+    mapping: str | None = None
+    location_id: int | None = None
+    min_rssi: float | None = None
+    reader_id: int | None = None
+
+
+class TrialRead(NamedTuple):
+    """A read, the asset it belongs to and the location it was made at, and the bucket it would end in."""
+
+    read: Read
+    asset_id: int | None
+    location_id: int | None
+    bucket: str
+
+
+class Trial(NamedTuple):
+    """What a message would come to: its bucket, and its reads as far as it has any."""
+
+    bucket: str
+    note: str | None = None
+    reads: tuple[TrialRead, ...] = ()
+    skipped: int = 0
+
+
 class Malformed(Exception):
     """The payload cannot be what the reader's format says. `str()` is the reason, for the technician."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from edge.ingest.reads import Guess
+from edge.ingest.reads import Attempt, Guess, Trial
 
 
 class Formats(NamedTuple):
@@ -14,7 +15,7 @@ class Formats(NamedTuple):
     `filter_for` gives the topic filter of a reader from its format and one topic it sends on, `recognise` guesses the
     format of a message, `check` raises Invalid for a description that cannot be used, and `requeue` gives a dead letter
     (number, topic, bytes, when it was received) to ingest once more, which takes it off the list when it has dealt
-    with it.
+    with it. `try_out` tells, for an organization, what a message would come to; `examples` are mappings by title.
     """
 
     titles: Mapping[str, str]
@@ -23,6 +24,8 @@ class Formats(NamedTuple):
     recognise: Callable[[str, bytes], Guess]
     check: Callable[[str, str | None], None]
     requeue: Callable[[int, str, bytes, int], None] | None
+    try_out: Callable[[int, Attempt], Trial] | None = None
+    examples: Mapping[str, str] = MappingProxyType({})
 
 
 NONE = Formats({}, "", lambda _name, topic: topic, lambda _topic, _payload: Guess(), lambda _name, _mapping: None, None)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from flask import current_app, render_template, request
+from flask import abort, current_app, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import EdgeError, Invalid
+from edge.ingest.reads import Attempt, Trial
 from edge.pages.formats import Formats
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.pages.samples import readable
+from edge.pages.samples import readable, to_edit
 from edge.store import (
+    assets,
     ignored_messages,
     ledger,
     location_board,
@@ -27,6 +30,7 @@ from edge.store.people import Role
 from edge.store.readers import Placement, ReaderRow
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
+MOST_TO_TRY = 16_384
 NOTICEABLE_OFFSET = 2 * clock.SECOND
 
 BUCKETS = {
@@ -94,7 +98,27 @@ def new_reader_form() -> str:
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(topic)
     suggested = formats().recognise(topic, sample.sample).name if sample else None
-    return _form(None, {"topic": topic, "format": suggested or "", "is_enabled": "1"}, {}, suggested=suggested)
+    values = {"topic": topic, "format": suggested or "", "is_enabled": "1"}
+    if sample:
+        values |= _sample(sample.topic, sample.sample)
+    return _form(None, values, {}, suggested=suggested)
+
+
+@pages.post("/readers/try")
+@require_role(Role.ADMINISTRATOR)
+def try_reader() -> str | tuple[str, int]:
+    """What a message would come to with the settings of the form, before they are saved."""
+    organization_id = current_session().organization_id
+    reader_id = request.form.get("reader_id", 0, type=whole) or None
+    reader = readers.get_reader(organization_id, reader_id) if reader_id else None
+    try_out = formats().try_out
+    if try_out is None:
+        abort(503, "Ingest does not run here.")
+    try:
+        trial = try_out(organization_id, _attempt(_entered(), reader_id))
+    except EdgeError as error:
+        return _form(reader, request.form, errors_of(error)), 400
+    return _form(reader, request.form, {}, trial=trial)
 
 
 @pages.post("/readers/new")
@@ -113,7 +137,9 @@ def new_reader() -> AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def edit_reader_form(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
-    return _form(reader, reader._asdict(), {})
+    ignored = ignored_messages.list_messages(current_session().organization_id, reader_id)
+    sample = _sample(ignored[0].topic, ignored[0].payload) if ignored else {}
+    return _form(reader, reader._asdict() | sample, {})
 
 
 @pages.post("/readers/<int:reader_id>/edit")
@@ -177,14 +203,46 @@ def _rssi() -> float | None:
     return value
 
 
-def _form(reader: ReaderRow | None, values: Any, errors: Errors, suggested: str | None = None) -> str:
+def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
+    """The message of the form, sent to the reader of the form."""
+    message = request.form.get("message", "")
+    try:
+        payload = bytes.fromhex(message) if "is_hex" in request.form else message.encode()
+    except ValueError as error:
+        raise Invalid.one("message", "invalid_value", "These are not bytes in hexadecimal, such as ef 30 01") from error
+    topic = text(request.form, "message_topic") or values["topic"]
+    settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi")}
+    return Attempt(topic, payload, reader_id=reader_id, **settings)
+
+
+def _sample(topic: str, payload: bytes) -> dict[str, Any]:
+    """The fields of the form that try a message out, filled with one that came."""
+    message, is_hex = to_edit(payload[:MOST_TO_TRY])
+    return {"message": message, "is_hex": is_hex, "message_topic": topic}
+
+
+def _form(
+    reader: ReaderRow | None,
+    values: Any,
+    errors: Errors,
+    suggested: str | None = None,
+    trial: Trial | None = None,
+) -> str:
+    organization_id = current_session().organization_id
+    seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
+    places = location_board.tree(organization_id)
     return render_template(
         "reader-edit.html",
+        trial=trial,
+        bucket_names=BUCKETS,
+        asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
+        location_names={place.id: place.name for place in places},
+        examples=formats().examples,
         reader=reader,
         values=values,
         errors=errors,
         suggested=suggested,
         titles=formats().titles,
         custom=formats().custom,
-        places=location_board.tree(current_session().organization_id),
+        places=places,
     )

@@ -15,6 +15,15 @@ class Shown(NamedTuple):
     size: int
 
 
+def to_edit(payload: bytes) -> tuple[str, bool]:
+    """A message as it can be put into a form, and whether that is hexadecimal."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return payload.hex(" "), True
+    return (text, False) if _is_printable(text) else (payload.hex(" "), True)
+
+
 def readable(payload: bytes, size: int) -> Shown:
     """`size` is that of the whole, of which `payload` may be the beginning only."""
     start = payload[:SHOWN_BYTES]
@@ -22,6 +31,10 @@ def readable(payload: bytes, size: int) -> Shown:
         text = start.decode("utf-8", "strict" if size <= SHOWN_BYTES else "ignore")
     except UnicodeDecodeError:
         return Shown(start.hex(" "), is_text=False, size=size)
-    if all(letter.isprintable() or letter in "\r\n\t" for letter in text):
+    if _is_printable(text):
         return Shown(text, is_text=True, size=size)
     return Shown(start.hex(" "), is_text=False, size=size)
+
+
+def _is_printable(text: str) -> bool:
+    return all(letter.isprintable() or letter in "\r\n\t" for letter in text)

@@ -10,7 +10,7 @@ from flask import Flask
 from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
-from edge.ingest.reads import Guess
+from edge.ingest.reads import Attempt, Guess, Read, Trial, TrialRead
 from edge.pages.formats import Formats
 from edge.store import (
     actors,
@@ -256,3 +256,31 @@ def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Bro
     assert "Plain format" in page
     assert "nothing at list_path" in page
     assert "not understood" in admin.get("/readers").text
+
+
+def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Flask, cast: Cast, site: Site) -> None:
+    tried: list[Attempt] = []
+
+    def try_out(_organization_id: int, attempt: Attempt) -> Trial:
+        tried.append(attempt)
+        read = Read("rfid", "30AA", (), 2, -58.0)
+        return Trial("recorded", "a note", (TrialRead(read, None, site.dock.id, "recorded"),))
+
+    app.extensions["formats"] = app.extensions["formats"]._replace(try_out=try_out)
+    form = {"name": "New", "topic": "dock/+", "format": "plain", "location_id": site.dock.id, "min_rssi": "-60"}
+    page = admin.post("/readers/try", form | {"message": "ef 30", "is_hex": "on", "message_topic": "dock/7"})
+    assert page.status_code == 200
+    for told in ("30AA", "-58 dBm", "Recorded", "a note", site.dock.name, 'value="New"'):
+        assert told in page.text
+    assert tried == [Attempt("dock/7", b"\xef\x30", "plain", None, site.dock.id, -60.0)]
+    assert readers.list_readers(cast.acme) == []
+    wrong = admin.post("/readers/try", form | {"message": "xyz", "is_hex": "on"})
+    assert (wrong.status_code, "not bytes in hexadecimal" in wrong.text) == (400, True)
+    assert admin.post("/readers/try", form | {"reader_id": 5}).status_code == 404
+
+
+def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) -> None:
+    with writing():
+        unassigned_topics.record([("dock/7", clock.now(), b'{"tag": 1}'), ("bin", clock.now(), b"\x00\xff")])
+    assert "{&#34;tag&#34;: 1}" in admin.get("/readers/new?topic=dock/7").text
+    assert "00 ff" in admin.get("/readers/new?topic=bin").text

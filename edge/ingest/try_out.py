@@ -1,0 +1,57 @@
+"""What a message would come to, before anything is set up or saved: the reads in it, and the bucket of each."""
+
+from __future__ import annotations
+
+from edge.ingest.batch import WORTH, judge
+from edge.ingest.reads import Attempt, Kind, Malformed, Parsed, Trial, TrialRead
+from edge.ingest.routing import check_format, parser_of
+from edge.store.database import reading
+from edge.store.ledger import Bucket
+from edge.store.matching import NoAsset, TagMatcher
+from edge.store.readers import Placement, Route, routes
+
+_MOST_READS = 200
+
+
+def try_out(organization_id: int, attempt: Attempt) -> Trial:
+    """Nothing is written. Raises Invalid for a format or a mapping that cannot be used."""
+    check_format(attempt.format, attempt.mapping)
+    parse = parser_of(attempt.format, attempt.mapping)
+    try:
+        parsed = parse(attempt.topic, attempt.payload)
+    except Malformed as error:
+        return Trial(Bucket.MALFORMED, str(error))
+    if parsed.skipped and not parsed.reads:
+        return Trial(Bucket.MALFORMED, parsed.note)
+    if not parsed.reads:
+        bucket = Bucket.IGNORED if parsed.kind is Kind.IGNORED else Bucket.STATUS
+        return Trial(bucket, parsed.note)
+    with reading():
+        return _judged(_route(organization_id, attempt), parsed)
+
+
+def _route(organization_id: int, attempt: Attempt) -> Route:
+    """The reader as it would be; the antennas of one that is there already stay as they are."""
+    placement = Placement(attempt.location_id, attempt.min_rssi, True)
+    known = [
+        route for route in routes() if route.reader_id == attempt.reader_id and route.organization_id == organization_id
+    ]
+    antennas = known[0].antennas if known else {}
+    whole = known[0].placement._replace(**placement._asdict()) if known else placement
+    return Route(
+        attempt.reader_id or 0, organization_id, attempt.topic, attempt.format, attempt.mapping, whole, antennas
+    )
+
+
+def _judged(route: Route, parsed: Parsed) -> Trial:
+    matcher = TagMatcher()
+    matcher.prepare(
+        (route.organization_id, read.tag_type, value) for read in parsed.reads for value in (read.value, *read.aliases)
+    )
+    found, buckets = [], []
+    for read in parsed.reads[:_MOST_READS]:
+        placement, asset, bucket = judge(route, read, matcher)
+        buckets.append(bucket or Bucket.RECORDED)
+        asset_id = None if isinstance(asset, NoAsset) else asset
+        found.append(TrialRead(read, asset_id, placement.location_id, buckets[-1]))
+    return Trial(min(buckets, key=WORTH.index), parsed.note, tuple(found), parsed.skipped)

@@ -1,0 +1,60 @@
+"""What a message would come to, before anything is saved."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge.errors import Invalid
+from edge.ingest.reads import Attempt
+from edge.ingest.try_out import try_out
+from edge.store.database import execute
+from tests.conftest import Cast
+from tests.ingest.site import DOCK, Site, csl, everything_recorded, make_site, seen
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    return make_site(cast.acme)
+
+
+def test_each_read_is_shown_with_its_asset_its_location_and_its_bucket(site: Site) -> None:
+    before = everything_recorded()
+    message = csl(seen(site.epcs[0]), seen("30BAD0"), seen(site.epcs[1], port=2, rssi=-70), seen(site.epcs[2], port=3))
+    trial = try_out(
+        site.organization_id, Attempt(DOCK, message, "csl", location_id=site.aisle, reader_id=site.dock_reader)
+    )
+    assert trial.bucket == "recorded"
+    assert [(one.bucket, one.asset_id) for one in trial.reads] == [
+        ("recorded", site.assets[0]),
+        ("unmatched_tag", None),
+        ("filtered", None),
+        ("filtered", None),
+    ]
+    assert trial.reads[0].location_id == site.aisle
+    assert everything_recorded() == before
+    assert execute("SELECT count(*) FROM ledger").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("payload", "format_name", "bucket"),
+    [
+        (b"{", "csl", "malformed"),
+        (b'{"tags":[{"epc":"?"}]}', "csl", "malformed"),
+        (b'{"a":1}', "csl", "ignored"),
+        (b'{"heartBeatFlag":true}', "csl", "status"),
+        (csl(seen("30AA00000000000000000000")), "csl", "no_location"),
+    ],
+)
+def test_a_message_without_reads_or_place_says_so(site: Site, payload: bytes, format_name: str, bucket: str) -> None:
+    assert try_out(site.organization_id, Attempt("t", payload, format_name)).bucket == bucket
+
+
+def test_nothing_of_another_organization_is_seen(site: Site, cast: Cast) -> None:
+    attempt = Attempt(DOCK, csl(seen(site.epcs[0])), "csl", reader_id=site.dock_reader)
+    (one,) = try_out(cast.rival, attempt).reads
+    assert (one.bucket, one.asset_id, one.location_id) == ("unmatched_tag", None, None)
+
+
+def test_a_mapping_that_cannot_be_used_is_refused(site: Site) -> None:
+    with pytest.raises(Invalid):
+        try_out(site.organization_id, Attempt("t", b"{}", "mapping", "{}"))
