@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import changes_of, listing, new_tags
+from edge.api.records import listing, new_tag, new_tags, patched, without_tags
 from edge.store import assets
-from edge.store.assets import AssetFilter
-from edge.store.tags import NewTag
+from edge.store.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Assets", "assets:read", "assets:write"
@@ -32,7 +33,8 @@ def list_assets(call: Call) -> Response:
 @operation("POST", "/assets", tag=TAG, scope=WRITE, body=bodies.ASSET_CREATE, status=201, answer="Asset", errors=(409,))
 def create_asset(call: Call) -> Response:
     """Create an asset"""
-    row = assets.create(call.actor, **{**call.body, "tags": new_tags(call.body)})
+    fields = cast(AssetFields, without_tags(call.body))
+    row = assets.create(call.actor, **fields, tags=new_tags(call.body))
     return responses.created(serializers.asset(row), f"/assets/{row.id}")
 
 
@@ -46,8 +48,13 @@ def get_asset(call: Call) -> Response:
 def update_asset(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
     asset_id = call.path["asset_id"]
-    changes, check = changes_of(bodies.ASSET_PATCH, call.body, lambda: assets.get(call.organization_id, asset_id))
-    return responses.one(serializers.asset(assets.patch(call.actor, asset_id, changes, check)))
+    row = patched(
+        bodies.ASSET_PATCH,
+        call.body,
+        lambda: assets.get(call.organization_id, asset_id),
+        lambda changes, check: assets.patch(call.actor, asset_id, cast(AssetChanges, changes), check),
+    )
+    return responses.one(serializers.asset(row))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204)
@@ -68,7 +75,7 @@ def rename_asset(call: Call) -> Response:
 def attach_asset_tag(call: Call) -> Response:
     """Attach a tag to an asset"""
     asset_id = call.path["asset_id"]
-    row = assets.attach_tag(call.actor, asset_id, NewTag(**call.body))
+    row = assets.attach_tag(call.actor, asset_id, new_tag(call.body))
     return responses.created(serializers.tag(row), f"/assets/{asset_id}/tags/{row.id}")
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import changes_of, listing, new_tags
+from edge.api.records import listing, new_tag, new_tags, patched, without_tags
 from edge.store import locations
-from edge.store.locations import UNSET, LocationFilter, LocationRow, Parent
+from edge.store.locations import UNSET, LocationChanges, LocationFields, LocationFilter, LocationRow, Parent
 from edge.store.records import Page
-from edge.store.tags import NewTag
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Locations", "locations:read", "locations:write"
@@ -40,8 +40,8 @@ def list_locations(call: Call) -> Response:
 )  # fmt: skip
 def create_location(call: Call) -> Response:
     """Create a location"""
-    values, parent = _take_parent({**call.body, "tags": new_tags(call.body)})
-    row = locations.create(call.actor, **values, parent=parent)
+    fields = cast(LocationFields, without_parent(without_tags(call.body)))
+    row = locations.create(call.actor, **fields, parent=parent_of(call.body), tags=new_tags(call.body))
     return responses.created(serializers.location(row), f"/locations/{row.id}")
 
 
@@ -55,11 +55,13 @@ def get_location(call: Call) -> Response:
 def update_location(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
     location_id = call.path["location_id"]
-    values, check = changes_of(
-        bodies.LOCATION_PATCH, call.body, lambda: locations.get(call.organization_id, location_id)
-    )
-    changes, parent = _take_parent(values)
-    return responses.one(serializers.location(locations.patch(call.actor, location_id, changes, check, parent)))
+
+    def patch(changes: dict[str, Any], check: Callable[[LocationRow], None]) -> LocationRow:
+        columns = cast(LocationChanges, without_parent(changes))
+        return locations.patch(call.actor, location_id, columns, check, parent_of(changes))
+
+    row = patched(bodies.LOCATION_PATCH, call.body, lambda: locations.get(call.organization_id, location_id), patch)
+    return responses.one(serializers.location(row))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
@@ -101,7 +103,7 @@ def list_descendants(call: Call) -> Response:
 def attach_location_tag(call: Call) -> Response:
     """Attach a tag to a location"""
     location_id = call.path["location_id"]
-    row = locations.attach_tag(call.actor, location_id, NewTag(**call.body))
+    row = locations.attach_tag(call.actor, location_id, new_tag(call.body))
     return responses.created(serializers.tag(row), f"/locations/{location_id}/tags/{row.id}")
 
 
@@ -116,6 +118,9 @@ def _page(call: Call, page: Page[LocationRow]) -> Response:
     return responses.page([serializers.location(row) for row in page.rows], page.total_count, call.query)
 
 
-def _take_parent(values: dict[str, Any]) -> tuple[dict[str, Any], Parent]:
-    parent = Parent(values.pop("parent_id", UNSET), values.pop("parent_external_key", UNSET))
-    return values, parent
+def parent_of(body: Mapping[str, Any]) -> Parent:
+    return Parent(body.get("parent_id", UNSET), body.get("parent_external_key", UNSET))
+
+
+def without_parent(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in ("parent_id", "parent_external_key")}

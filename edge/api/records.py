@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from edge.errors import Invalid, NotFound
+from edge.errors import NotFound
 from edge.store.records import SortTerm
 from edge.store.tags import NewTag
 from edge.validation.body import Body, judge
 from edge.validation.query import DEFAULT_LIMIT
+
+Row = TypeVar("Row")
 
 
 def listing(query: Mapping[str, Any], default: Sequence[SortTerm] | None = None) -> dict[str, Any]:
@@ -22,26 +23,52 @@ def listing(query: Mapping[str, Any], default: Sequence[SortTerm] | None = None)
 
 
 def new_tags(body: Mapping[str, Any]) -> list[NewTag]:
-    return [NewTag(**tag) for tag in body.get("tags") or ()]
+    return [new_tag(tag) for tag in body.get("tags") or ()]
 
 
-def changes_of(
-    declared: Body, sent: Mapping[str, Any], get: Callable[[], Any]
-) -> tuple[dict[str, Any], Callable[[Any], None]]:
-    """What a PATCH changes, and the check of what it sent back, for the transaction (spec: PATCH rule 3).
+def new_tag(body: Mapping[str, Any]) -> NewTag:
+    return NewTag(tag_type=body["tag_type"], value=body["value"])
 
-    A faulty body is judged once more beside the record, if there is one: what differs there may have to be told first.
+
+def without_tags(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != "tags"}
+
+
+class _ChangedMeanwhile(Exception):
+    """Between the read a PATCH was judged beside and its transaction."""
+
+
+def patched(
+    declared: Body,
+    sent: Mapping[str, Any],
+    get: Callable[[], Row],
+    patch: Callable[[dict[str, Any], Callable[[Row], None]], Row],
+) -> Row:
+    """Apply a PATCH: `get` reads the record, `patch` takes the changes and a check for its transaction.
+
+    The body is judged beside the record (spec: PATCH rule 3) before the transaction, so that a large one holds up no
+    other writer, and once more only where somebody else changed the record in between. Raises NotFound after the
+    faults of the body (contract: Authentication, order of answers).
     """
+    while True:
+        seen, missing = _read(get)
+        values = judge(declared, sent, seen)
+        if seen is None:
+            raise missing or NotFound
+
+        def refuse_if_changed(current: Row, seen: Row = seen) -> None:
+            if current != seen:
+                raise _ChangedMeanwhile
+
+        changes = {name: value for name, value in values.items() if not declared.fields[name].echo}
+        try:
+            return patch(changes, refuse_if_changed)
+        except _ChangedMeanwhile:
+            continue
+
+
+def _read(get: Callable[[], Row]) -> tuple[Row | None, NotFound | None]:
     try:
-        values = judge(declared, sent)
-    except Invalid:
-        with suppress(NotFound):
-            judge(declared, sent, get())
-        raise
-    echo = {name: sent[name] for name in sent if declared.fields[name].echo}
-    changes = {name: value for name, value in values.items() if name not in echo}
-
-    def refuse_differences(current: Any) -> None:
-        judge(declared, echo, current)
-
-    return changes, refuse_differences
+        return get(), None
+    except NotFound as error:
+        return None, error

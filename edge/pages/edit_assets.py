@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
@@ -15,7 +15,7 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import assets, retired
-from edge.store.assets import AssetRow
+from edge.store.assets import AssetChanges, AssetRow
 from edge.store.people import Role
 from edge.store.tags import TYPES, NewTag
 from edge.validation import bodies
@@ -58,7 +58,7 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     """The key is changed by the API's rename, the rest by its patch; both or neither."""
     asset = assets.get(current_session().organization_id, asset_id)
     try:
-        changes = values_of(bodies.ASSET_PATCH, _entered())
+        changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, _entered()))
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
         check = unchanged_since(request.form.get("updated_at", ""))
         assets.edit(actor(), asset_id, changes, renamed["external_key"], check)

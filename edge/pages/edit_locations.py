@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
@@ -24,7 +24,7 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import location_board, locations
-from edge.store.locations import UNSET, LocationRow, Parent
+from edge.store.locations import UNSET, LocationChanges, LocationRow, Parent
 from edge.store.people import Role
 from edge.store.tags import TYPES, NewTag
 from edge.validation import bodies
@@ -68,7 +68,7 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
         renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
         parent = Parent(changes.pop("parent_id"), UNSET)
         check = unchanged_since(request.form.get("updated_at", ""))
-        locations.edit(actor(), location_id, changes, renamed["external_key"], parent, check)
+        locations.edit(actor(), location_id, cast(LocationChanges, changes), renamed["external_key"], parent, check)
     except Overtaken:
         return _overtaken(location_id), 409
     except EdgeError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Required, TypedDict
 
 from edge import clock
 from edge.errors import NotFound
@@ -54,6 +54,27 @@ class AssetRow(NamedTuple):
     updated_at: int
     deleted_at: int | None
     tags: Sequence[TagRow] = ()
+
+
+class _AssetOptional(TypedDict, total=False):
+    description: str | None
+    is_active: bool
+    metadata: str
+    valid_from: int
+    valid_to: int | None
+
+
+class AssetChanges(_AssetOptional, total=False):
+    """Columns that a patch may set. `metadata` is compact JSON text."""
+
+    name: str
+
+
+class AssetFields(_AssetOptional, total=False):
+    """What `create` takes by these names. `metadata` is compact JSON text."""
+
+    name: Required[str]
+    external_key: str
 
 
 class AssetFilter(NamedTuple):
@@ -135,7 +156,7 @@ def list_page(
 def patch(
     actor: Actor,
     asset_id: int,
-    changes: Mapping[str, Any],
+    changes: AssetChanges,
     check: Callable[[AssetRow], None] | None = None,
 ) -> AssetRow:
     """Change the named columns. `check` sees the row as it is, inside the transaction, and refuses by raising."""
@@ -170,7 +191,7 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
 def edit(
     actor: Actor,
     asset_id: int,
-    changes: Mapping[str, Any],
+    changes: AssetChanges,
     external_key: str,
     check: Callable[[AssetRow], None] | None = None,
 ) -> AssetRow:

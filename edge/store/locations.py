@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Required, TypedDict
 
 from edge import clock
 from edge.errors import Conflict, FieldError, Invalid, NotFound
@@ -55,6 +55,26 @@ class LocationRow(NamedTuple):
     updated_at: int
     deleted_at: int | None
     tags: Sequence[TagRow] = ()
+
+
+class _LocationOptional(TypedDict, total=False):
+    description: str | None
+    is_active: bool
+    valid_from: int
+    valid_to: int | None
+
+
+class LocationChanges(_LocationOptional, total=False):
+    """Columns that a patch may set. The parent and the tags are apart."""
+
+    name: str
+
+
+class LocationFields(_LocationOptional, total=False):
+    """What `create` takes by these names. The parent and the tags are apart."""
+
+    name: Required[str]
+    external_key: str
 
 
 class LocationFilter(NamedTuple):
@@ -181,7 +201,7 @@ def list_descendants(organization_id: int, location_id: int, *, limit: int, offs
 def patch(
     actor: Actor,
     location_id: int,
-    changes: Mapping[str, Any],
+    changes: LocationChanges,
     check: Callable[[LocationRow], None] | None = None,
     parent: Parent = NO_PARENT,
 ) -> LocationRow:
@@ -223,7 +243,7 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
 def edit(
     actor: Actor,
     location_id: int,
-    changes: Mapping[str, Any],
+    changes: LocationChanges,
     external_key: str,
     parent: Parent = NO_PARENT,
     check: Callable[[LocationRow], None] | None = None,
