@@ -18,9 +18,10 @@ from edge.ops.health import Health
 from edge.pages import formats, site
 from edge.pages.formats import Formats
 from edge.pages.probes import probes
-from edge.store.database import domain_error
+from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
 
+STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is given up, and the client told to ask for less
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -50,6 +51,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["health"] = health
     app.extensions["metrics_from"] = settings.metrics_from
     app.extensions["authority_file"] = settings.authority_file
+    _limit_statements(app)
     _measure(app)
     app.extensions["formats"] = settings.formats
     app.register_blueprint(probes)
@@ -79,6 +81,16 @@ def _on_error(error: Exception) -> Response:
     """Here, because a blueprint does not see unknown paths and methods."""
     error = domain_error(error)
     return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
+
+
+def _limit_statements(app: Flask) -> None:
+    @app.before_request
+    def begin() -> None:
+        limit_statements(STATEMENT_SECONDS)
+
+    @app.teardown_request
+    def end(_error: BaseException | None) -> None:
+        limit_statements(None)
 
 
 def _measure(app: Flask) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from edge.errors import EdgeError
 from edge.ops.lock import hold
 from edge.store import migrate, organizations, people
 from edge.store.database import FILE_NAME
+from edge.terminal import PrintableStream
 
 
 @click.group()
@@ -93,13 +95,22 @@ for command in (
 
 def main() -> None:
     os.umask(0o077)  # what is kept, and every copy of it, is for the user of the service alone
+    with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):
+        code = _run()
+    if code:
+        sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code of the command that was typed."""
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except click.Abort:
-        sys.exit(130)
+        return 130
     except EdgeError as error:
         click.echo(f"edge: {error}", err=True)
-        sys.exit(1)
+        return 1
+    return 0

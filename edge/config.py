@@ -170,7 +170,10 @@ class Config:
         "certificate of the authority of this box's HTTPS, which devices get at /certificate",
     )
     http_metrics_from: tuple[str, ...] = _setting(
-        "http.metrics_from", ("127.0.0.0/8", "::1/128"), _networks, "networks that may read /metrics"
+        "http.metrics_from",
+        ("127.0.0.0/8", "::1/128"),
+        _networks,
+        "networks that may read /metrics, and the details of /healthz and /readyz",
     )
     http_blocked_user_agents: tuple[str, ...] = _setting(
         "http.blocked_user_agents",

@@ -42,6 +42,7 @@ from edge.store.migrate import migrate
 from edge.store.raw_messages import Window
 from edge.sync.worker import Pace
 from edge.sync.worker import Worker as SyncWorker
+from edge.terminal import printable
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +116,7 @@ class OneLine(logging.Formatter):
     """What others sent, such as a path or a topic, may hold line ends, and what follows them would look like ours."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        message = super().formatMessage(record)
-        return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
+        return printable(super().formatMessage(record))
 
 
 def set_up_log(level: str) -> None:

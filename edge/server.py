@@ -86,11 +86,12 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
         def execute(self) -> None:
             request: Any = self.request
             path = _path(request)
+            request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
             if path.startswith("/") and not middleware.is_api_path(path):
+                self.response_headers = [(middleware.REQUEST_ID, request_id)]
                 super().execute()
                 return
             kind = _KINDS.get(request.error.code, "bad_request")
-            request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
             detail = guard.TOO_LARGE if kind == "payload_too_large" else request.error.body
             content = envelope.body(kind, detail, path, request_id)
             status, _ = envelope.KINDS[kind]

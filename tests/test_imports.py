@@ -31,7 +31,7 @@ ALLOWED = {
     "store": set(),
     "validation": set(),
 }
-LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads"}
+LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads", "terminal"}
 HOMES = {
     "flask": {"app", "api", "pages", "server", "sync.endpoints"},
     "peewee": {"store"},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
@@ -27,8 +28,15 @@ class Line(NamedTuple):
 def parser_of(format_name: str, mapping: str | None) -> Parser:
     """Raises KeyError for an unknown format, ValueError for a mapping that says what to write instead."""
     if format_name == CUSTOM:
-        return parser_for(mapping_from(json.loads(mapping or "{}")))
+        return parser_for(mapping_from(_settings_of(mapping)))
     return FORMATS[format_name].parse
+
+
+def _settings_of(mapping: str | None) -> dict[str, Any]:
+    settings = orjson.loads(mapping or "{}")
+    if not isinstance(settings, dict):
+        raise ValueError('it is not a JSON object: write for example {"tag_path": "epc"}')
+    return settings
 
 
 def check_format(format_name: str, mapping: str | None) -> None:

@@ -32,11 +32,20 @@ _HIDDEN = [
     (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<email>"),
 ]
 
+_LONGEST_LINE = 2_000  # what strangers sent is logged, and the patterns take the square of a line's length
+
 
 def redacted(text: str) -> str:
+    return "\n".join(_redacted_line(line) for line in text.split("\n"))
+
+
+def _redacted_line(line: str) -> str:
+    """What is cut off could be half of a secret, so the last word goes, too."""
+    if len(line) > _LONGEST_LINE:
+        line = line[:_LONGEST_LINE].rpartition(" ")[0] + " <cut>"
     for pattern, replacement in _HIDDEN:
-        text = pattern.sub(replacement, text)
-    return text
+        line = pattern.sub(replacement, line)
+    return line
 
 
 def write_bundle(file: Path, texts: Mapping[str, str]) -> None:

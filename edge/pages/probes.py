@@ -1,4 +1,7 @@
-"""For machines that watch the service: is it alive, is it ready, how is it doing."""
+"""For machines that watch the service: is it alive, is it ready, how is it doing.
+
+A stranger learns the status; what it is made of is for the box and the addresses in `http.metrics_from`.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,13 @@ def is_ready() -> tuple[Response, int]:
 @probes.get("/metrics")
 def show_metrics() -> Response:
     """Names readers of all organizations, so it is for the box and the addresses that are set."""
-    if not any(_is_in(network) for network in current_app.extensions["metrics_from"]):
+    if not _may_know_more():
         abort(403, "Allow this address in the setting http.metrics_from.")
     return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+def _may_know_more() -> bool:
+    return any(_is_in(network) for network in current_app.extensions["metrics_from"])
 
 
 def _is_in(network: str) -> bool:
@@ -48,8 +55,12 @@ def _health() -> Health:
 
 
 def _answer(ok: bool, checks: list[Any]) -> tuple[Response, int]:
-    told = [{"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks]
-    version = current_app.config["EDGE"].version
-    response = jsonify(status="ok" if ok else "failing", version=version, checks=told)
+    told: dict[str, Any] = {"status": "ok" if ok else "failing"}
+    if _may_know_more():
+        told["version"] = current_app.config["EDGE"].version
+        told["checks"] = [
+            {"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks
+        ]
+    response = jsonify(told)
     response.headers["Cache-Control"] = "no-store"
     return response, 200 if ok else 503

@@ -291,7 +291,10 @@ def _named(asset: tuple[int, str] | None) -> dict[str, Any] | None:
 
 
 def _body() -> dict[str, Any]:
-    body = request.get_json(silent=True)
+    try:
+        body = request.get_json(silent=True)
+    except RecursionError:  # nested without end
+        body = None
     if not isinstance(body, dict):
         abort(400, "A JSON object is expected")
     return body

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from edge.errors import Damaged, Unavailable
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
+TOO_SLOW = "This took too long and was given up; ask for less: a longer search text, more filters, a smaller offset"
 
 PRAGMAS = {
     "auto_vacuum": "incremental",  # counts only before anything is written, so it comes first
@@ -30,11 +32,35 @@ PRAGMAS = {
     "temp_store": "memory",
     "journal_size_limit": 64 * 1024 * 1024,
 }
+_STEPS = 20_000  # of SQLite's machine, between two looks at the clock: about a millisecond
+
+
+class _Limit(threading.local):
+    """How long a statement of this thread may run, and when the present one has to end."""
+
+    seconds: float | None = None
+    deadline = float("inf")
+
+    def start(self) -> None:
+        if self.seconds is not None:
+            self.deadline = time.monotonic() + self.seconds
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.deadline
+
+
+_limit = _Limit()
 
 
 class _Database(peewee.SqliteDatabase):
+    def _connect(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection = super()._connect()  # type: ignore[misc]
+        connection.set_progress_handler(_limit.is_over, _STEPS)
+        return connection
+
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Built queries fail as the written ones do."""
+        _limit.start()
         try:
             return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
         except peewee.DatabaseError as error:
@@ -63,8 +89,18 @@ def close_database() -> None:
         database.close()
 
 
+def limit_statements(seconds: float | None) -> None:
+    """From now on each statement of this thread raises Unavailable after so long; None: it may take its time.
+
+    Answering a request is limited, so that no query of anybody can hold the store; ingest and housekeeping are not.
+    """
+    _limit.seconds = seconds
+    _limit.deadline = float("inf")
+
+
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
     """Run one statement as written. For the queries that are too hot, or too recursive, for the query builder."""
+    _limit.start()
     try:
         return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # Peewee's where the connection cannot be opened
@@ -72,6 +108,7 @@ def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sql
 
 
 def execute_many(sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    _limit.start()
     try:
         database.cursor().executemany(sql, rows)
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
@@ -116,6 +153,7 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_LOCKED: "Another process holds the database; try again",
     sqlite3.SQLITE_READONLY: "The database is read-only, as after a fault of the disk: see `dmesg` and `mount`",
     sqlite3.SQLITE_IOERR: "The disk cannot be read or written; see `dmesg`",
+    sqlite3.SQLITE_INTERRUPT: TOO_SLOW,
     sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; is its disk mounted, and its folder the service's?",
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

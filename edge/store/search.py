@@ -13,12 +13,15 @@ import orjson
 
 from edge.store.database import execute
 from edge.store.tags import TagRow
+from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 
 Kind = Literal["asset", "location"]
 
 FEW = 2000  # records that are looked up one by one
 _DIVIDER = "\x1f"  # a control character, which no query may have
 _INDEXED_LENGTH = 3
+_PHRASE_LENGTH = 24  # of what the index is asked: a longer phrase is slow, and hardly finds fewer records
+_FOLDED = 3  # characters that one may become when it is folded
 
 
 class Match(NamedTuple):
@@ -53,6 +56,8 @@ def remember(
 def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True) -> Match:
     """The records of an organization that have `q` in their name, key, live tags, or description if wanted."""
     needle = q.casefold()
+    if len(needle) > _FOLDED * (MAX_DESCRIPTION if descriptions else MAX_NAME):  # names, keys and tags are as long
+        return Match(kind, "[]", "", {})
     fields = "instr(s.text, :needle)"
     if descriptions:
         fields = f"({fields} OR instr(s.description, :needle))"
@@ -66,7 +71,7 @@ def _few_ids(condition: str, values: dict[str, Any], needle: str, *, description
     """None when there are more than a few."""
     source, asked = "searchable s", dict(values)
     if len(needle) >= _INDEXED_LENGTH:
-        phrase = '"' + needle.replace('"', '""') + '"'
+        phrase = '"' + needle[:_PHRASE_LENGTH].replace('"', '""') + '"'
         asked["phrase"] = phrase if descriptions else f"text : {phrase}"
         found = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) found"  # noqa: S608
         if execute(f"SELECT count(*) FROM {found}", asked).fetchone()[0] > FEW:  # noqa: S608

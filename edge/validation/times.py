@@ -10,6 +10,7 @@ from edge import clock
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
+_LONGEST = 255  # of a text that is looked at: no clock measures as finely
 _CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats itself
 _FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
 _LAST = clock.to_micros(datetime.max.replace(tzinfo=UTC))
@@ -21,7 +22,7 @@ def parse(text: str) -> int | None:
 
     Digits beyond the microsecond are cut off. A leap second is clamped to the last microsecond before it.
     """
-    match = _RFC3339.fullmatch(text)
+    match = _RFC3339.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])

@@ -168,3 +168,8 @@ def test_the_doctor_tells_a_damaged_header_and_what_to_do(edge: Shell, tmp_path:
     assert re.search("PROBLEM database +the database is damaged", text), text
     assert "edge restore" in text
     assert "Traceback" not in text
+
+
+def test_a_name_that_commands_a_terminal_is_shown_instead(edge: Shell) -> None:
+    edge.ok("asset", "add", "Forklift \x9b2J")
+    assert "Forklift \\x9b2J" in edge.ok("asset", "list")

@@ -1,0 +1,42 @@
+"""What a stranger, a terminal and a log get to see."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from edge.ops.health import Check
+from edge.store.people import Role
+from edge.terminal import PrintableStream
+from tests.pages.conftest import Browser
+from tests.pages.test_doors import path_of
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_stranger_learns_the_status_only(app: Flask, path: str) -> None:
+    app.extensions["health"].register(lambda: Check("broker 10.0.0.7", False, "Dock 1 is away"), vital=True)
+    answer = app.test_client().get(path, environ_base={"REMOTE_ADDR": "192.168.1.20"})
+    assert (answer.status_code, answer.json) == (503, {"status": "failing"})
+    assert "checks" in (app.test_client().get(path).json or {})
+
+
+def test_every_answer_carries_the_id_of_its_request(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    for rule in app.url_map.iter_rules():
+        for method in (rule.methods or set()) - {"OPTIONS"}:
+            answer = browser.client.open(path_of(rule), method=method, headers={"X-Request-ID": "from-the-client"})
+            assert answer.headers.getlist("X-Request-ID") == ["from-the-client"], (rule, method)
+    for path in ("/nothing/here", "/static/x/nothing", "/api/nothing", "/a/NOTHING"):
+        assert re.fullmatch("[0-9A-Z]{26}", browser.get(path).headers["X-Request-ID"])
+
+
+def test_no_letter_of_a_name_commands_a_terminal() -> None:
+    terminal = io.StringIO()
+    stream = PrintableStream(terminal)
+    stream.write("Dock \x9b2J\x1b[2J\u202e 1\tß\n")
+    stream.write("next\n")
+    assert terminal.getvalue() == "Dock \\x9b2J\\x1b[2J\\u202e 1\\tß\nnext\n"

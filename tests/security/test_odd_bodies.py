@@ -1,0 +1,40 @@
+"""Bodies that are well-formed and make no sense: refused like any other, with nothing broken and nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from edge.auth.sessions import csrf_token
+from edge.ingest.routing import CUSTOM, check_format
+from edge.pages.formats import Formats
+from edge.store import readers
+from edge.store.people import Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+SignIn = Callable[..., Browser]
+DEEP = b"[" * 100_000
+
+
+BODIES = [DEEP, b'{"items":' + DEEP, b'{"a":' * 100_000, b"[]", b"7", b"", b"\xff", b'{"a":NaN}']
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_the_scan_page_refuses_what_is_no_object(sign_in_as: SignIn, body: bytes) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    headers = {"X-CSRF-Token": csrf_token(browser.token), "Content-Type": "application/json"}
+    for path in ("/scan/batch", "/scan/attach"):
+        assert browser.client.post(path, data=body, headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize("mapping", ["[]", "7", '"epc"', "null", "[" * 100_000, "{", '{"tag_path": 1e999}', "\ud800"])
+def test_a_mapping_that_is_no_object_is_told_so(app: Flask, sign_in_as: SignIn, cast: Cast, mapping: str) -> None:
+    app.extensions["formats"] = Formats({CUSTOM: "Mapping"}, CUSTOM, lambda _topic, _sample: None, check_format, None)
+    form = {"name": "Dock", "topic": "dock", "format": CUSTOM, "mapping": mapping.encode("utf-8", "surrogatepass")}
+    answer = sign_in_as(Role.ADMINISTRATOR).post("/readers/new", form)  # type: ignore[arg-type]
+    assert answer.status_code == 400
+    assert "mapping" in answer.text
+    assert readers.list_readers(cast.acme) == []
