@@ -246,13 +246,13 @@ class Config:
         "retention.audit_lines", 1_000_000, _whole(1_000, 100_000_000), "changes that are kept, the newest"
     )
     dead_letters: int = _setting(
-        "retention.dead_letters", 10_000, _whole(0, 1_000_000), "messages set aside that are kept, the newest"
+        "retention.dead_letters", 1_000, _whole(0, 100_000), "messages set aside that are kept of each reader"
     )
     unknown_tags: int = _setting(
-        "retention.unknown_tags", 10_000, _whole(0, 1_000_000), "unknown tags that are kept, the last seen"
+        "retention.unknown_tags", 5_000, _whole(0, 100_000), "unknown tags that are kept of each reader"
     )
     unassigned_topics: int = _setting(
-        "retention.unassigned_topics", 1_000, _whole(0, 100_000), "topics of no reader that are kept, the last heard"
+        "retention.unassigned_topics", 1_000, _whole(0, 10_000), "topics of no reader that are kept, the last heard"
     )
     raw_mb: int = _setting(
         "retention.raw_mb",

@@ -36,6 +36,7 @@ from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.pages.formats import Formats
+from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
 from edge.store.instance import use_signing_key
 from edge.store.migrate import migrate
@@ -84,7 +85,7 @@ def running(config: Config) -> Iterator[str]:
 
         broker = _broker(config, parts)
         window = Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None
-        pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days, window=window)
+        pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days, _bounds(config), window=window)
         subscriber = Subscriber(
             broker,
             config.mqtt_topics,
@@ -183,15 +184,17 @@ def _tell_systemd(health: Health, parts: ExitStack) -> None:
     notifier.ready()
 
 
+def _bounds(config: Config) -> Bounds:
+    return Bounds(
+        unknown_tags=config.unknown_tags,
+        dead_letters=config.dead_letters,
+        unassigned_topics=config.unassigned_topics,
+    )
+
+
 def _jobs(config: Config) -> list[Job]:
     limits = retention.Limits(
-        config.history_days,
-        config.audit_days,
-        config.audit_lines,
-        config.dead_letters,
-        config.unknown_tags,
-        config.unassigned_topics,
-        config.low_disk_mb << 20,
+        config.history_days, config.audit_days, config.audit_lines, _bounds(config), config.low_disk_mb << 20
     )
 
     def sweep(pause: Callable[[float], bool]) -> None:

@@ -11,6 +11,7 @@ from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
 from edge.store import carriers, dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
+from edge.store.bounds import Bounds
 from edge.store.dead_letters import NewDeadLetter
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
@@ -20,6 +21,7 @@ from edge.store.readers import Placement, Route
 from edge.store.scans import record
 from edge.store.stays import Scan
 from edge.store.tags import match_key
+from edge.store.unassigned_topics import Unassigned
 from edge.store.unknown_tags import Sighting
 
 NO_PORT = 0  # in antennas and their states, where the reader has no antennas
@@ -29,14 +31,15 @@ MAX_NOTE = 500
 class Batch:
     """What one batch adds to the ledger, collected first and written together."""
 
-    def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper) -> None:
+    def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper, bounds: Bounds) -> None:
         self._matcher = matcher
         self._timekeeper = timekeeper
+        self._bounds = bounds
         self._scans: list[Scan] = []
         self._outcomes: list[tuple[Opened, list[Bucket | int]]] = []
         self._letters: list[NewDeadLetter] = []
         self._unknown: list[Sighting] = []
-        self._unassigned: list[tuple[str, int, bytes]] = []
+        self._unassigned: list[Unassigned] = []
         self._heard: dict[int, Opened] = {}  # the newest message of each reader
         self._notes: dict[int, str] = {}
         self._read_at: dict[int, int] = {}
@@ -52,7 +55,7 @@ class Batch:
         message, line = opened.message, opened.line
         if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
             if opened.earlier is None:
-                self._unassigned.append((message.topic, opened.received_at, message.payload))
+                self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload))
         elif line and opened.bucket in (Bucket.MALFORMED, Bucket.TOO_LARGE):
             route = line.route
             self._letters.append(
@@ -64,6 +67,7 @@ class Batch:
                     message.size or len(message.payload),
                     opened.reason,
                     opened.received_at,
+                    is_requeued=message.dead_letter_id > 0,
                 )
             )
         elif line and opened.parsed:
@@ -100,12 +104,9 @@ class Batch:
             found.append(outcome)
             if opened.earlier:
                 self._take_back(opened.earlier, hour)
-        ledger.add(self._messages, self._reads)
+        ledger.add(self._messages, self._reads, self._keep_for_people())
         if self._struck_messages:
             ledger.strike(self._struck_messages, self._struck_reads)
-        dead_letters.add(self._letters)
-        unknown_tags.record(self._unknown)
-        unassigned_topics.record(self._unassigned)
         reader_status.record_readers(self._states())
         reader_status.record_antennas(self._antennas)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
@@ -116,6 +117,19 @@ class Batch:
         self._struck_messages[Tally(earlier.reader_id, hour, earlier.bucket)] -= 1
         for bucket in earlier.reads:
             self._struck_reads[Tally(earlier.reader_id, hour, bucket)] -= 1
+
+    def _keep_for_people(self) -> Counter[Tally]:
+        """What waits for somebody to set it up or to look at it, as far as there is room; returns the rest, counted."""
+        rest: Counter[Tally] = Counter()
+        for letter in dead_letters.add(self._letters, self._bounds):
+            bucket = Bucket.TOO_LARGE if letter.size > len(letter.payload) else Bucket.MALFORMED
+            rest[Tally(letter.reader_id, ledger.hour_of(letter.received_at), bucket)] += 1
+        for sighting in unknown_tags.record(self._unknown, self._bounds.unknown_tags):
+            bucket = Bucket.AMBIGUOUS_TAG if sighting.reason == NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
+            rest[Tally(sighting.reader_id, ledger.hour_of(sighting.seen_at), bucket)] += 1
+        for message in unassigned_topics.record(self._unassigned, self._bounds.unassigned_topics):
+            rest[Tally(ledger.NO_READER, ledger.hour_of(message.received_at), Bucket.UNKNOWN_TOPIC)] += 1
+        return rest
 
     def count(self) -> None:
         """For the metrics, once the ledger is on disk."""

@@ -20,6 +20,7 @@ from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Stamp, Timekeeper
 from edge.store import dead_letters, reader_status, tracking
+from edge.store.bounds import DEFAULT, Bounds
 from edge.store.database import writing
 from edge.store.ledger import Bucket
 from edge.store.matching import TagMatcher
@@ -33,9 +34,10 @@ _IN_HISTORY = frozenset((Bucket.RECORDED, Bucket.REPEAT))
 class Pipeline:
     """The state that outlives a batch: what was delivered before, the readers' clocks, the maps. For one thread."""
 
-    def __init__(self, gap: int, replay_days: int, *, window: Window | None = None) -> None:
+    def __init__(self, gap: int, replay_days: int, bounds: Bounds = DEFAULT, *, window: Window | None = None) -> None:
         """`gap` in microseconds, see `store.scans.record`. `window` keeps what did not count; None keeps nothing."""
         self._gap = gap
+        self._bounds = bounds
         self._router = Router()
         self._matcher = TagMatcher()
         self._receipts = Receipts()
@@ -67,7 +69,7 @@ class Pipeline:
             self._router.refresh()
             opened = self._open_all(messages, poison)
             self._matcher.prepare(_identities(opened))
-            batch = Batch(self._matcher, self.timekeeper)
+            batch = Batch(self._matcher, self.timekeeper, self._bounds)
             for item in opened:
                 batch.add(item)
             outcomes = batch.write(self._gap)

@@ -14,7 +14,9 @@ from edge.ingest.reads import Malformed, Parsed, Parser
 from edge.store.readers import Route, readers_version, routes
 from edge.validation.topics import has_wildcard, matches
 
+# Topics whose reader is remembered. A reader with a wildcard may publish on as many as it likes, and as long ones.
 MAX_REMEMBERED = 10_000
+LONGEST_REMEMBERED = 200
 CUSTOM = "mapping"  # the format an installer describes, see parsers.mapping
 
 
@@ -64,17 +66,22 @@ class Router:
         version = readers_version()
         if version != self._version:
             self._lines = [_line(route) for route in routes()]
-            self._known = {line.route.topic: line for line in self._lines if not has_wildcard(line.route.topic)}
+            self._known = self._plain()
             self._version = version
 
     def find(self, topic: str) -> Line | None:
         """The reader whose filter matches; filters never overlap, so there is at most one."""
-        if topic not in self._known:
-            if len(self._known) > MAX_REMEMBERED:
-                self._version = -1
-                self.refresh()
-            self._known[topic] = next((line for line in self._lines if matches(line.route.topic, topic)), None)
-        return self._known[topic]
+        if topic in self._known:
+            return self._known[topic]
+        line = next((line for line in self._lines if matches(line.route.topic, topic)), None)
+        if len(topic) <= LONGEST_REMEMBERED:
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known = self._plain()
+            self._known[topic] = line
+        return line
+
+    def _plain(self) -> dict[str, Line | None]:
+        return {line.route.topic: line for line in self._lines if not has_wildcard(line.route.topic)}
 
 
 def _line(route: Route) -> Line:

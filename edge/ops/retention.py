@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.store import retention as store
+from edge.store.bounds import Bounds
 
 log = logging.getLogger(__name__)
 
-DEAD_LETTER_BYTES = 64 * 1024 * 1024
 SPARE_PAGES = 256  # not given back to the disk: new rows fill them soon
 SLICES = 50
 
@@ -26,9 +26,7 @@ class Limits(NamedTuple):
     history_days: int
     audit_days: int
     audit_lines: int
-    dead_letters: int
-    unknown_tags: int
-    unassigned_topics: int
+    bounds: Bounds
     low_disk_bytes: int
 
 
@@ -76,9 +74,9 @@ def _drop_old_audit(limits: Limits, pause: Pause) -> None:
 def _drop_too_many(limits: Limits, pause: Pause) -> None:
     steps = {
         "audit": lambda: store.drop_audit_over(limits.audit_lines),
-        "dead_letters": lambda: store.drop_dead_letters(limits.dead_letters, DEAD_LETTER_BYTES),
-        "unknown_tags": lambda: store.drop_unknown_tags(limits.unknown_tags),
-        "unassigned_topics": lambda: store.drop_unassigned_topics(limits.unassigned_topics),
+        "dead_letters": lambda: store.drop_dead_letters(limits.bounds),
+        "unknown_tags": lambda: store.drop_unknown_tags(limits.bounds.unknown_tags),
+        "unassigned_topics": lambda: store.drop_unassigned_topics(limits.bounds.unassigned_topics),
     }
     _drop("more than is kept", steps, pause)
 

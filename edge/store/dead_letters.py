@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from edge.errors import NotFound
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
+from edge.store.bounds import DEFAULT, Bounds, until_swept
 from edge.store.database import execute, execute_many
 
 
@@ -19,6 +20,7 @@ class NewDeadLetter(NamedTuple):
     size: int  # of the whole message, of which `payload` may be the beginning
     reason: str
     received_at: int
+    is_requeued: bool = False  # it was kept already, and takes its own place
 
 
 class DeadLetter(NamedTuple):
@@ -33,12 +35,32 @@ class DeadLetter(NamedTuple):
     received_at: int
 
 
-def add(letters: Iterable[NewDeadLetter]) -> None:
+def add(letters: Sequence[NewDeadLetter], bounds: Bounds = DEFAULT) -> list[NewDeadLetter]:
+    """Keep them as far as there is room for more of their readers'; returns the others."""
+    room = {reader_id: _room(reader_id, bounds) for reader_id in {letter.reader_id for letter in letters}}
+    kept, others = [], []
+    for letter in letters:
+        rows, size = room[letter.reader_id]
+        left = (rows - 1, size - len(letter.payload) - len(letter.topic))
+        if min(left) < 0 and not letter.is_requeued:
+            others.append(letter)
+        else:
+            kept.append(letter)
+            room[letter.reader_id] = left
     execute_many(
         "INSERT INTO dead_letter (organization_id, reader_id, topic, payload, size, reason, received_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        list(letters),
+        [letter[:7] for letter in kept],
     )
+    return others
+
+
+def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
+    """How many more of a reader's may be kept, and how many bytes."""
+    rows, size = execute(
+        "SELECT count(*), ifnull(sum(kept_bytes), 0) FROM dead_letter WHERE reader_id = ?", (reader_id,)
+    ).fetchone()
+    return until_swept(bounds.dead_letters) - rows, until_swept(bounds.dead_letter_bytes) - size
 
 
 def discard(dead_letter_ids: Iterable[int]) -> None:

@@ -5,8 +5,10 @@ Written by ingest within the transaction of the scans, so that the ledger always
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from edge import clock
@@ -42,10 +44,11 @@ class Tally(NamedTuple):
 
 
 class Hour(NamedTuple):
-    """One hour of a reader's ledger: (messages, reads) in each bucket."""
+    """One hour of a reader's ledger: (messages, reads) in each bucket, and how many of them are only counted."""
 
     starts_at: int
     buckets: dict[str, tuple[int, int]]
+    not_kept: int = 0
 
     @property
     def messages(self) -> int:
@@ -56,11 +59,18 @@ class Hour(NamedTuple):
         return sum(reads for _, reads in self.buckets.values())
 
 
-def add(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
+def add(
+    messages: Mapping[Tally, int], reads: Mapping[Tally, int], not_kept: Mapping[Tally, int] = MappingProxyType({})
+) -> None:
+    """`not_kept`: how many of these are only counted, because there was no room for more (`store.bounds`)."""
     execute_many(
-        "INSERT INTO ledger (reader_id, hour, bucket, messages, reads) VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET messages = messages + excluded.messages, reads = reads + excluded.reads",
-        [(*tally, messages.get(tally, 0), reads.get(tally, 0)) for tally in {**messages, **reads}],
+        "INSERT INTO ledger (reader_id, hour, bucket, messages, reads, not_kept) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET messages = messages + excluded.messages, reads = reads + excluded.reads, "
+        "not_kept = not_kept + excluded.not_kept",
+        [
+            (*tally, messages.get(tally, 0), reads.get(tally, 0), not_kept.get(tally, 0))
+            for tally in {**messages, **reads, **not_kept}
+        ],
     )
 
 
@@ -81,13 +91,16 @@ def hours(organization_id: int, reader_id: int, count: int = 24) -> list[Hour]:
     """The newest hour first; hours without a message are left out. Raises NotFound."""
     get_reader(organization_id, reader_id)
     found: dict[int, dict[str, tuple[int, int]]] = {}
+    not_kept: Counter[int] = Counter()
     rows = execute(
-        "SELECT hour, bucket, messages, reads FROM ledger WHERE reader_id = ? AND hour > ? ORDER BY hour DESC, bucket",
+        "SELECT hour, bucket, messages, reads, not_kept FROM ledger WHERE reader_id = ? AND hour > ? "
+        "ORDER BY hour DESC, bucket",
         (reader_id, hour_of(clock.now()) - count),
     )
-    for hour, bucket, messages, reads in rows:
+    for hour, bucket, messages, reads, beyond in rows:
         found.setdefault(hour, {})[bucket] = (messages, reads)
-    return [Hour(hour * clock.HOUR, buckets) for hour, buckets in found.items()]
+        not_kept[hour] += beyond
+    return [Hour(hour * clock.HOUR, buckets, not_kept[hour]) for hour, buckets in found.items()]
 
 
 def totals(reader_id: int, since_hour: int) -> list[tuple[str, int, int]]:

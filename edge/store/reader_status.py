@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from edge import clock
+from edge.store.bounds import MOST_PORTS
 from edge.store.database import execute, execute_many, reading
 from edge.store.ledger import hour_of
 from edge.store.readers import get_reader
@@ -71,12 +72,24 @@ def record_readers(statuses: Iterable[ReaderStatus]) -> None:
 
 
 def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
-    """(reader, port) -> when it last read something; port 0 where the reader has no antennas."""
+    """(reader, port) -> when it last read something; port 0 where the reader has no antennas.
+
+    Of a reader that makes up ports, the first ones are kept.
+    """
+    by_reader: dict[int, set[int]] = {}
+    for reader_id, port in read_at:
+        by_reader.setdefault(reader_id, set()).add(port)
+    kept = {reader_id: _with_room(reader_id, ports) for reader_id, ports in by_reader.items()}
     execute_many(
         "INSERT INTO antenna_state (reader_id, port, last_read_at) VALUES (?, ?, ?) "
         "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at",
-        [(*antenna, at) for antenna, at in read_at.items()],
+        [(reader_id, port, at) for (reader_id, port), at in read_at.items() if port in kept[reader_id]],
     )
+
+
+def _with_room(reader_id: int, ports: set[int]) -> set[int]:
+    known = {port for (port,) in execute("SELECT port FROM antenna_state WHERE reader_id = ?", (reader_id,))}
+    return ports if ports <= known else known | set(sorted(ports - known)[: max(0, MOST_PORTS - len(known))])
 
 
 def clock_offsets() -> dict[int, int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.store import actors
 from edge.store.audit import Subject, acting
+from edge.store.bounds import Bounds
 from edge.store.database import execute, reading, writing
 
 # About a millisecond of writing each, so that the ingest writer never waits long for its turn.
@@ -57,44 +58,60 @@ _DROP_HISTORY = """
 """
 
 
-def drop_dead_letters(keep: int, keep_bytes: int, limit: int = ROWS) -> int:
-    """Keep the newest, as many as `keep` and no more than fit in `keep_bytes`."""
-    with writing():
-        return execute(_DROP_DEAD_LETTERS, (keep, keep_bytes, limit)).rowcount
-
-
-_DROP_DEAD_LETTERS = """
-    DELETE FROM dead_letter WHERE no IN (
-        SELECT no FROM (SELECT no, row_number() OVER newest AS place, sum(length(payload)) OVER newest AS bytes
-                        FROM dead_letter WINDOW newest AS (ORDER BY no DESC))
-        WHERE place > ? OR bytes > ? ORDER BY no LIMIT ?)
-"""
+def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
+    """Keep the newest of each reader's, as many as are kept and no more than fit in the bytes."""
+    for (reader_id,) in execute("SELECT DISTINCT reader_id FROM dead_letter").fetchall():
+        newest = execute("SELECT no, kept_bytes FROM dead_letter WHERE reader_id IS ? ORDER BY no DESC", (reader_id,))
+        total = 0
+        for place, (no, size) in enumerate(newest.fetchall()):
+            total += size
+            if place >= bounds.dead_letters or total > bounds.dead_letter_bytes:
+                return _delete(_DEAD_LETTERS, (reader_id, no, limit))
+    return 0
 
 
 def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
-    """Keep those that were seen last, of all organizations together."""
-    with writing():
-        return execute(_DROP_UNKNOWN_TAGS, (keep, limit)).rowcount
-
-
-_DROP_UNKNOWN_TAGS = """
-    DELETE FROM unknown_tag WHERE (organization_id, tag_type, match_key, reader_id) IN (
-        SELECT organization_id, tag_type, match_key, reader_id FROM (
-            SELECT *, row_number() OVER (ORDER BY last_seen_at DESC) AS place FROM unknown_tag)
-        WHERE place > ? ORDER BY place DESC LIMIT ?)
-"""
+    """Keep those of each reader that were seen last."""
+    crowded = execute(
+        "SELECT organization_id, reader_id FROM unknown_tag GROUP BY organization_id, reader_id HAVING count(*) > ?",
+        (keep,),
+    ).fetchone()
+    if crowded is None:
+        return 0
+    (oldest_kept,) = execute(_UNKNOWN_TAG_CUT, (*crowded, keep)).fetchone()
+    return _delete(_UNKNOWN_TAGS, (*crowded, oldest_kept, limit))
 
 
 def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
     """Keep those that were heard last."""
+    cut = execute(
+        "SELECT last_heard_at FROM unassigned_topic ORDER BY last_heard_at DESC LIMIT 1 OFFSET ?", (keep,)
+    ).fetchone()
+    return _delete(_UNASSIGNED_TOPICS, (*cut, limit)) if cut else 0
+
+
+def _delete(sql: str, parameters: tuple[Any, ...]) -> int:
+    """Where to cut was found outside the transaction, by index; in it only a range goes."""
     with writing():
-        return execute(_DROP_UNASSIGNED_TOPICS, (keep, limit)).rowcount
+        return execute(sql, parameters).rowcount
 
 
-_DROP_UNASSIGNED_TOPICS = """
+_DEAD_LETTERS = """
+    DELETE FROM dead_letter WHERE no IN (
+        SELECT no FROM dead_letter WHERE reader_id IS ? AND no <= ? ORDER BY no LIMIT ?)
+"""
+_UNKNOWN_TAG_CUT = """
+    SELECT last_seen_at FROM unknown_tag WHERE organization_id = ? AND reader_id = ?
+    ORDER BY last_seen_at DESC LIMIT 1 OFFSET ?
+"""
+_UNKNOWN_TAGS = """
+    DELETE FROM unknown_tag WHERE (organization_id, tag_type, match_key, reader_id) IN (
+        SELECT organization_id, tag_type, match_key, reader_id FROM unknown_tag
+        WHERE organization_id = ? AND reader_id = ? AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?)
+"""
+_UNASSIGNED_TOPICS = """
     DELETE FROM unassigned_topic WHERE topic IN (
-        SELECT topic FROM (SELECT topic, row_number() OVER (ORDER BY last_heard_at DESC) AS place FROM unassigned_topic)
-        WHERE place > ? ORDER BY place DESC LIMIT ?)
+        SELECT topic FROM unassigned_topic WHERE last_heard_at <= ? ORDER BY last_heard_at LIMIT ?)
 """
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import orjson
 
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
+from edge.store.bounds import DEFAULT, until_swept
 from edge.store.database import execute, execute_many
 
 
@@ -34,13 +37,43 @@ class UnknownTag(NamedTuple):
     sightings: int
 
 
-def record(sightings: Iterable[Sighting]) -> None:
+def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> list[Sighting]:
+    """Keep them as far as there is room for more tags of their readers', `most` of each; returns the others."""
+    by_reader: dict[tuple[int, int], list[Sighting]] = {}
+    for sighting in sightings:
+        by_reader.setdefault((sighting.organization_id, sighting.reader_id), []).append(sighting)
+    others: list[Sighting] = []
+    for reader, own in by_reader.items():
+        kept = _with_room(*reader, {(sighting.tag_type, sighting.match_key) for sighting in own}, until_swept(most))
+        others += [sighting for sighting in own if (sighting.tag_type, sighting.match_key) not in kept]
+        _write([sighting for sighting in own if (sighting.tag_type, sighting.match_key) in kept])
+    return others
+
+
+def _with_room(organization_id: int, reader_id: int, tags: set[tuple[str, str]], most: int) -> set[tuple[str, str]]:
+    """Those of the tags that are kept already, and as many others as there is room for."""
+    known = set(execute(_KNOWN, (orjson.dumps(list(tags)).decode(), organization_id, reader_id)))
+    if known == tags:
+        return known
+    number = execute(
+        "SELECT count(*) FROM unknown_tag WHERE organization_id = ? AND reader_id = ?", (organization_id, reader_id)
+    ).fetchone()[0]
+    return known | set(sorted(tags - known)[: max(0, most - number)])
+
+
+_KNOWN = """
+SELECT u.tag_type, u.match_key FROM json_each(?) wanted CROSS JOIN unknown_tag u
+ON u.organization_id = ? AND u.tag_type = wanted.value ->> 0 AND u.match_key = wanted.value ->> 1 AND u.reader_id = ?
+"""
+
+
+def _write(sightings: Sequence[Sighting]) -> None:
     execute_many(
         "INSERT INTO unknown_tag (organization_id, tag_type, match_key, reader_id, value, reason, first_seen_at, "
         "last_seen_at, sightings, location_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8) ON CONFLICT DO UPDATE "
         "SET last_seen_at = max(last_seen_at, excluded.last_seen_at), sightings = sightings + 1, "
         "reason = excluded.reason, location_id = excluded.location_id",
-        list(sightings),
+        sightings,
     )
 
 

@@ -55,7 +55,7 @@ def furnished(site: Site) -> Site:
         [reader_status.ReaderStatus(reader.id, clock.now(), clock.now(), 3_000_000, 0, "hot", False)]
     )
     reader_status.record_antennas({(reader.id, 1): clock.now()})
-    unassigned_topics.record([("dock/7", clock.now(), b'{"tag": 1}')])
+    unassigned_topics.record([unassigned_topics.Unassigned("dock/7", clock.now(), b'{"tag": 1}')])
     unknown = unknown_tags.Sighting(
         site.organization_id, "rfid", "E2AA", reader.id, "E2AA", "unmatched", clock.now(), site.docks[0].id
     )

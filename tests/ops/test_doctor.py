@@ -247,7 +247,7 @@ def unplaced() -> None:
 
 def unassigned() -> None:
     with writing():
-        unassigned_topics.record([("who/knows", NOW, b"{}")])
+        unassigned_topics.record([unassigned_topics.Unassigned("who/knows", NOW, b"{}")])
 
 
 def unreadable() -> None:

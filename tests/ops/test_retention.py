@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.ops.retention import Limits, sweep
 from edge.store import retention as store
+from edge.store.bounds import Bounds
 from edge.store.database import FILE_NAME, execute, writing
 from tests.ops.conftest import fresh_site
 from tests.ops.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
 ROOMY = 10**12
-KEEP_ALL = Limits(400, 730, 1_000_000, 10_000, 10_000, 1_000, 0)
+KEEP_ALL = Limits(400, 730, 1_000_000, Bounds(), 0)
 
 
 def go_on() -> bool:
@@ -100,9 +101,9 @@ def test_dead_letters_are_bounded_by_number_and_by_bytes(site: Path) -> None:
                 "VALUES ('t', zeroblob(100), 100, 'x', ?)",
                 (number,),
             )
-    store.drop_dead_letters(keep=10, keep_bytes=10_000)
+    store.drop_dead_letters(Bounds(dead_letters=10, dead_letter_bytes=10_000))
     assert [row[0] for row in execute("SELECT received_at FROM dead_letter ORDER BY no")] == list(range(10, 20))
-    store.drop_dead_letters(keep=10, keep_bytes=350)
+    store.drop_dead_letters(Bounds(dead_letters=10, dead_letter_bytes=350))
     assert [row[0] for row in execute("SELECT received_at FROM dead_letter ORDER BY no")] == [17, 18, 19]
 
 
@@ -117,7 +118,7 @@ def test_unknown_tags_and_topics_keep_those_seen_last(site: Path) -> None:
             execute(
                 "INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, '{}')".replace("'{}'", "x''"), (str(number), number)
             )
-    sweep(KEEP_ALL._replace(unknown_tags=3, unassigned_topics=2), ROOMY, go_on)
+    sweep(KEEP_ALL._replace(bounds=Bounds(unknown_tags=3, unassigned_topics=2)), ROOMY, go_on)
     assert {row[0] for row in execute("SELECT match_key FROM unknown_tag")} == {"17", "18", "19"}
     assert {row[0] for row in execute("SELECT topic FROM unassigned_topic")} == {"18", "19"}
 
@@ -132,7 +133,11 @@ def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:
     store.checkpoint()
     large = (site / FILE_NAME).stat().st_size
     pauses = []
-    sweep(KEEP_ALL._replace(dead_letters=10), ROOMY, lambda: bool(pauses.append(1)))
+    sweep(
+        KEEP_ALL._replace(bounds=Bounds(dead_letters=10, dead_letter_bytes=10**9)),
+        ROOMY,
+        lambda: bool(pauses.append(1)),
+    )
     assert (site / FILE_NAME).stat().st_size < large / 3
     assert len(pauses) > 5
 

@@ -66,7 +66,12 @@ def admin(sign_in_as: SignIn, handed_in: object) -> Browser:
 
 
 def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
-    unassigned_topics.record([("dock/7", clock.now(), b'{"tag": 1}'), ("other", clock.now(), b"\x00\xff")])
+    unassigned_topics.record(
+        [
+            unassigned_topics.Unassigned("dock/7", clock.now(), b'{"tag": 1}'),
+            unassigned_topics.Unassigned("other", clock.now(), b"\x00\xff"),
+        ]
+    )
     listed = admin.get("/readers/topics").text
     assert "Plain format" in listed
     assert "format not recognised" in listed
@@ -232,9 +237,11 @@ def test_what_administrators_do_is_written_down(admin: Browser, cast: Cast) -> N
 def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is_set_up(
     admin: Browser, cast: Cast
 ) -> None:
-    heard = [(f"home/gate/{number}", clock.now() + number, b"{}") for number in range(3)]
+    topics = {f"home/gate/{number}": b"{}" for number in range(3)} | {"home/other/1/2": b"?"}
     with writing():
-        unassigned_topics.record([*heard, ("home/other/1/2", clock.now(), b"?")])
+        unassigned_topics.record(
+            [unassigned_topics.Unassigned(topic, clock.now(), payload) for topic, payload in topics.items()]
+        )
     listed = admin.get("/readers/topics").text
     assert (
         listed.count("home/gate/") == 3

@@ -10,6 +10,7 @@ import pytest
 
 from edge.ops.bundle import redacted
 from edge.store import assets, locations
+from edge.store.actors import shell
 from tests.api.conftest import Api, codes, data
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -59,7 +60,7 @@ def test_a_field_that_is_sorted_by_again_decides_nothing(acme: Api) -> None:
 def full_of_zeros(cast: Cast) -> None:
     """Texts in which a search text of zeros is found again and again, as far as the index can tell."""
     for number in range(300):
-        assets.create(cast.acme, name="0" * 250 + str(number), description="0" * 1000)
+        assets.create(shell(cast.acme), name="0" * 250 + str(number), description="0" * 1000)
 
 
 def test_a_search_text_that_is_longer_than_all_texts(acme: Api, full_of_zeros: None) -> None:
@@ -77,8 +78,8 @@ def test_a_long_search_text_is_compared_to_its_end(acme: Api, full_of_zeros: Non
 
 
 def test_a_text_that_grows_when_it_is_folded_is_found_whole(acme: Api, cast: Cast) -> None:
-    assets.create(cast.acme, name="ΐ" * 255)  # three letters each, folded
-    locations.create(cast.acme, name="ΐ" * 255, description="ΐ" * 1024)
+    assets.create(shell(cast.acme), name="ΐ" * 255)  # three letters each, folded
+    locations.create(shell(cast.acme), name="ΐ" * 255, description="ΐ" * 1024)
     assert len(data(acme.get("/assets", q="ΐ" * 255))) == 1
     assert len(data(acme.get("/locations", q="ΐ" * 1024))) == 1
 

@@ -7,6 +7,7 @@ from flask import Flask
 
 from edge import app as application
 from edge.errors import Unavailable
+from edge.store.actors import shell
 from edge.store.assets import create
 from edge.store.database import TOO_SLOW, execute, limit_statements, writing
 from tests.api.conftest import Api, error
@@ -29,7 +30,7 @@ def test_a_request_whose_query_takes_too_long_is_told_what_to_do(
 def test_what_was_written_before_it_is_undone(cast: Cast) -> None:
     def write() -> None:
         with writing():
-            create(cast.acme, name="half")
+            create(shell(cast.acme), name="half")
             execute(ENDLESS).fetchone()
 
     limit_statements(0.05)

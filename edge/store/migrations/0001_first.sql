@@ -444,6 +444,7 @@ CREATE TABLE ledger (
     bucket    TEXT NOT NULL,
     messages  INTEGER NOT NULL,
     reads     INTEGER NOT NULL,
+    not_kept  INTEGER NOT NULL DEFAULT 0, -- of these, how many are only counted: there was no room for more of the reader's
     PRIMARY KEY (reader_id, hour, bucket)
 ) STRICT, WITHOUT ROWID;
 
@@ -462,9 +463,10 @@ CREATE TABLE dead_letter (
     payload         BLOB NOT NULL,    -- of a message that was too large only its beginning
     size            INTEGER NOT NULL, -- of the whole message
     reason          TEXT NOT NULL,
-    received_at     INTEGER NOT NULL
+    received_at     INTEGER NOT NULL,
+    kept_bytes      INTEGER NOT NULL GENERATED ALWAYS AS (length(payload) + length(topic)) STORED
 ) STRICT;
-CREATE INDEX dead_letter_reader ON dead_letter (reader_id, no);
+CREATE INDEX dead_letter_reader ON dead_letter (reader_id, no, kept_bytes);
 
 -- The last few messages of each reader that its format does not know, so that a wrong format can be seen.
 CREATE TABLE ignored_message (
@@ -492,6 +494,7 @@ CREATE TABLE unknown_tag (
     PRIMARY KEY (organization_id, tag_type, match_key, reader_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX unknown_tag_recent ON unknown_tag (organization_id, last_seen_at DESC);
+CREATE INDEX unknown_tag_reader ON unknown_tag (organization_id, reader_id, last_seen_at);
 
 -- Messages that did not count, or not wholly, for a while: in packs of one reader and one batch, compressed.
 CREATE TABLE raw_message (
@@ -522,6 +525,7 @@ CREATE TABLE unassigned_topic (
     messages       INTEGER NOT NULL,
     sample         BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX unassigned_topic_recent ON unassigned_topic (last_heard_at);
 
 -- Sync: what changed here ------------------------------------------------------------------------------------
 
