@@ -3,30 +3,37 @@
 Decision record. What: a channel class of our own, for which waitress has an attribute, with four changes. Refusals of
 the server carry the envelope (contract: Requests, limits, headers). A broken absolute address is a refusal instead of
 a trace in the log. A response without a body keeps the connection: closing it cost a client 0.3 ms for each DELETE.
-The serving thread does not wake up while a worker sends: a fifth more small responses a second. Unnecessary as far as
-waitress does these itself. The minor version is pinned, and `tests/test_newest_releases.py` runs the tests of this
-module against the newest release.
+The serving thread does not wake up while a worker sends: a fifth more small responses a second. Clients that are slow
+or greedy are shut out, see `connections`. Unnecessary as far as waitress does these itself. The minor version is
+pinned, and `tests/test_newest_releases.py` runs the tests of this module against the newest release.
 """
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 from flask import Flask
+from waitress.buffers import OverflowableBuffer
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask, WSGITask
+from waitress.utilities import BadRequest
 
+from edge import connections
 from edge.api import cors, envelope, guard, middleware
 from edge.workers import Workers
 
-# The application refuses from 1 MiB on, by the rules of each part; beyond this a body is not even taken in.
-MAX_BODY = 8 * 1024 * 1024
+# No route takes a larger body. What is beyond is read and dropped, so that the client hears the application's refusal.
+MAX_BODY = guard.MAX_BODY
+MAX_READ = 8 * 1024 * 1024
+MAX_IN_MEMORY = 64 * 1024  # of one body; the rest of it waits in a temporary file
 MAX_HEADERS = 64 * 1024
-# A browser keeps six connections open for each of its pages. Beyond about a thousand, select cannot watch them.
-MAX_CONNECTIONS = 500
 _KINDS = {413: "payload_too_large", 500: "internal_error"}
 
 
@@ -37,15 +44,18 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         host=host,
         port=port,
         _dispatcher=Workers(threads),  # type: ignore[arg-type]  # waitress names its own class, and calls no more of it
-        connection_limit=MAX_CONNECTIONS,
+        connection_limit=connections.MOST + 100,  # while some of them close
+        cleanup_interval=1,
         ident=None,
-        max_request_body_size=MAX_BODY,
+        inbuf_overflow=MAX_IN_MEMORY,
+        max_request_body_size=MAX_READ,
         max_request_header_size=MAX_HEADERS,
         clear_untrusted_proxy_headers=True,
         **options,
     )
     for listener in _listeners(server):
-        listener.channel_class = _channel_class(app)
+        listener.channel_class = _channel_class(app, options.get("trusted_proxy", ""))
+        listener.maintenance = _close_late(listener)
     return server
 
 
@@ -57,17 +67,56 @@ def stop(server: BaseWSGIServer | MultiSocketServer, seconds: int) -> None:
 
 
 def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:
-    sockets = list((server.map or {}).values()) if isinstance(server, MultiSocketServer) else [server]
-    return [socket for socket in sockets if isinstance(socket, BaseWSGIServer)]
+    parts = list((server.map or {}).values()) if isinstance(server, MultiSocketServer) else [server]
+    return [part for part in parts if isinstance(part, BaseWSGIServer)]
+
+
+def _close_late(listener: BaseWSGIServer) -> Callable[[float], None]:
+    def maintenance(_now: float) -> None:
+        open_channels: dict[int, Any] = listener.active_channels  # type: ignore[assignment]
+        for channel in list(open_channels.values()):
+            if connections.is_late(channel, time.monotonic()):
+                channel.leave()
+
+    return maintenance
+
+
+class _Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
+    """Counts what is beyond what any route takes, and keeps none of it."""
+
+    dropped = 0
+
+    def append(self, data: bytes) -> None:
+        if super().__len__() + len(data) > MAX_BODY:
+            self.dropped += len(data)
+        else:
+            super().append(data)
+
+    def __len__(self) -> int:
+        return super().__len__() + self.dropped
 
 
 class _Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
+    pieces = 0
+
+    def received(self, data: bytes) -> int:
+        """The head is looked at whole with each piece of it: in single bytes that would take the thread for seconds."""
+        self.pieces += 1
+        if not self.headers_finished and self.pieces > connections.MOST_PIECES:
+            self.parse_header(b"GET / HTTP/1.0\r\n")
+            self.error, self.completed = BadRequest("The head of the request came in too many pieces"), True
+            return len(data)
+        consumed: int = super().received(data)
+        return consumed
+
     def parse_header(self, header_plus: bytes) -> None:
         """An absolute address with a broken host would only close the connection, with a trace in the log."""
         try:
             super().parse_header(header_plus)
         except ValueError as error:
             raise ParsingError("Invalid URI") from error
+        if self.body_rcv is not None:
+            self.body_rcv.buf = _Body(self.adj.inbuf_overflow)
 
 
 class _Task(WSGITask):  # type: ignore[misc, unused-ignore]
@@ -79,7 +128,7 @@ class _Task(WSGITask):  # type: ignore[misc, unused-ignore]
             super().set_close_on_finish()
 
 
-def _channel_class(app: Flask) -> type[HTTPChannel]:
+def _channel_class(app: Flask, trusted_proxy: str) -> type[HTTPChannel]:
     class ApiErrorTask(ErrorTask):  # type: ignore[misc, unused-ignore]
         """A request that is too large or not HTTP, which the application never sees."""
 
@@ -110,6 +159,35 @@ def _channel_class(app: Flask) -> type[HTTPChannel]:
         parser_class = _Parser
         task_class = _Task
         error_task_class = ApiErrorTask
+
+        def __init__(self, server: Any, sock: Any, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002  its word
+            self.network = connections.network_of(addr[0])
+            self.waiting_since = time.monotonic()
+            super().__init__(server, sock, addr, adj, map)
+            extra = connections.in_the_way(server.active_channels.values(), self, connections.network_of(trusted_proxy))
+            if extra is not None:
+                extra.leave()
+
+        def received(self, data: bytes) -> bool:
+            if self.request is None:
+                self.waiting_since = time.monotonic()
+            return bool(super().received(data))
+
+        def service(self) -> None:
+            super().service()
+            self.waiting_since = time.monotonic()
+
+        def handle_close(self) -> None:
+            if self.request is not None:
+                self.request.close()  # its body may be in a file
+            super().handle_close()
+
+        def leave(self) -> None:
+            """Closed by the serving thread, which the socket has to wake even if its client reads nothing."""
+            self.will_close = True
+            with contextlib.suppress(OSError):  # the client has left meanwhile
+                if self.socket:
+                    self.socket.shutdown(socket.SHUT_RDWR)
 
         def writable(self) -> bool:
             """Not while a worker is sending: the serving thread would wake up again and again, find nothing to do, and

@@ -135,7 +135,7 @@ def test_a_request_id_cannot_inject_a_header(wire: Wire) -> None:
 
 def test_what_the_server_itself_refuses_keeps_the_request_id_of_the_client(wire: Wire) -> None:
     """contract: Requests, limits, headers"""
-    for length, status in (("x", 400), (str(server.MAX_BODY), 413)):
+    for length, status in (("x", 400), (str(server.MAX_READ), 413)):
         answer = wire.ask("POST /api/v1/assets", f"X-Request-ID: mine 1\r\nContent-Length: {length}\r\n")
         assert (answer.status, answer.headers["X-Request-Id"]) == (status, "mine 1")
         assert json.loads(answer.body)["error"]["request_id"] == "mine 1"
@@ -190,10 +190,10 @@ def test_a_body_is_taken_up_to_its_limit_and_refused_in_the_envelope_at_any_size
     filler = 1024 * 1024 - len(b'{"name":"x","description":""}')
     body = b'{"name":"x","description":"' + b"y" * filler + b'"}'
     assert wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {len(body)}\r\n", body).kind == "validation_error"
-    for size in (1024 * 1024 + 1, server.MAX_BODY - 1):
+    for size in (1024 * 1024 + 1, server.MAX_READ - 1):
         answer = wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {size}\r\n", b"x" * size)
         assert (answer.status, answer.kind) == (413, "payload_too_large")
-    for size in (server.MAX_BODY, 10**12):
+    for size in (server.MAX_READ, 10**12):
         answer = wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {size}\r\n")
         assert (answer.status, answer.kind) == (413, "payload_too_large")
         assert json.loads(answer.body)["error"]["detail"] == "The body may have at most 1048576 bytes"
@@ -208,7 +208,7 @@ def test_a_chunked_body_is_read_and_a_broken_one_refused(wire: Wire) -> None:
     assert wire.ask("POST /api/v1/assets", chunked, good).status == 201
     for bad in (b"zz\r\nxx\r\n0\r\n\r\n", b"-5\r\nxx\r\n0\r\n\r\n", b"5;a\x00\r\nhello\r\n0\r\n\r\n"):
         assert wire.ask("POST /api/v1/assets", chunked, bad).kind == "bad_request"
-    huge = b"%x\r\n" % (2 * server.MAX_BODY) + b"x" * (server.MAX_BODY + 10)
+    huge = b"%x\r\n" % (2 * server.MAX_READ) + b"x" * (server.MAX_READ + 10)
     assert wire.ask("POST /api/v1/assets", chunked, huge).status == 413
 
 

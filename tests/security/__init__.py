@@ -1,1 +1,1 @@
-"""Attacks that once worked, each as the test that would find it again; `flood.py` measures the slow ones."""
+"""Attacks that once worked, each as the test that would find it again; `slow.py` measures how long others wait."""

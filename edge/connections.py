@@ -1,0 +1,69 @@
+"""Which connections are kept, and how long a client may take: a slow or greedy one must not lock the others out.
+
+Decision record. What: deadlines for a request's head and body, a bound for the connections of one address, and room for
+newcomers when all places are taken. Why in the server: the proxy is not in front of every site, and Caddy has no bound
+for connections; rules of a firewall are not ours to set on a customer's box; another server (gunicorn with threads,
+uvicorn behind an adapter) has deadlines of its kind, but no bound for an address either, and answers fewer requests.
+Measured by `tests/security/slow.py`: 500 connections that send one byte a second locked everybody out for 170 s; now
+another client is answered at once. Unnecessary once waitress has these bounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Any
+
+MOST_OF_ADDRESS = 50
+# A browser keeps six connections open for each of its pages. Beyond about a thousand files, select cannot watch them;
+# the body of a request may be one more file.
+MOST = 400
+HEAD_SECONDS = 10.0
+BODY_SECONDS = 20.0  # to begin with; after that so many bytes a second must have come
+BODY_BYTES_PER_SECOND = 4096
+IDLE_SECONDS = 60.0
+MOST_PIECES = 1_000  # in which the head of a request may come: each one costs a look at all of them
+
+
+def network_of(address: str) -> str:
+    """What one client has to itself: an IPv4 address, or the /64 of an IPv6 one."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return str(parsed)
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(int(parsed) >> 64)
+
+
+def is_late(channel: Any, now: float) -> bool:
+    """Whether the client has had its time. `channel.waiting_since` is when the present wait for it began."""
+    if channel.requests:
+        return False  # it waits for us
+    waited, request = now - channel.waiting_since, channel.request
+    if request is None:  # idle, or slow in taking our answer
+        return bool(waited > IDLE_SECONDS and time.time() - channel.last_activity > IDLE_SECONDS)
+    if not request.headers_finished:
+        return bool(waited > HEAD_SECONDS)
+    return bool(request.body_bytes_received < (waited - BODY_SECONDS) * BODY_BYTES_PER_SECOND)
+
+
+def in_the_way(channels: Iterable[Any], newcomer: Any, trusted: str) -> Any:
+    """The connection that has to go so that the newcomer may stay: the one waited for longest; None if there is room.
+
+    The newcomer itself where all others are being answered. `trusted` is the proxy's address: it speaks for everybody.
+    """
+    others = [channel for channel in channels if channel is not newcomer and not channel.will_close]
+    if newcomer.network != trusted:
+        neighbours = [channel for channel in others if channel.network == newcomer.network]
+        if len(neighbours) >= MOST_OF_ADDRESS:
+            return _waited_for_longest(neighbours) or newcomer
+    return _waited_for_longest(others) or newcomer if len(others) >= MOST else None
+
+
+def _waited_for_longest(channels: list[Any]) -> Any:
+    silent = [channel for channel in channels if not channel.requests]
+    return min(silent, key=lambda channel: channel.waiting_since, default=None)

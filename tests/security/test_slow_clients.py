@@ -1,0 +1,177 @@
+"""Clients that take their time, many at once: they are shut out, and lock nobody else out."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from flask import Flask, Response, request
+from waitress.server import BaseWSGIServer
+
+from edge import connections, server
+from edge.connections import MOST, MOST_OF_ADDRESS, in_the_way, is_late, network_of
+from tests.test_server import ASK, serving
+
+PATIENCE = 30
+SLOW = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 1000\r\n"
+
+
+@pytest.fixture
+def app() -> Flask:
+    app = Flask("slow")
+
+    def answer() -> Response:
+        return Response(f"{len(request.environ['wsgi.input'].read())} of {request.content_length}")
+
+    app.add_url_rule("/", view_func=answer, methods=["GET", "POST"])
+    return app
+
+
+@pytest.fixture
+def listener(app: Flask) -> Iterator[BaseWSGIServer]:
+    with serving(app) as listener:
+        yield listener
+
+
+def connect(listener: BaseWSGIServer, address: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", listener.effective_port), PATIENCE, source_address=(address, 0))
+
+
+def ask(client: socket.socket, request: bytes = ASK) -> bytes:
+    client.sendall(request)
+    return client.recv(65_536)
+
+
+def channel(
+    waiting_since: float = 0.0, *, network: str = "", request: Any = None, requests: tuple[int, ...] = ()
+) -> Any:
+    return SimpleNamespace(
+        waiting_since=waiting_since,
+        network=network,
+        request=request,
+        requests=requests,
+        will_close=False,
+        last_activity=0.0,
+    )
+
+
+def part(received: int = 0, *, headers_finished: bool = True) -> Any:
+    return SimpleNamespace(headers_finished=headers_finished, body_bytes_received=received)
+
+
+@pytest.mark.parametrize(
+    ("waited", "request_", "late"),
+    [
+        (connections.IDLE_SECONDS - 1, None, False),
+        (connections.IDLE_SECONDS + 1, None, True),
+        (connections.HEAD_SECONDS - 1, part(headers_finished=False), False),
+        (connections.HEAD_SECONDS + 1, part(headers_finished=False), True),
+        (connections.BODY_SECONDS - 1, part(), False),
+        (connections.BODY_SECONDS + 1, part(), True),
+        (connections.BODY_SECONDS + 10, part(10 * connections.BODY_BYTES_PER_SECOND), False),
+        (connections.BODY_SECONDS + 10, part(9 * connections.BODY_BYTES_PER_SECOND), True),
+    ],
+)
+def test_who_is_late(waited: float, request_: Any, late: bool) -> None:
+    assert is_late(channel(0.0, request=request_), waited) is late
+    assert not is_late(channel(0.0, request=request_, requests=(1,)), waited)  # it waits for us
+
+
+def test_an_address_is_what_one_client_has_to_itself() -> None:
+    assert network_of("192.168.1.5") != network_of("192.168.1.6")
+    assert network_of("2001:db8:0:1::1") == network_of("2001:db8:0:1:ffff::2") != network_of("2001:db8:0:2::1")
+    assert network_of("::ffff:10.0.0.1") == network_of("10.0.0.1")
+    assert network_of("fe80::1%eth0") == network_of("fe80::2")
+
+
+def test_the_one_waited_for_longest_goes_when_its_address_has_too_many() -> None:
+    own = [channel(float(number), network="a") for number in range(MOST_OF_ADDRESS)]
+    other, newcomer = channel(-1.0, network="b"), channel(99.0, network="a")
+    assert in_the_way([other, *own, newcomer], newcomer, "") is own[0]
+    assert in_the_way([other, *own[1:], newcomer], newcomer, "") is None
+    assert in_the_way([other, *own, newcomer], newcomer, "a") is None
+    busy = [channel(network="a", requests=(1,)) for _ in own]
+    assert in_the_way([*busy, newcomer], newcomer, "") is newcomer
+
+
+def test_the_one_waited_for_longest_goes_when_all_places_are_taken() -> None:
+    others = [channel(float(number), network=str(number)) for number in range(MOST)]
+    newcomer = channel(1e9, network="new")
+    assert in_the_way([*others, newcomer], newcomer, "") is others[0]
+
+
+@pytest.mark.parametrize("begun", [SLOW, SLOW + b"\r\nx", b"GET"])
+def test_who_does_not_finish_a_request_is_shut_out(
+    listener: BaseWSGIServer, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "BODY_SECONDS", 0.1)
+    with connect(listener) as client:
+        assert ask(client, begun) == b""
+
+
+def test_a_crowd_of_slow_clients_locks_nobody_out(listener: BaseWSGIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, nobody else was answered until the slow ones gave up."""
+    monkeypatch.setattr(connections, "MOST", MOST // 4)  # both ends of each are files of this process
+    with ExitStack() as crowd:
+        for number in range(MOST // 4 + 120):
+            slow = crowd.enter_context(connect(listener, f"127.2.{number // 250}.{number % 250 + 1}"))
+            slow.sendall(SLOW)
+        with connect(listener) as client:
+            assert ask(client).startswith(b"HTTP/1.1 200")
+
+
+def test_one_address_has_so_many_connections(listener: BaseWSGIServer) -> None:
+    with ExitStack() as crowd:
+        slow = [crowd.enter_context(connect(listener, "127.0.0.9")) for _ in range(MOST_OF_ADDRESS + 1)]
+        assert slow[0].recv(1) == b""
+        assert ask(slow[-1]).startswith(b"HTTP/1.1 200")
+
+
+def test_the_trusted_proxy_speaks_for_everybody(app: Flask) -> None:
+    options = {"trusted_proxy": "127.0.0.1", "trusted_proxy_headers": {"x-forwarded-for"}}
+    with serving(app, **options) as listener, ExitStack() as crowd:
+        slow = [crowd.enter_context(connect(listener)) for _ in range(MOST_OF_ADDRESS + 10)]
+        assert ask(slow[0]).startswith(b"HTTP/1.1 200")
+
+
+def test_a_head_in_single_bytes_is_refused(listener: BaseWSGIServer) -> None:
+    with connect(listener) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for channel_class in [listener.channel_class]:
+            assert channel_class.parser_class is server._Parser
+        parser = server._Parser(listener.adj)
+        for _ in range(connections.MOST_PIECES + 1):
+            parser.received(b"x")
+        assert parser.completed
+        assert parser.error.code == 400
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_what_no_route_takes_is_not_kept(listener: BaseWSGIServer, chunked: bool) -> None:
+    size = 3 * 1024 * 1024
+    body, framing = b"x" * size, f"Content-Length: {size}"
+    if chunked:
+        body, framing = b"%x\r\n%b\r\n0\r\n\r\n" % (size, body), "Transfer-Encoding: chunked"
+    with connect(listener) as client:
+        client.sendall(f"POST / HTTP/1.1\r\nHost: box\r\nConnection: close\r\n{framing}\r\n\r\n".encode() + body)
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+    kept, _, told = answer.rpartition(b"\r\n")[2].decode().partition(" of ")
+    assert int(told) == size
+    assert int(kept) <= server.MAX_BODY
+
+
+def test_threads_are_not_held_by_bodies(listener: BaseWSGIServer) -> None:
+    with ExitStack() as crowd:
+        for _ in range(MOST_OF_ADDRESS - 1):
+            crowd.enter_context(connect(listener)).sendall(SLOW + b"\r\nx")
+        answers: list[bytes] = []
+        thread = threading.Thread(target=lambda: answers.append(ask(crowd.enter_context(connect(listener)))))
+        thread.start()
+        thread.join(PATIENCE)
+        assert answers[0].startswith(b"HTTP/1.1 200")
