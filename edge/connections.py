@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from ipaddress import ip_address
 from typing import Any
 
 MOST_OF_ADDRESS = 50
@@ -24,19 +23,6 @@ BODY_SECONDS = 20.0  # to begin with; after that so many bytes a second must hav
 BODY_BYTES_PER_SECOND = 4096
 IDLE_SECONDS = 60.0
 MOST_PIECES = 1_000  # in which the head of a request may come: each one costs a look at all of them
-
-
-def network_of(address: str) -> str:
-    """What one client has to itself: an IPv4 address, or the /64 of an IPv6 one."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.version == 4:
-        return str(parsed)
-    if parsed.ipv4_mapped:
-        return str(parsed.ipv4_mapped)
-    return str(int(parsed) >> 64)
 
 
 def is_late(channel: Any, now: float) -> bool:

@@ -26,11 +26,13 @@ from waitress.task import ErrorTask, WSGITask
 from waitress.utilities import BadRequest
 
 from edge import connections
+from edge.addresses import network_of
 from edge.api import cors, envelope, guard, middleware
+from edge.sync import wire
 from edge.workers import Workers
 
 # No route takes a larger body. What is beyond is read and dropped, so that the client hears the application's refusal.
-MAX_BODY = guard.MAX_BODY
+MAX_BODY = max(guard.MAX_BODY, wire.MAX_BODY)
 MAX_READ = 8 * 1024 * 1024
 MAX_IN_MEMORY = 64 * 1024  # of one body; the rest of it waits in a temporary file
 MAX_HEADERS = 64 * 1024
@@ -161,10 +163,10 @@ def _channel_class(app: Flask, trusted_proxy: str) -> type[HTTPChannel]:
         error_task_class = ApiErrorTask
 
         def __init__(self, server: Any, sock: Any, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002  its word
-            self.network = connections.network_of(addr[0])
+            self.network = network_of(addr[0])
             self.waiting_since = time.monotonic()
             super().__init__(server, sock, addr, adj, map)
-            extra = connections.in_the_way(server.active_channels.values(), self, connections.network_of(trusted_proxy))
+            extra = connections.in_the_way(server.active_channels.values(), self, network_of(trusted_proxy))
             if extra is not None:
                 extra.leave()
 

@@ -18,7 +18,7 @@ ALLOWED = {
     "demo": {"*"},
     "liveness": {"ingest", "ops", "store", "sync"},
     "runtime": {"liveness", "app", "server", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
-    "server": {"api", "connections", "workers"},
+    "server": {"api", "connections", "sync.wire", "workers"},
     "connections": set(),
     "workers": set(),
     "app": {"api", "pages", "sync.endpoints", "auth", "store", "ops.health", "ops.metrics"},
@@ -32,7 +32,7 @@ ALLOWED = {
     "store": set(),
     "validation": set(),
 }
-LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads", "terminal"}
+LEAVES = {"validation", "errors", "clock", "metrics", "feed", "ingest.reads", "terminal", "buckets", "addresses"}
 HOMES = {
     "flask": {"app", "api", "pages", "server", "sync.endpoints"},
     "peewee": {"store"},

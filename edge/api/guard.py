@@ -4,7 +4,6 @@ method, token, scope, rate, media type, query and path, body."""
 from __future__ import annotations
 
 import re
-import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +15,9 @@ from edge.api import cors, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import Call, Operation
-from edge.api.rate import Buckets
 from edge.auth import tokens
 from edge.auth.principals import Principal
+from edge.buckets import Buckets
 from edge.store import actors
 from edge.validation import body, query
 
@@ -50,7 +49,7 @@ def make_settings(environment: str, blocked_user_agents: tuple[str, ...], per_se
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
     fixed = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    return ApiSettings(environment, words, Buckets(per_second, burst), fixed)
+    return ApiSettings(environment, words, Buckets(burst, per_second), fixed)
 
 
 def settings_of(app: Flask) -> ApiSettings:
@@ -133,7 +132,7 @@ def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
 
 
 def _spend(installed: ApiSettings, key: str) -> None:
-    middleware.request_context().budget = budget = installed.buckets.take(key, time.monotonic())
+    middleware.request_context().budget = budget = installed.buckets.take(key)
     if not budget.allowed:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 

@@ -14,7 +14,7 @@ from flask import request
 from ulid import ULID
 
 from edge.api.cors import BEYOND_PREFLIGHTS
-from edge.api.rate import Budget
+from edge.buckets import Budget
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -8,8 +8,10 @@ from werkzeug.security import generate_password_hash
 
 from edge.errors import Invalid
 from edge.store.instance import badge_key
+from edge.store.people import Role
 
-PIN_MIN, PIN_MAX = 4, 12
+PIN_MIN, EDITORS_PIN_MIN, PIN_MAX = 4, 6, 12
+_RUNS = ("0123456789012345678901", "9876543210987654321098")
 
 
 def hash_badge(code: str) -> bytes:
@@ -17,7 +19,19 @@ def hash_badge(code: str) -> bytes:
     return hmac.digest(badge_key(), b"badge:" + code.strip().encode("utf-8", "surrogatepass"), "sha256")
 
 
-def hash_pin(pin: str) -> str:
-    if not (pin.isascii() and pin.isdigit() and PIN_MIN <= len(pin) <= PIN_MAX):
-        raise Invalid.one("pin", "invalid_value", f"A PIN is {PIN_MIN} to {PIN_MAX} digits", pattern=r"^\d{4,12}$")
+def hash_pin(pin: str, role: Role) -> str:
+    """Raises Invalid for one that is too short for the role, or among the first that anybody tries."""
+    shortest = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
+    if not (pin.isascii() and pin.isdigit() and shortest <= len(pin) <= PIN_MAX):
+        raise Invalid.one("pin", "invalid_value", f"The PIN of this role is {shortest} to {PIN_MAX} digits")
+    if _is_trivial(pin):
+        raise Invalid.one(
+            "pin", "invalid_value", "Choose a PIN that is no sequence and repeats nothing, not 1234 or 1212"
+        )
     return generate_password_hash(pin)
+
+
+def _is_trivial(pin: str) -> bool:
+    """One or two digits only, a run up or down, or its first half twice."""
+    half = len(pin) // 2
+    return len(set(pin)) <= 2 or any(pin in run for run in _RUNS) or pin == pin[:half] * 2

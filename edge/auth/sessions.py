@@ -7,17 +7,20 @@ from threading import BoundedSemaphore
 from typing import NamedTuple
 
 from edge import clock
-from edge.auth import badges, passwords
+from edge.addresses import network_of
+from edge.auth import badges, known_browsers, passwords
 from edge.auth.secrets import hash_secret, new_token
-from edge.auth.throttle import Throttle
+from edge.buckets import Buckets
 from edge.store import actors, people, sessions
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
 
-# Wrong answers that may be given in a row, and seconds until one more may be.
-_by_account = Throttle(burst=10, seconds_each=60)
-_by_address = Throttle(burst=60, seconds_each=10)
+# Wrong answers that may be given in a row, and how soon one more may be. An account is counted for each network by
+# itself, so that nobody can lock its owner out from elsewhere.
+_by_account = Buckets(burst=10, per_second=1 / 60)
+_by_network = Buckets(burst=60, per_second=1 / 10)
+_V4_BITS = 24
 
 _LONGEST_EMAIL = 255  # of an account; what is counted by is remembered, so it must not be as long as somebody likes
 
@@ -31,6 +34,7 @@ class SignIn(NamedTuple):
     token: str
     person: PersonRow
     expires_at: int
+    proof: str = ""  # for the browser to keep, see `known_browsers`
 
 
 class Refused(NamedTuple):
@@ -47,21 +51,51 @@ WRONG_PASSWORD = "Email and password do not match an account"  # noqa: S105
 WRONG_BADGE = "This badge or name cannot sign in here"
 WRONG_PIN = "That PIN is not right"
 NO_PIN = "A PIN is required here and none is set for you. Ask an administrator"
+PIN_LOCKED = "This PIN was wrong too often. Ask an administrator for a new one"
 TOO_MANY = "Too many wrong attempts"
 
 
-def sign_in(email: str, password: str, *, address: str, hours: int) -> SignIn | Refused:
+class Attempts(NamedTuple):
+    """What one attempt is counted by. A browser with a proof is counted by itself alone."""
+
+    account: str
+    network: str | None
+
+    def wait_seconds(self) -> int:
+        network = _by_network.look(self.network).retry_after if self.network else 0
+        return max(_by_account.look(self.account).retry_after, network)
+
+    def count_wrong(self) -> None:
+        _by_account.take(self.account)
+        if self.network:
+            _by_network.take(self.network)
+
+    def forgive(self) -> None:
+        _by_account.fill(self.account)
+
+
+def sign_in(email: str, password: str, *, address: str, hours: int, proof: str = "") -> SignIn | Refused:
     """The answer, and the time it takes, are the same whether the account exists or not."""
-    account = f"email:{email.strip().lower()[:_LONGEST_EMAIL]}"
-    wait = _wait(account, address)
+    person = people.find_by_email(email.strip())
+    attempts = _attempts(email, person, address, proof)
+    wait = attempts.wait_seconds()
     if wait:
         return Refused(TOO_MANY, wait)
-    person = people.find_by_email(email.strip())
     if not _matches(person.password_hash if person else None, password) or person is None:
-        _count_wrong(account, address, person)
+        sessions.refuse(person, None, address)
+        attempts.count_wrong()
         return Refused(WRONG_PASSWORD)
-    _by_account.forget(account)
-    return _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
+    attempts.forgive()
+    begun = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
+    return begun._replace(proof=known_browsers.new_proof(person.id))
+
+
+def _attempts(email: str, person: PersonRow | None, address: str, proof: str) -> Attempts:
+    browser = known_browsers.account_of(proof, person.id if person else None)
+    if browser:
+        return Attempts(browser, None)
+    network = network_of(address, v4_bits=_V4_BITS)
+    return Attempts(f"email:{email.strip().lower()[:_LONGEST_EMAIL]} {network}", network)
 
 
 def sign_in_on_device(
@@ -76,36 +110,42 @@ def sign_in_on_device(
 ) -> SignIn | Refused:
     """By badge or by name. A PIN is asked for where the site requires one, of everybody who has one, and always of
     editors; administrators use their password. A badge never replaces a PIN."""
-    guesses = f"badge:{device.id}"
+    network = network_of(address, v4_bits=_V4_BITS)
+    guesses = Attempts(f"badge:{device.id}", network)
     person = _on_device(device.organization_id, badge, person_id)
-    account = f"device:{person.id}" if person else guesses
-    wait = max(_wait(account, address), _by_account.wait_seconds(guesses) if badge else 0)  # a good badge waits, too
+    attempts = Attempts(f"device:{device.id}:{person.id}", network) if person else guesses
+    wait = max(attempts.wait_seconds(), guesses.wait_seconds() if badge else 0)  # a good badge waits, too
     if wait:
         return Refused(TOO_MANY, wait)
     if person is None or person.role == Role.ADMINISTRATOR:
-        _count_wrong(account, address, person, device)
+        sessions.refuse(person, device, address)
+        attempts.count_wrong()
         return Refused(WRONG_BADGE)
     if pin_required or person.pin_hash or person.role == Role.EDITOR:
         if person.pin_hash is None:
             return Refused(NO_PIN)
+        if people.is_pin_locked(person):
+            return Refused(PIN_LOCKED)
         if not pin:
             return Refused("", needs_pin=True, name=person.name)
         if not _matches(person.pin_hash, pin):
-            _count_wrong(account, address, person, device)
+            sessions.refuse(person, device, address, wrong_pins=person.wrong_pins + 1)
+            attempts.count_wrong()
             return Refused(WRONG_PIN, needs_pin=True, name=person.name)
-    _by_account.forget(account)
+    attempts.forgive()
     actor = actors.person(person.organization_id, person.id, person.name, device.id, device.name)
     return _begin(actor, person, hours)
 
 
 def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
     """For the change of one's own password; throttled like a sign-in."""
-    account = f"email:{(person.email or '').lower()}"
-    if _wait(account, address):
+    attempts = Attempts(f"own:{person.id}", network_of(address, v4_bits=_V4_BITS))
+    if attempts.wait_seconds():
         return False
     if _matches(person.password_hash, password):
         return True
-    _count_wrong(account, address, person)
+    sessions.refuse(person, None, address)
+    attempts.count_wrong()
     return False
 
 
@@ -141,13 +181,3 @@ def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:
 def _matches(stored: str | None, given: str) -> bool:
     with _checks_at_once:
         return passwords.matches(stored, given)
-
-
-def _wait(account: str, address: str) -> int:
-    return max(_by_account.wait_seconds(account), _by_address.wait_seconds(address))
-
-
-def _count_wrong(account: str, address: str, person: PersonRow | None, device: DeviceRow | None = None) -> None:
-    sessions.refuse(person, device, address)
-    _by_account.count(account)
-    _by_address.count(address)

@@ -16,15 +16,16 @@ import jwt
 from edge import clock
 from edge.auth.principals import SCOPES_OF_ROLE, Principal
 from edge.auth.secrets import hash_secret, new_token
-from edge.store import actors, people, token_families
+from edge.store import actors, sessions, token_families
 from edge.store.instance import signing_key
 from edge.store.people import Role
+from edge.store.sessions import SessionRow
 
 LIFETIME_SECONDS = 900
 SESSION_LIFETIME_SECONDS = 300
 _ALGORITHM = "HS256"
 _CLAIMS = {"iss": str, "aud": str, "sub": str, "org": int, "scope": str, "iat": int, "exp": int, "jti": str}
-_PERSON = re.compile("[0-9]{1,16}")
+_HASH = re.compile("[0-9a-f]{64}")
 _MAX_LENGTH = 4096  # far more than any of ours; longer ones are not worth remembering
 
 
@@ -47,10 +48,13 @@ def refresh(environment: str, spent_token: str) -> Pair | None:
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 
-def session_token(environment: str, person_id: int, organization_id: int, role: str) -> str:
-    """For the pages of a person who is signed in; accepted everywhere but at /orgs/me."""
-    claims = {"sub": str(person_id), "org": organization_id, "scope": " ".join(SCOPES_OF_ROLE[Role(role)])}
-    return _sign(environment, claims | {"kind": "session"}, SESSION_LIFETIME_SECONDS)
+def session_token(environment: str, session: SessionRow, cookie: str) -> str:
+    """For the pages of a person who is signed in; accepted everywhere but at /orgs/me. It ends with its session."""
+    scopes = " ".join(SCOPES_OF_ROLE[Role(session.role)])
+    claims = {"sub": str(session.person_id), "org": session.organization_id, "scope": scopes}
+    return _sign(
+        environment, claims | {"kind": "session", "session": hash_secret(cookie).hex()}, SESSION_LIFETIME_SECONDS
+    )
 
 
 def principal(environment: str, token: str) -> Principal | None:
@@ -69,15 +73,14 @@ def principal(environment: str, token: str) -> Principal | None:
 
 
 def _person(claims: dict[str, Any]) -> Principal | None:
-    """With what the role still allows."""
-    number = claims["sub"]
-    found = people.find_person(claims["org"], int(number)) if _PERSON.fullmatch(number) else None
-    if found is None or found.disabled_at is not None:
+    """While the session lasts in which it was made, with what the role still allows."""
+    hashed = str(claims.get("session"))
+    found = sessions.find_session(bytes.fromhex(hashed)) if _HASH.fullmatch(hashed) else None
+    if found is None or (str(found.person_id), found.organization_id) != (claims["sub"], claims["org"]):
         return None
     allowed = SCOPES_OF_ROLE[Role(found.role)]
     scopes = tuple(scope for scope in claims["scopes"] if scope in allowed)
-    actor = actors.person(found.organization_id, found.id, found.name)
-    return Principal(f"person:{found.id}", found.organization_id, scopes, None, actor)
+    return Principal(f"person:{found.person_id}", found.organization_id, scopes, None, sessions.actor_of(found))
 
 
 def _access_token(environment: str, grant: token_families.Grant) -> str:

@@ -27,7 +27,7 @@ _HIDDEN = [
     (re.compile(r"\$(?:7|6|argon2\w*|scrypt)\$\S+"), "<hash>"),
     (re.compile(r"scrypt:\S+"), "<hash>"),
     (re.compile(r"\bedge-[0-9a-f]{16}\b"), "<client>"),  # as which edge signs in to the broker
-    (re.compile(r"\b(edge_(?:session|device|form)=)[\w-]+"), r"\1<cookie>"),
+    (re.compile(r"\b(edge_(?:session|device|form|known)=)[\w-]+"), r"\1<cookie>"),
     (re.compile(r"/enrol/[\w-]+"), "/enrol/<code>"),
     (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<email>"),
 ]

@@ -19,16 +19,15 @@ from edge.auth.secrets import new_token
 from edge.pages import kept_forms
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
-from edge.store.people import Role
+from edge.store.people import RANK, Role
 from edge.store.sessions import SessionRow, actor_of
 
 SESSION_COOKIE = "edge_session"
 FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
 DEVICE_COOKIE = "edge_device"
+KNOWN_COOKIE = "edge_known"  # proof of an earlier sign-in, see `auth.known_browsers`
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
 DEVICE_SECONDS = 400 * 86400  # the longest a browser keeps a cookie
-
-RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
 
 pages = Blueprint("pages", __name__)
 

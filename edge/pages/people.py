@@ -104,7 +104,7 @@ def _entered() -> dict[str, Any]:
     if form.get("password"):
         values["password_hash"] = passwords.hash_password(form["password"])
     if form.get("pin"):
-        values["pin_hash"] = badges.hash_pin(form["pin"])
+        values["pin_hash"] = badges.hash_pin(form["pin"], values["role"])
     if text(form, "badge"):
         values["badge_hash"] = badges.hash_badge(text(form, "badge"))
     return values

@@ -11,6 +11,8 @@ from edge.errors import Invalid
 from edge.pages import kept_forms
 from edge.pages.forms import whole
 from edge.pages.guard import (
+    DEVICE_SECONDS,
+    KNOWN_COOKIE,
     SESSION_COOKIE,
     actor,
     address,
@@ -45,7 +47,11 @@ def sign_in() -> AnyResponse:
     here = device()
     if "email" in form or here is None:
         answer = sessions.sign_in(
-            form.get("email", ""), form.get("password", ""), address=address(), hours=site.session_hours
+            form.get("email", ""),
+            form.get("password", ""),
+            address=address(),
+            hours=site.session_hours,
+            proof=request.cookies.get(KNOWN_COOKIE, ""),
         )
     else:
         answer = sessions.sign_in_on_device(
@@ -68,6 +74,8 @@ def sign_in() -> AnyResponse:
     else:
         response = redirect(_wanted(fallback), 303)
     set_cookie(response, SESSION_COOKIE, answer.token, site.session_hours * 3600)
+    if answer.proof:
+        set_cookie(response, KNOWN_COOKIE, answer.proof, DEVICE_SECONDS)
     return response
 
 
@@ -119,9 +127,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
 def session_token() -> Response | str:
     """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
     environment = current_app.extensions["site"].environment
-    token = tokens.session_token(
-        environment, current_session().person_id, current_session().organization_id, current_session().role
-    )
+    token = tokens.session_token(environment, current_session(), request.cookies[SESSION_COOKIE])
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS
         return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only

@@ -20,7 +20,9 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
+RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
 MAX_NAME_LENGTH = 255
+MOST_WRONG_PINS = 20
 
 
 class PersonRow(NamedTuple):
@@ -31,6 +33,7 @@ class PersonRow(NamedTuple):
     role: str
     password_hash: str | None
     pin_hash: str | None
+    wrong_pins: int
     badge_hash: bytes | None
     created_at: int
     updated_at: int
@@ -54,7 +57,7 @@ def add_person(
     moment = clock.now()
     with acting(actor) as act:
         row = PersonRow(
-            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, badge_hash),
+            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, 0, badge_hash),
             *(moment, moment, None),
         )
         _check(row)
@@ -66,22 +69,32 @@ def add_person(
 def update_person(actor: Actor, person_id: int, *, keep_session: bytes = b"", **changes: Any) -> PersonRow:
     """Change name, email, role or one of the hashes. Raises NotFound, Invalid, Conflict.
 
-    A new role takes effect in sessions that are open, since it is read with each request. A new password, PIN or
-    badge ends them all, but the one whose token has the hash `keep_session`.
+    A lower role takes effect in sessions that are open, since it is read with each request. A higher one, and a new
+    password, PIN or badge, ends them all, but the one whose token has the hash `keep_session`. With a higher role the
+    PIN goes, too: it was chosen for less.
     """
     with acting(actor) as act:
         before = _existing(actor.organization_id, person_id)
         after = before._replace(**changes, updated_at=clock.now())
+        has_risen = RANK[Role(after.role)] > RANK[Role(before.role)]
+        if has_risen and "pin_hash" not in changes:
+            after = after._replace(pin_hash=None)  # it was chosen for less
+        if after.pin_hash != before.pin_hash:
+            after = after._replace(wrong_pins=0)
         _check(after)
         if before.role == Role.ADMINISTRATOR and after.role != Role.ADMINISTRATOR:
             _keep_an_administrator(before)
         Person.update(after._asdict()).where(Person.id == person_id).execute()
         replaced = {word: "changed" for column, word in CREDENTIALS.items() if column in changes}
-        if replaced:
+        if replaced or has_risen:
             others = (WebSession.person_id == person_id) & (WebSession.token_hash != keep_session)
             WebSession.delete().where(others).execute()
         act.note("person.changed", subject_of(after), {**changed(_facts(before), _facts(after)), **replaced})
     return after
+
+
+def is_pin_locked(person: PersonRow) -> bool:
+    return person.wrong_pins >= MOST_WRONG_PINS
 
 
 def disable_person(actor: Actor, person_id: int) -> None:

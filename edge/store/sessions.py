@@ -11,7 +11,7 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute
 from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow
-from edge.store.tables import WebSession
+from edge.store.tables import Person, WebSession
 
 
 class SessionRow(NamedTuple):
@@ -61,8 +61,11 @@ def find_session(token_hash: bytes) -> SessionRow | None:
     return SessionRow(*row) if row else None
 
 
-def refuse(person: PersonRow | None, device: DeviceRow | None, address: str) -> None:
-    """Somebody gave a wrong password, PIN or badge. What was typed is not kept: it may be a password."""
+def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, wrong_pins: int | None = None) -> None:
+    """Somebody gave a wrong password, PIN or badge. What was typed is not kept: it may be a password.
+
+    `wrong_pins` is how many the person's PIN has met by now; after MOST_WRONG_PINS only a new one helps.
+    """
     actor = actors.service(person.organization_id if person else actors.THE_BOX)
     subject = Subject("box", 0, "nobody known")
     if device is not None:
@@ -72,6 +75,10 @@ def refuse(person: PersonRow | None, device: DeviceRow | None, address: str) -> 
         subject = people.subject_of(person)
     with acting(actor) as act:
         act.count("person.sign_in_refused", subject, {"address": address})
+        if person is not None and wrong_pins is not None:
+            Person.update(wrong_pins=wrong_pins).where(Person.id == person.id).execute()
+            if wrong_pins == people.MOST_WRONG_PINS:
+                act.note("person.pin_locked", subject)
 
 
 def end_session(person: Actor, token_hash: bytes) -> None:

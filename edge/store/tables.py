@@ -40,6 +40,7 @@ class Person(Table):
     role = TextField()
     password_hash = TextField(null=True)
     pin_hash = TextField(null=True)
+    wrong_pins = IntegerField()
     badge_hash = BlobField(null=True)
     created_at = IntegerField()
     updated_at = IntegerField()

@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 from flask import Blueprint, Flask, Response, current_app, request
 
+from edge.addresses import network_of
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
-from edge.auth.throttle import Throttle
+from edge.buckets import Buckets
 from edge.errors import Conflict, EdgeError, NotFound, Unavailable, Unreadable
 from edge.store import organizations, sites
 from edge.store.keys import SYNC_SCOPE
@@ -18,7 +19,7 @@ from edge.sync import hub, wire
 
 blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
-_wrong_codes = Throttle(burst=10, seconds_each=60)
+_wrong_codes = Buckets(burst=10, per_second=1 / 60)
 
 
 class _Refused(EdgeError):
@@ -38,8 +39,8 @@ def register(app: Flask, environment: str) -> None:
 @blueprint.post("/join")
 def join() -> Response:
     """A code for the credentials of a site. Wrong codes are throttled by address."""
-    address = request.remote_addr or "unknown"
-    wait = _wrong_codes.wait_seconds(address)
+    address = network_of(request.remote_addr or "unknown")
+    wait = _wrong_codes.look(address).retry_after
     if wait:
         raise _Refused(429, "Too many wrong codes", {"Retry-After": str(wait)})
     try:
@@ -52,7 +53,7 @@ def join() -> Response:
     secret = new_client_secret()
     site = sites.join(hash_secret(code), hash_secret(secret))
     if site is None:
-        _wrong_codes.count(address)
+        _wrong_codes.take(address)
         raise NotFound("this code was used, has expired, or was never made. Make a new one on the hub's Sites page")
     name = organizations.get_organization(site.organization_id).name
     return _answer({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})

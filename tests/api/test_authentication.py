@@ -15,7 +15,7 @@ from edge import clock
 from edge.api.operations import OPERATIONS
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret
-from edge.store import keys, people
+from edge.store import actors, keys, people, sessions
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.instance import signing_key
@@ -299,6 +299,16 @@ def test_a_token_answer_is_not_to_be_stored(acme: Api) -> None:
     assert acme.exchange().headers["Cache-Control"] == "no-store"
 
 
+def session_token_of(person: people.PersonRow) -> str:
+    """Of a session that the person has just begun."""
+    cookie = f"cookie of {person.id}"
+    actor = actors.person(person.organization_id, person.id, person.name)
+    sessions.add_session(actor, hash_secret(cookie), clock.now() + clock.HOUR)
+    session = sessions.find_session(hash_secret(cookie))
+    assert session
+    return tokens.session_token("production", session, cookie)
+
+
 @pytest.mark.parametrize("role", Role)
 def test_a_session_token_carries_the_scopes_of_the_role_and_is_refused_at_orgs_me(
     app: Flask, cast: Cast, role: Role
@@ -306,21 +316,21 @@ def test_a_session_token_carries_the_scopes_of_the_role_and_is_refused_at_orgs_m
     """spec: Authentication 6; contract: Authentication"""
     person = people.add_person(shell(cast.acme), role.value, role)
     api = sign_up(app.test_client(), cast.acme)
-    api.token = tokens.session_token("production", person.id, cast.acme, role)
+    api.token = session_token_of(person)
     assert error(api.get("/orgs/me"))["type"] == "unauthorized"
     assert api.get("/assets").status_code == 200
     may_write = role in (Role.ADMINISTRATOR, Role.EDITOR)
     assert api.post("/assets", {"name": "x"}).status_code == (201 if may_write else 403)
 
 
-def test_a_session_token_ends_with_the_person(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_token_ends_with_the_person(app: Flask, cast: Cast) -> None:
     person = people.add_person(shell(cast.acme), "Ann", Role.EDITOR)
     api = sign_up(app.test_client(), cast.acme)
-    api.token = tokens.session_token("production", person.id, cast.acme, person.role)
-    monkeypatch.setattr(people, "find_person", lambda *_: person._replace(disabled_at=1))
-    assert api.get("/assets").status_code == 401
-    monkeypatch.setattr(people, "find_person", lambda *_: person._replace(role="viewer"))
+    api.token = session_token_of(person)
+    people.update_person(shell(cast.acme), person.id, role=Role.VIEWER)
     assert api.post("/assets", {"name": "x"}).status_code == 403
+    people.disable_person(shell(cast.acme), person.id)
+    assert api.get("/assets").status_code == 401
 
 
 def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast: Cast) -> None:

@@ -277,7 +277,7 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
         "Pia",
         Role.OPERATOR,
         badge_hash=badges.hash_badge("BADGE-77"),
-        pin_hash=badges.hash_pin("4711"),
+        pin_hash=badges.hash_pin("4711", Role.OPERATOR),
     )
     admin = enter("ada", "/devices")
     admin.fill("#name", "Scanner 3")

@@ -253,7 +253,7 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     expect(admin.locator("#pin")).to_be_focused()
     assert admin.url.endswith("/people/new")
     expect(admin.locator("#badge")).to_have_value("BADGE-77")
-    badge, pin = badges.hash_badge("BADGE-78"), badges.hash_pin("4711")
+    badge, pin = badges.hash_badge("BADGE-78"), badges.hash_pin("4711", Role.OPERATOR)
     people.add_person(shell(site.organization_id), "Paul", Role.OPERATOR, badge_hash=badge, pin_hash=pin)
     _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()

@@ -14,7 +14,8 @@ from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
 from edge import connections, server
-from edge.connections import MOST, MOST_OF_ADDRESS, in_the_way, is_late, network_of
+from edge.addresses import network_of
+from edge.connections import MOST, MOST_OF_ADDRESS, in_the_way, is_late
 from tests.test_server import ASK, serving
 
 PATIENCE = 30
@@ -154,7 +155,7 @@ def test_a_head_in_single_bytes_is_refused(listener: BaseWSGIServer) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_what_no_route_takes_is_not_kept(listener: BaseWSGIServer, chunked: bool) -> None:
-    size = 3 * 1024 * 1024
+    size = 6 * 1024 * 1024
     body, framing = b"x" * size, f"Content-Length: {size}"
     if chunked:
         body, framing = b"%x\r\n%b\r\n0\r\n\r\n" % (size, body), "Transfer-Encoding: chunked"

@@ -33,6 +33,7 @@ CREATE TABLE person (
     role            TEXT NOT NULL CHECK (role IN ('administrator', 'editor', 'operator', 'viewer')),
     password_hash   TEXT,
     pin_hash        TEXT,
+    wrong_pins      INTEGER NOT NULL DEFAULT 0, -- since the PIN was set
     badge_hash      BLOB,                       -- keyed hash of the badge's code
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,

@@ -1,0 +1,74 @@
+"""Token buckets: how often somebody may do something. In memory, so a restart fills them.
+
+They run on the monotonic clock: a date that was wrong, or is set right, neither fills nor locks one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import NamedTuple
+
+MOST_KEYS = 10_000
+
+
+class Budget(NamedTuple):
+    """After one was asked for: what is left, and in how many seconds there is again one, or all of them."""
+
+    allowed: bool
+    remaining: int
+    retry_after: int
+    full_after: int
+
+
+class Buckets:
+    """One for each key: it holds `burst`, and gets `per_second` of them back every second."""
+
+    def __init__(self, burst: int, per_second: float) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._buckets: dict[str, tuple[float, float]] = {}  # what was left, and when
+        self._lock = threading.Lock()
+        self.untouched = Budget(True, burst, 0, 0)
+
+    def take(self, key: str) -> Budget:
+        with self._lock:
+            now = time.monotonic()
+            left = self._left(key, now)
+            budget = self._budget(left)
+            if budget.allowed:
+                left -= 1
+            if len(self._buckets) >= MOST_KEYS and key not in self._buckets:
+                self._make_room(now)
+            self._buckets[key] = (left, now)
+        return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
+
+    def look(self, key: str) -> Budget:
+        """Whether one could be taken now, without taking it."""
+        with self._lock:
+            return self._budget(self._left(key, time.monotonic()))
+
+    def fill(self, key: str) -> None:
+        with self._lock:
+            self._buckets.pop(key, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._buckets.clear()
+
+    def _left(self, key: str, now: float) -> float:
+        left, since = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._per_second)
+
+    def _budget(self, left: float) -> Budget:
+        allowed = left >= 1
+        retry_after = 0 if allowed else math.ceil((1 - left) / self._per_second)
+        return Budget(allowed, int(left), retry_after, math.ceil((self._burst - left) / self._per_second))
+
+    def _make_room(self, now: float) -> None:
+        """A full bucket is as good as none. Where none is full, a tenth goes: those from which least was taken."""
+        left = {key: self._left(key, now) for key in self._buckets}
+        gone = [key for key in left if left[key] >= self._burst]
+        for key in gone or sorted(left, key=left.__getitem__, reverse=True)[: MOST_KEYS // 10]:
+            del self._buckets[key]

@@ -1,0 +1,220 @@
+"""Who can be locked out of an account, by whom; and what ends when a person's role or password changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+
+from edge import buckets, clock
+from edge.addresses import network_of
+from edge.auth import badges, devices, known_browsers, passwords, sessions, tokens
+from edge.auth.badges import hash_pin
+from edge.auth.secrets import hash_secret
+from edge.auth.sessions import Refused, SignIn, sign_in, sign_in_on_device
+from edge.buckets import MOST_KEYS, Buckets
+from edge.errors import Invalid
+from edge.store import audit_trail, people
+from edge.store import sessions as session_store
+from edge.store.actors import person as actor_of
+from edge.store.actors import shell
+from edge.store.people import MOST_WRONG_PINS, PersonRow, Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+PASSWORD, EMAIL = "correct horse battery", "ada@acme.example"
+LAN, ELSEWHERE = "192.168.1.20", "10.9.8.7"
+
+
+@pytest.fixture(autouse=True)
+def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(badges, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
+    for throttle in (sessions._by_account, sessions._by_network):
+        throttle.clear()
+
+
+@pytest.fixture
+def ada(cast: Cast) -> PersonRow:
+    return people.add_person(
+        shell(cast.acme), "Ada", Role.ADMINISTRATOR, email=EMAIL, password_hash=passwords.hash_password(PASSWORD)
+    )
+
+
+def attempt(password: str = PASSWORD, address: str = LAN, proof: str = "", email: str = EMAIL) -> SignIn | Refused:
+    return sign_in(email, password, address=address, hours=12, proof=proof)
+
+
+def guess(times: int, address: str) -> None:
+    for _ in range(times):
+        assert isinstance(attempt("wrong", address), Refused)
+
+
+def test_wrong_passwords_from_elsewhere_lock_nobody_out(ada: PersonRow) -> None:
+    """Before, one wrong password a minute, from anywhere, kept the administrator out."""
+    guess(50, ELSEWHERE)
+    assert isinstance(attempt(), SignIn)
+
+
+def test_a_browser_that_was_signed_in_before_is_locked_out_by_no_neighbour(ada: PersonRow) -> None:
+    first = attempt()
+    assert isinstance(first, SignIn)
+    guess(100, "192.168.1.99")
+    assert isinstance(attempt(), Refused)
+    assert isinstance(attempt(proof=first.proof), SignIn)
+
+
+def test_a_proof_gives_attempts_and_nothing_else(ada: PersonRow, cast: Cast) -> None:
+    proof = known_browsers.new_proof(ada.id)
+    found = [attempt("wrong", proof=proof) for _ in range(11)]
+    assert [answer.wait_seconds > 0 for answer in found if isinstance(answer, Refused)] == [False] * 10 + [True]
+    forged = proof[:-1] + ("0" if proof[-1] != "0" else "1")
+    other = people.add_person(shell(cast.acme), "Bob", Role.VIEWER, email="bob@acme.example")
+    for worthless in (forged, "", "x", f"{ada.id}..", "\ud800", proof * 100):
+        assert known_browsers.account_of(worthless, ada.id) is None
+    assert known_browsers.account_of(proof, other.id) is None
+    assert known_browsers.account_of(proof, None) is None
+
+
+def test_the_browser_gets_its_proof_with_the_session(app: Flask, ada: PersonRow) -> None:
+    browser = Browser(app)
+    browser.get("/sign-in")
+    form = browser.client.get_cookie("edge_form")
+    assert form
+    data = {"csrf": sessions.csrf_token(form.value), "email": EMAIL, "password": PASSWORD}
+    browser.client.post("/sign-in", data=data)
+    known = browser.client.get_cookie("edge_known")
+    assert known
+    assert known.http_only
+    assert known_browsers.account_of(known.value, ada.id)
+
+
+@pytest.mark.parametrize("network", ["2001:db8:1:2:", "10.1.2."])
+def test_a_network_is_counted_as_one_client(ada: PersonRow, network: str) -> None:
+    """Before, each of the addresses of one /64 had attempts of its own."""
+    tried = [attempt("wrong", f"{network}{':' if ':' in network else ''}{n + 1}") for n in range(75)]
+    assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 10
+
+
+def test_a_network_is_counted_over_all_accounts(ada: PersonRow) -> None:
+    tried = [attempt("wrong", "2001:db8::1", email=f"a{n}@x.example") for n in range(70)]
+    assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
+
+
+def test_what_is_no_address_is_a_network_of_its_own() -> None:
+    assert network_of("unknown") == "unknown"
+    assert network_of("192.168.1.77", v4_bits=24) == network_of("::ffff:192.168.1.5", v4_bits=24) == "192.168.1.0/24"
+
+
+def test_a_wrong_date_locks_nobody_out(ada: PersonRow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, an attempt in a wrong year locked the account until then."""
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "now", lambda: 4_000_000_000 * clock.SECOND)
+        guess(9, LAN)
+    assert isinstance(attempt(), SignIn)
+
+
+def test_buckets_take_little_room_however_many_keys_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = 0.0
+    monkeypatch.setattr(buckets.time, "monotonic", lambda: moment)
+    kept = Buckets(burst=2, per_second=1)
+    assert [kept.take("worst").allowed for _ in range(3)] == [True, True, False]
+    for number in range(2 * MOST_KEYS):
+        kept.take(str(number))
+    assert len(kept._buckets) <= MOST_KEYS
+    assert not kept.look("worst").allowed
+    moment = 5.0
+    for number in range(MOST_KEYS):
+        kept.take(f"next {number}")
+    assert "worst" not in kept._buckets
+
+
+class TestPins:
+    @pytest.fixture
+    def otto(self, cast: Cast) -> PersonRow:
+        pin_hash = hash_pin("4711", Role.OPERATOR)
+        return people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, pin_hash=pin_hash)
+
+    def enter(self, cast: Cast, person: PersonRow, pin: str) -> SignIn | Refused:
+        enrolled = devices.enrol(devices.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
+        assert enrolled
+        options = {"pin_required": False, "address": LAN, "hours": 12}
+        return sign_in_on_device(enrolled[0], person_id=person.id, pin=pin, **options)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("pin", ["1111", "1234", "9876", "0123", "7890", "1212", "4747", "483483", "12", "1" * 13])
+    def test_what_anybody_tries_first_is_no_pin(self, pin: str) -> None:
+        with pytest.raises(Invalid):
+            hash_pin(pin, Role.OPERATOR)
+
+    def test_an_editor_has_six_digits(self) -> None:
+        with pytest.raises(Invalid, match="6 to 12 digits"):
+            hash_pin("47110", Role.EDITOR)
+        hash_pin("471108", Role.EDITOR)
+        hash_pin("4711", Role.OPERATOR)
+
+    def test_twenty_wrong_ones_lock_a_pin_until_there_is_a_new_one(self, cast: Cast, otto: PersonRow) -> None:
+        """However slowly they come, and from however many devices."""
+        for number in range(MOST_WRONG_PINS):
+            sessions._by_network.clear()
+            answer = self.enter(cast, otto, "0000")
+            assert (isinstance(answer, Refused) and answer.reason) == sessions.WRONG_PIN, number
+        locked = self.enter(cast, otto, "4711")
+        assert isinstance(locked, Refused)
+        assert locked.reason == sessions.PIN_LOCKED
+        people.update_person(shell(cast.acme), otto.id, pin_hash=hash_pin("0815", Role.OPERATOR))
+        assert isinstance(self.enter(cast, otto, "0815"), SignIn)
+        assert "person.pin_locked" in {row.action for row in audit_trail.recent(cast.acme)}
+
+
+class TestWhatEnds:
+    def begin(self, person: PersonRow, cookie: str) -> str:
+        """A session; returns an API token of it."""
+        actor = actor_of(person.organization_id, person.id, person.name)
+        session_store.add_session(actor, hash_secret(cookie), clock.now() + clock.HOUR)
+        session = session_store.find_session(hash_secret(cookie))
+        assert session
+        return tokens.session_token("production", session, cookie)
+
+    @pytest.fixture
+    def vera(self, cast: Cast) -> PersonRow:
+        pin_hash = hash_pin("4711", Role.OPERATOR)
+        return people.add_person(shell(cast.acme), "Vera", Role.OPERATOR, pin_hash=pin_hash)
+
+    @pytest.mark.parametrize("change", [{"role": Role.EDITOR}, {"password_hash": "new"}])
+    def test_sessions_and_their_tokens(self, cast: Cast, vera: PersonRow, change: dict[str, object]) -> None:
+        token = self.begin(vera, "cookie")
+        assert tokens.principal("production", token)
+        people.update_person(shell(cast.acme), vera.id, **change)
+        assert sessions.find("cookie") is None
+        assert tokens.principal("production", token) is None
+
+    def test_the_pin_of_a_lower_role(self, cast: Cast, vera: PersonRow) -> None:
+        assert people.update_person(shell(cast.acme), vera.id, role=Role.EDITOR).pin_hash is None
+
+    def test_nothing_with_another_name(self, cast: Cast, vera: PersonRow) -> None:
+        token = self.begin(vera, "cookie")
+        people.update_person(shell(cast.acme), vera.id, name="Vera B.")
+        assert sessions.find("cookie")
+        assert tokens.principal("production", token)
+
+    def test_a_token_with_the_sign_out(self, vera: PersonRow) -> None:
+        token = self.begin(vera, "cookie")
+        sessions.sign_out("cookie")
+        assert tokens.principal("production", token) is None
+
+    def test_a_token_names_its_own_session_only(self, cast: Cast, vera: PersonRow) -> None:
+        other = people.add_person(shell(cast.acme), "Wim", Role.VIEWER)
+        self.begin(vera, "hers")
+        session = session_store.find_session(hash_secret("hers"))
+        assert session
+        forged = tokens.session_token("production", session._replace(person_id=other.id), "hers")
+        assert tokens.principal("production", forged) is None
+
+
+def test_signing_in_anew_is_asked_for_after_a_rise(app: Flask, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    person = next(row for row in people.list_people(cast.acme) if row.role == Role.OPERATOR)
+    people.update_person(shell(cast.acme), person.id, role=Role.ADMINISTRATOR)
+    assert browser.get("/people").status_code == 303
