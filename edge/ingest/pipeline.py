@@ -112,7 +112,7 @@ class Pipeline:
         self._router.refresh()
         opened = [self._open_again(entry) for entry in entries_of(pack)]
         self._matcher.prepare(_identities(opened))
-        batch = Batch(self._matcher, self.timekeeper)
+        batch = Batch(self._matcher, self.timekeeper, self._bounds)
         for item in opened:
             batch.add(item)
         outcomes = batch.write(self._gap)
