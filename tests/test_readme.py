@@ -38,3 +38,9 @@ def test_a_link_in_the_readme_leads_somewhere(path: str) -> None:
 
 def test_the_two_commands_are_marked_for_the_scripts_that_run_them() -> None:
     assert len(re.findall(r"<!-- run:(demo|test) -->\n```sh\n", README)) == 2
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:[\w-]+/)+[\w-]*(?:\.(?:py|sh|example))?)`", README))))
+def test_a_file_or_folder_the_readme_names_is_there(path: str) -> None:
+    above = (ROOT, ROOT / "edge", ROOT / "edge" / "ingest")
+    assert any((folder / path).exists() for folder in above), path
