@@ -85,37 +85,31 @@ def status(organization_id: int) -> None:
 
 
 @sync.command("pause")
-@click.pass_obj
-def pause(setup: Setup) -> None:
+@for_actor
+def pause(actor: Actor) -> None:
     """At a site: send nothing until `edge sync resume`. What happens meanwhile waits here."""
-    open_site(setup)
-    _here()
-    target.update(paused_at=clock.now())
+    target.steer(actor, "hub.paused", paused_at=clock.now())
     click.echo("Paused. What happens meanwhile is kept, and sent after: edge sync resume")
 
 
 @sync.command("resume")
-@click.pass_obj
-def resume(setup: Setup) -> None:
+@for_actor
+def resume(actor: Actor) -> None:
     """At a site: go on after `edge sync pause`."""
-    open_site(setup)
-    _here()
-    target.update(paused_at=None)
+    target.steer(actor, "hub.resumed", paused_at=None)
     click.echo("Goes on within seconds.")
 
 
 @sync.command("verify")
 @click.option("--wait", default=600, show_default=True, help="Seconds to wait for the result.")
-@click.pass_obj
-def verify(setup: Setup, wait: int) -> None:
+@for_actor
+def verify(actor: Actor, wait: int) -> None:
     """At a site: compare all history with the hub's, and have the truth sent where it differs.
 
     The service does it, once nothing waits to be sent.
     """
-    open_site(setup)
     began = clock.now()
-    _here()
-    target.update(verify_wanted=1)
+    target.steer(actor, "hub.verification_asked", verify_wanted=1)
     for _ in range(wait):
         here = _here()
         if here.verified_at and here.verified_at > began:

@@ -20,6 +20,11 @@ NOTICES = {
     "disabled": "They cannot sign in any more, and were signed out everywhere.",
     "enabled": "They can sign in again.",
     "device-revoked": "The device was revoked; whoever used it is signed out.",
+    "site-removed": "The site was removed. What it sent stays, and is kept here from now on.",
+    "same": "They are one asset now, with the tags of both, and this hub keeps it.",
+    "pause": "Paused. What happens meanwhile is kept.",
+    "resume": "It goes on within seconds.",
+    "verify": "It compares once nothing is waiting. Load this page again in a while.",
     "revoked": "The key was revoked. It stopped working at once.",
 }
 

@@ -31,6 +31,7 @@ from edge.pages import (
     sign_in,
     status,
     stock_takes,
+    sync,
     words,
 )
 from edge.pages.files import Files, web_folder
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     stock_takes,
-    *(readers, inbox, status, keys, people, devices, audit),
+    *(readers, inbox, status, keys, people, devices, audit, sync),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

@@ -8,6 +8,7 @@ from edge.store.actors import Actor
 from edge.store.assets import AssetRow
 from edge.store.audit import Subject, acting
 from edge.store.database import execute
+from edge.store.homes import check_home
 from edge.store.records import ASSET_KEYS, is_key_taken, next_update, update
 from edge.store.tags import NewTag, TagRow, is_taken
 
@@ -31,6 +32,7 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         asset = get_any(actor.organization_id, asset_id)
         if asset.deleted_at is None:
             return asset
+        check_home(asset_id)
         if is_key_taken(ASSET_KEYS, actor.organization_id, asset.external_key):
             raise Conflict(f"Another asset has the key {asset.external_key} now")
         for tag in asset.tags:

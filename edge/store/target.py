@@ -7,7 +7,7 @@ import secrets
 from typing import Any, NamedTuple, NoReturn
 
 from edge import clock
-from edge.errors import Conflict
+from edge.errors import Conflict, NotFound
 from edge.store import changes
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
@@ -108,6 +108,16 @@ def end(actor: Actor) -> None:
         for table in ("link", "mirror", "conflict", "set_aside"):
             execute(f"DELETE FROM {table} WHERE peer = 0")  # noqa: S608
         act.note("hub.left", Subject("hub", found.url, found.hub_name))
+
+
+def steer(actor: Actor, action: str, **values: Any) -> None:
+    """Pause, go on, compare: a person changes the row. Raises NotFound where the organization reports to no hub."""
+    with acting(actor) as act:
+        found = find()
+        if found is None or found.organization_id != actor.organization_id:
+            raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+        update(**values)
+        act.note(action, Subject("hub", found.url, found.hub_name))
 
 
 def update(**values: Any) -> None:

@@ -1,0 +1,110 @@
+"""Account menu, Sync: at a site how far its hub is, at a hub how far its sites are, and the buttons for both."""
+
+from __future__ import annotations
+
+import json
+
+from flask import current_app, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.auth import join_codes
+from edge.auth.join_codes import JoinCode
+from edge.auth.secrets import hash_secret, new_token
+from edge.errors import Conflict, Invalid
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.store import changes, conflicts, sites, target
+from edge.store.people import Role
+from edge.store.sites import Site
+from edge.validation import values
+
+
+@pages.get("/sync")
+@require_role(Role.ADMINISTRATOR)
+def sync() -> str:
+    return _page({}, {})
+
+
+@pages.post("/sync/sites")
+@require_role(Role.ADMINISTRATOR)
+def add_site() -> str | tuple[str, int]:
+    """Answers with the join code itself: it is on this one page and nowhere else."""
+    secret = new_token()
+    try:
+        code = values.external_key("code", request.form.get("code", "").strip())
+        name = values.name("name", request.form.get("name", "").strip())
+        made = sites.add_site(actor(), code, name, hash_secret(secret))
+    except Invalid as error:
+        return _page({fault.field: fault.message for fault in error.fields}, request.form), 400
+    except Conflict as error:
+        return _page({"code": str(error)}, request.form), 409
+    return _code_page(made, secret)
+
+
+@pages.post("/sync/sites/<int:site_no>/code")
+@require_role(Role.ADMINISTRATOR)
+def new_code(site_no: int) -> str:
+    secret = new_token()
+    return _code_page(sites.offer_again(actor(), site_no, hash_secret(secret)), secret)
+
+
+@pages.post("/sync/sites/<int:site_no>/remove")
+@require_role(Role.ADMINISTRATOR)
+def remove_site(site_no: int) -> AnyResponse:
+    sites.remove_site(actor(), site_no)
+    return done("/sync", "site-removed")
+
+
+@pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/same")
+@require_role(Role.ADMINISTRATOR)
+def same_thing(site_no: int, remote_id: int) -> AnyResponse:
+    conflicts.same_thing(actor(), site_no, remote_id)
+    return done("/sync", "same")
+
+
+@pages.post("/sync/pause")
+@require_role(Role.ADMINISTRATOR)
+def pause() -> AnyResponse:
+    target.steer(actor(), "hub.paused", paused_at=clock.now())
+    return done("/sync", "pause")
+
+
+@pages.post("/sync/resume")
+@require_role(Role.ADMINISTRATOR)
+def resume() -> AnyResponse:
+    target.steer(actor(), "hub.resumed", paused_at=None)
+    return done("/sync", "resume")
+
+
+@pages.post("/sync/verify")
+@require_role(Role.ADMINISTRATOR)
+def verify() -> AnyResponse:
+    target.steer(actor(), "hub.verification_asked", verify_wanted=1)
+    return done("/sync", "verify")
+
+
+def _page(errors: dict[str, str], entered: object) -> str:
+    organization_id = current_session().organization_id
+    here = target.find()
+    if here and here.organization_id != organization_id:
+        here = None
+    listed = sites.list_sites(organization_id)
+    return render_template(
+        "sync.html",
+        here=here,
+        waiting=changes.count_after(here.acked_seq) if here else 0,
+        aside=sites.list_trouble(0) if here else [],
+        sites=[(site, json.loads(site.report), sites.list_trouble(site.no)) for site in listed],
+        clashes=conflicts.list_conflicts(organization_id),
+        errors=errors,
+        values=entered,
+        day=clock.now() // clock.DAY,
+    )
+
+
+def _code_page(site: Site, secret: str) -> str:
+    authority = current_app.extensions["authority_file"]
+    pem = authority.read_text("ascii") if authority and authority.is_file() else ""
+    code = join_codes.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
+    return render_template("sync-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)
