@@ -195,13 +195,15 @@ class Batch:
         was_counted = opened.earlier is not None and bool(opened.earlier.reads)
         if why is not NoAsset.LOCATION and not was_counted:
             route = line.route
+            # A beacon stays what it is, while the address that sends it may be another in a quarter of an hour.
+            value = read.aliases[0] if read.tag_type == "ble" and read.aliases else read.value
             self._unknown.append(
                 Sighting(
                     route.organization_id,
                     read.tag_type,
-                    match_key(read.tag_type, read.value) or read.value,
+                    match_key(read.tag_type, value) or value,
                     route.reader_id,
-                    read.value,
+                    value,
                     why,
                     opened.received_at,
                     placement.location_id,

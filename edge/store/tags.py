@@ -17,9 +17,11 @@ TYPES = ("rfid", "ble", "barcode")
 
 Owner = Literal["asset", "location"]
 
-_BEACON = re.compile(r"([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}):([0-9]{1,5}):([0-9]{1,5})", re.ASCII | re.I)
+_UUID = r"([0-9a-f]{8}[-_]?(?:[0-9a-f]{4}[-_]?){3}[0-9a-f]{12})"
+_BEACON = re.compile(rf"(?:ibeacon:)?{_UUID}[-:_/., ]([0-9]{{1,5}})[-:_/., ]([0-9]{{1,5}})", re.ASCII | re.I)
+_EDDYSTONE = re.compile(r"(?:eddy:)?([0-9a-f]{20})[-:_/., ]([0-9a-f]{12})", re.ASCII | re.I)
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
-_BLE_SEPARATORS = str.maketrans("", "", ":- ")
+_BLE_SEPARATORS = str.maketrans("", "", ":- _/.")
 _HEX = re.compile(r"[0-9A-F]+")
 
 
@@ -47,8 +49,10 @@ def _match_ble(value: str) -> str:
     """An iBeacon triple keeps its colons: 10:257 and 102:57 are different beacons."""
     beacon = _BEACON.fullmatch(value.strip())
     if beacon:
-        return f"{beacon[1].replace('-', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
-    return value.upper().translate(_BLE_SEPARATORS)
+        return f"{beacon[1].replace('-', '').replace('_', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
+    if frame := _EDDYSTONE.fullmatch(value.strip()):
+        return f"{frame[1]}{frame[2]}".upper()
+    return value.strip().upper().translate(_BLE_SEPARATORS)
 
 
 def _match_rfid(value: str) -> str:

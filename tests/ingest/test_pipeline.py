@@ -17,7 +17,7 @@ from edge.ingest import pipeline as pipeline_module
 from edge.ingest.messages import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
-from edge.store import assets, dead_letters, ignored_messages, locations, readers, receipts
+from edge.store import assets, dead_letters, ignored_messages, locations, readers, receipts, unknown_tags
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.readers import Placement
@@ -409,3 +409,17 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mend
     assert execute("SELECT count(*) FROM position").fetchone() == (2,)
     line.handle([message(sent, mid=9)])
     assert buckets() == {"recorded": (2, 2), "repeat": (1, 3), "unmatched_tag": (0, 1)}
+
+
+def test_an_unknown_beacon_is_listed_by_what_stays_and_not_by_its_address(site: Site) -> None:
+    beacon = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10:10:257"
+    advert = "0201061AFF4C0002155B2F0C1E8D474F0A9C3371DE20AA4B10000A0101C5"
+    readers.add_reader(shell(site.organization_id), name="gate", topic="gate", format="gl_s10", location_id=site.dock)
+    line = pipeline()
+    for address in ("C30A114E7F21", "D30A114E7F22"):
+        line.handle([message(b'{"dev_list":[{"mac":"%s","ad":"%s"}]}' % (address.encode(), advert.encode()), "gate")])
+    (unknown,) = unknown_tags.list_tags(site.organization_id)
+    assert (unknown.value, unknown.sightings) == (beacon, 2)
+    assets.attach_tag(shell(site.organization_id), site.assets[0], NewTag("ble", beacon.upper().replace(":", "/")))
+    line.handle([message(b'{"dev_list":[{"mac":"E30A114E7F23","ad":"%s"}]}' % advert.encode(), "gate")])
+    assert location_of(site.assets[0]) == site.dock

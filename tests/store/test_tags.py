@@ -57,3 +57,31 @@ def test_a_barcode_keeps_its_case_and_its_leading_zeros() -> None:
 def test_a_match_key_is_its_own_match_key(tag_type: str, value: str) -> None:
     key = match_key(tag_type, value)
     assert match_key(tag_type, key) == key
+
+
+UUID = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10"
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        f"{UUID}:10:257",
+        f"{UUID.upper()}-10-257",
+        f"{UUID}_10_257",
+        f"{UUID}/10/257",
+        f"{UUID}.10.257",
+        f"{UUID.replace('-', '')}:010:257",
+        f"iBeacon:{UUID}-10-257",
+        f" {UUID}, 10, 257".replace(", ", ","),
+    ],
+)
+def test_every_spelling_of_a_beacon_is_the_same_beacon(spelt: str) -> None:
+    assert match_key("ble", spelt) == match_key("ble", f"{UUID}:10:257")
+    assert match_key("ble", spelt) != match_key("ble", f"{UUID}:102:57")
+
+
+@pytest.mark.parametrize(
+    "spelt", ["C3:0A:11:4E:7F:21", "c3-0a-11-4e-7f-21", "C30A.114E.7F21", "c3_0a_11_4e_7f_21", "C3/0A/11/4E/7F/21"]
+)
+def test_every_spelling_of_an_address_is_the_same_address(spelt: str) -> None:
+    assert match_key("ble", spelt) == "C30A114E7F21"

@@ -16,12 +16,12 @@ from edge.ingest.reads import Read
 
 Identities = tuple[str, ...]
 
-_MAC = re.compile(r"(?:[0-9A-Fa-f]{2}[:-]?){5}[0-9A-Fa-f]{2}")
+_MAC = re.compile(r"(?:[0-9A-Fa-f]{2}[:_-]?){5}[0-9A-Fa-f]{2}|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}")
 _UUID = re.compile(r"[0-9a-f]{32}")
 _NAMESPACE = re.compile(r"[0-9a-f]{20}")
 _INSTANCE = re.compile(r"[0-9a-f]{12}")
-_IBEACON_TEXT = re.compile(r"(?:ibeacon:)?([0-9a-f-]{32,36})[:_-]([0-9]{1,5})[:_-]([0-9]{1,5})", re.IGNORECASE)
-_EDDYSTONE_TEXT = re.compile(r"(?:eddy:)?([0-9a-f]{20})[:-]([0-9a-f]{12})", re.IGNORECASE)
+_IBEACON_TEXT = re.compile(r"(?:ibeacon:)?([0-9a-f-]{32,36})[-:_/.,]([0-9]{1,5})[-:_/.,]([0-9]{1,5})", re.IGNORECASE)
+_EDDYSTONE_TEXT = re.compile(r"(?:eddy:)?([0-9a-f]{20})[-:_/.,]([0-9a-f]{12})", re.IGNORECASE)
 
 # Advertisement structure types, and what begins an iBeacon (Apple, 0x004C) and an Eddystone frame (0xFEAA).
 _SERVICE_DATA = 0x16
