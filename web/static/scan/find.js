@@ -68,6 +68,8 @@ function thing(one) {
     moves.append(...one.moves.slice(1).map((move) => part("", `${move.location}, ${ago(move.at, siteNow())}`, "li")));
     parts.push(message(t("Before that:")), moves);
   }
+  if (one.carrier) parts.push(message(t("On {carrier}", { carrier: one.carrier.name })));
+  if (one.load && one.load.length) parts.push(message(t("Carries {things}", { things: one.load.map(({ name }) => name).join(", ") })));
   return [...parts, anchor(`/assets/${one.id}`, t("Open its page"))];
 }
 

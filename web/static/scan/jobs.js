@@ -1,19 +1,44 @@
 // What there is to do beside scanning one thing after the other.
 
+import { setLoading, unloadAll } from "./carrier.js";
 import { openCheck } from "./check.js";
 import { openFind, find } from "./find.js";
 import { openHere } from "./here.js";
+import { openMove } from "./move.js";
+import * as copy from "./copy.js";
 import { choice } from "./locations.js";
-import { choice as choiceButton, message, openSheet } from "./sheets.js";
+import { askFor, button, choice as choiceButton, closeSheet, fill, message, openSheet } from "./sheets.js";
+import { say } from "./show.js";
 import { t } from "./texts.js";
+import { redraw } from "./view.js";
 
 export function openJobs() {
   const { location } = choice;
   const jobs = location ? [
     choiceButton(t("What is here?"), t("Everything at {location}", { location: location.name }), () => openHere(showThing)),
     choiceButton(t("Check this location"), t("Stock-take: what is here, what is missing"), openCheck),
+    choiceButton(t("Move everything"), t("From {location} to another location", { location: location.name }), openMove),
+    choiceButton(t("Load a carrier"), t("What is on a pallet or trolley goes where it goes"), () => begin({ kind: "load", carrier: null })),
+    choiceButton(t("Take things off their carrier"), t("Scan each of them"), () => begin({ kind: "unload" })),
+    choiceButton(t("Empty a carrier"), t("Everything comes off at once"), openEmpty),
   ] : [message(t("Scan a location first."))];
   openSheet("jobs", t("What do you want to do?"), ...jobs);
+}
+
+async function begin(loading) {
+  await setLoading(loading);
+  closeSheet();
+  await redraw();
+}
+
+function openEmpty() {
+  const answer = document.createElement("div");
+  const empty = (text) => {
+    const one = copy.find(text);
+    if (!one) return fill(answer, [message(t("Nothing is called {text}, and no tag or key is.", { text }))]);
+    fill(answer, [button(t("Take everything off {carrier}", { carrier: one.name }), async () => { await unloadAll(one); closeSheet(); say(t("Nothing is on {carrier} any more", { carrier: one.name })); }, "button wide")]);
+  };
+  openSheet("empty", t("Empty a carrier"), askFor(t("Tag, key or name"), "", t("Find"), empty), answer);
 }
 
 function showThing(one) {

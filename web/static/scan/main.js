@@ -1,6 +1,7 @@
 // The scan page. A code goes this way: caught, kept on the device, shown, sent, answered, shown again.
 
 import { looksLikeLocation } from "./codes.js";
+import * as carrier from "./carrier.js";
 import * as copy from "./copy.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { guardExits } from "./leave.js";
@@ -42,7 +43,21 @@ async function onCode(code, raw, at) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
   }
+  if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(code, at, thing);
+}
+
+/** While a carrier is loaded the first thing scanned is the carrier itself; what is put on it must be known here. */
+async function readyToLoad(thing) {
+  if (!thing) {
+    signal("refused");
+    showResult({ outcome: "refused", thing: t("Unknown tag"), told: t("Only things that are known go onto a carrier, or come off"), state: "" });
+    return false;
+  }
+  if (carrier.loading.kind === "load" && !carrier.loading.carrier) {
+    await carrier.setLoading({ kind: "load", carrier: { id: thing.id, name: thing.name } });
+  }
+  return true;
 }
 
 async function keep(code, at, thing) {
@@ -52,6 +67,7 @@ async function keep(code, at, thing) {
     held: location ? null : { label }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
     person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
+    ...carrier.wireOf(thing),
   };
   try {
     await queue.add(item);
@@ -155,6 +171,7 @@ function wire() {
   opens("find", ({ openFind }) => openFind());
   opens("jobs", ({ openJobs }) => openJobs());
   opens("take", ({ openCheck }) => openCheck());
+  $("loading").addEventListener("click", () => inLine(async () => { await carrier.setLoading(null); await redraw(); }));
   opens("location", ({ openLocations }) => openLocations(t("Where are you scanning?"), onLocation));
   opens("count", ({ openList }) => openList({
     isUndoable, onUndo: (entry) => inLine(() => undo(entry)), onShow: showListed, onBegin: () => inLine(redraw),
@@ -189,7 +206,7 @@ function report(error) {
 
 /** What the device kept; a code that is scanned before it is there waits for it. */
 async function load() {
-  [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load()]);
+  [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load(), carrier.load()]);
   showLocation(locations.choice);
 }
 

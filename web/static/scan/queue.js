@@ -43,6 +43,12 @@ export const add = (item) => work(["queue", "log"], "readwrite", (t) => {
   if (item.code !== undefined) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
 });
 
+/** Many at once: all of them are kept, or none. */
+export const addAll = (items) => work(["queue", "log"], "readwrite", (t) => items.forEach((item) => {
+  t.objectStore("queue").add(item);
+  t.objectStore("log").put({ ...item, state: "queued" });
+}));
+
 /** The oldest first. */
 export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").getAll());
 

@@ -140,6 +140,15 @@ export function showTake(take, groups) {
   $("take").textContent = t("Checking {location}: {found} of {count} found", { location: take.name, found: groups.here.length, count: take.expected.length });
 }
 
+/** The carrier that is being loaded; a tap ends it. */
+export function showLoading(loading) {
+  $("loading").hidden = !loading;
+  if (!loading) return;
+  const text = loading.kind === "unload" ? t("Taking off: scan what comes off its carrier")
+    : loading.carrier ? t("Loading {carrier}: scan what goes on it", { carrier: loading.carrier.name }) : t("Loading: scan the carrier first");
+  $("loading").textContent = `${text} · ${t("tap to end")}`;
+}
+
 export function showLink({ state, waiting, held, me }) {
   const line = $("link");
   const shown = waiting && state === "ok" ? (waiting > held.length ? "sending" : "ok") : state;

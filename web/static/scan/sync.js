@@ -55,11 +55,11 @@ async function run() {
   await report([]);
 }
 
-function onTheWire({ id, undo, act, code, locationId, choice, at, person, take, ...more }) {
+function onTheWire({ id, undo, act, code, locationId, choice, at, person, take, onto, off, ...more }) {
   if (undo) return { id, undo, person };
   if (act) return { id, act, at, person, location: locationId, asset: more.asset, stock_take: more.stock_take,
     with_sublocations: more.with_sublocations, expected: more.expected };
-  return { id, code, location: locationId, choice, at, person, stock_take: take };
+  return { id, code, location: locationId, choice, at, person, stock_take: take, onto, off };
 }
 
 /** The site's clock, as far as this device knows it. */

@@ -1,10 +1,11 @@
 // What is drawn again when something changed: the large result, the log, the count, the lists that are open.
 
+import { loading } from "./carrier.js";
 import { countOf } from "./count.js";
 import { signal } from "./feedback.js";
 import * as queue from "./queue.js";
 import { fill, sheet } from "./sheets.js";
-import { $, facts, showCount, showLog, showResult, showTake } from "./show.js";
+import { $, facts, showCount, showLog, showLoading, showResult, showTake } from "./show.js";
 import { link } from "./sync.js";
 import { groupsOf, take } from "./take.js";
 
@@ -61,6 +62,7 @@ async function draw() {
   showLog(log);
   showCount(countOf(log));
   showTake(take, take && groupsOf(log));
+  showLoading(loading);
   if (sheet.name === "list") (await useTools()).showList(log);
   if (sheet.name === "take") (await useTools()).showLines(log);
   $("undo").disabled = !log.find(isUndoable);

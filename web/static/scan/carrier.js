@@ -1,0 +1,31 @@
+// Put things on a carrier, or take them off: a mode of scanning that stays until it is ended.
+
+import { newId } from "./queue.js";
+import * as queue from "./queue.js";
+import { flush, link } from "./sync.js";
+
+// { kind: "load", carrier: { id, name } or null until it is scanned } or { kind: "unload" }
+export let loading = null;
+
+export async function load() {
+  loading = (await queue.load("loading")) || null;
+}
+
+export async function setLoading(next) {
+  loading = next;
+  await queue.save("loading", next);
+}
+
+/** What a scan says beside where it was made: onto which carrier it goes, or that it comes off. */
+export function wireOf(thing) {
+  if (!loading || !thing) return {};
+  if (loading.kind === "unload") return { off: true };
+  return loading.carrier && loading.carrier.id !== thing.id ? { onto: loading.carrier.id } : {};
+}
+
+/** Everything on a carrier is taken off at once. */
+export async function unloadAll(carrier) {
+  const { person = null, organization = null } = link.me || {};
+  await queue.add({ id: newId(), act: "unload_all", asset: carrier.id, at: Date.now(), person, organization });
+  flush();
+}

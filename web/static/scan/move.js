@@ -1,0 +1,44 @@
+// Move everything from one location to another: a scan for each thing, as if it had been scanned there.
+
+import { openLocations } from "./choose.js";
+import * as copy from "./copy.js";
+import * as locations from "./locations.js";
+import { newId } from "./queue.js";
+import * as queue from "./queue.js";
+import { button, closeSheet, message, openSheet } from "./sheets.js";
+import { say } from "./show.js";
+import { flush, link } from "./sync.js";
+import { t, tn } from "./texts.js";
+import { redraw } from "./view.js";
+
+/** First the list is brought up to date, then the target is chosen, then what would happen is said. */
+export async function openMove() {
+  const from = locations.choice.location;
+  if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
+  const things = copy.at(new Set([from.id]));
+  if (!things.length) {
+    return openSheet("move", t("Move everything"), message(t("Nothing is at {location}, as far as this device knows.", { location: from.name })));
+  }
+  openLocations(t("Where does everything at {location} go?", { location: from.name }), (to) => confirm(from, to, things));
+}
+
+function confirm(from, to, things) {
+  if (to.id === from.id) return;
+  const names = things.slice(0, 10).map((one) => one.name).join(", ");
+  const count = things.length;
+  openSheet("move", t("Move everything"),
+    message(tn("{count} thing goes from {from} to {to}:", "{count} things go from {from} to {to}:", count, { from: from.name, to: to.name })),
+    message(count > 10 ? t("{names} and {more} more", { names, more: count - 10 }) : names),
+    button(tn("Move {count} thing", "Move {count} things", count), () => move(to, things), "button wide"));
+}
+
+async function move(to, things) {
+  const { person = null, organization = null } = link.me || {};
+  const common = { at: Date.now(), choice: newId(), locationId: to.id, locationName: to.name, person, organization };
+  // By the link of its label, so that the key of one thing is never taken for the tag of another.
+  await queue.addAll(things.map((one) => ({ ...common, id: newId(), code: `${window.location.origin}/a/${one.key}`, known: one.name })));
+  closeSheet();
+  say(tn("{count} thing is moved to {location}", "{count} things are moved to {location}", things.length, { location: to.name }));
+  await redraw();
+  flush();
+}
