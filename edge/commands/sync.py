@@ -9,7 +9,7 @@ import click
 from edge import clock
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret, new_token
-from edge.commands.site import Setup, for_actor, for_organization, open_site, print_table
+from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import NotFound, Unavailable
 from edge.store import changes, sites, target
 from edge.store.actors import Actor
@@ -120,10 +120,10 @@ def verify(actor: Actor, wait: int) -> None:
 
 
 @sync.command("resend")
-@click.pass_obj
-def resend(setup: Setup) -> None:
-    """At a site: tell the hub everything there is once more, as it is now."""
-    open_site(setup)
+@for_actor
+def resend(actor: Actor) -> None:
+    """At a site: tell the hub everything once more as it is here. What the hub has more of these assets, it drops."""
+    target.steer(actor, "hub.resent", restored_from=None)
     here = _here()
     changes.add_everything(here.organization_id)
     click.echo(f"{changes.count_after(here.acked_seq)} changes wait to be sent.")

@@ -60,7 +60,10 @@ def repair(here: Target, found: list[Difference]) -> str:
     if sent:
         told += f" {len(sent)} are sent again."
     if kept:
-        told += f" {len(kept)} are from after the backup that was restored here: run `edge sync recover`."
+        told += (
+            f" {len(kept)} are from after the backup that was restored here, and stay as the hub has them; "
+            "`edge sync resend` would make it forget them."
+        )
     with writing():
         for difference in sent:
             changes.add_range(difference.track, difference.day * clock.DAY, (difference.day + 1) * clock.DAY - 1)
