@@ -230,6 +230,12 @@ class Config:
         _whole(0, 86_400),
         "unseen this long, the next read is a row of history; 0: all",
     )
+    smoothing: str = _setting(
+        "ingest.smoothing",
+        "auto",
+        _word("auto", "off"),
+        "auto: of locations that hear the same tag, the evidence decides; off: every read elsewhere is a move",
+    )
     replay_days: int = _setting("ingest.replay_days", 7, _whole(0, 365), "how old a reader's own time may be")
 
     time_zone: str = _setting(

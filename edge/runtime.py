@@ -85,7 +85,8 @@ def running(config: Config) -> Iterator[str]:
 
         broker = _broker(config, parts)
         window = Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None
-        pipeline = Pipeline(config.sighting_gap_seconds * SECOND, config.replay_days, _bounds(config), window=window)
+        gap, is_smoothing = config.sighting_gap_seconds * SECOND, config.smoothing == "auto"
+        pipeline = Pipeline(gap, config.replay_days, _bounds(config), window=window, is_smoothing=is_smoothing)
         subscriber = Subscriber(
             broker,
             config.mqtt_topics,

@@ -20,6 +20,8 @@ from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.try_out import try_out
 from edge.store import ignored_messages, ledger, locations, reader_status, readers, unassigned_topics
 from edge.store.actors import Actor
+from edge.store.antenna_kinds import set_reader_kind
+from edge.store.evidence import AntennaKind
 from edge.store.readers import AntennaRow, Placement, ReaderRow
 
 SHOWN_BYTES = 300
@@ -249,6 +251,22 @@ def show_mappings(name: str | None) -> None:
     if name not in examples():
         raise click.UsageError(f"There is no mapping called {name}; see: edge reader mappings")
     click.echo(json.dumps(examples()[name].mapping, indent=2))
+
+
+@reader.command("kind")
+@click.argument("name")
+@click.argument("kind", type=click.Choice([*AntennaKind, "inherit"]))
+@click.option("--antenna", "port", type=int, help="Of this antenna only.")
+@for_actor
+def set_kind(actor: Actor, name: str, kind: str, port: int | None) -> None:
+    """Say what being heard by a reader, or one of its antennas, means, for example: edge reader kind dock1 portal
+
+    zone: the asset is there if the evidence says so. portal: it passes, the first read counts at once. direct: every
+    read counts. inherit: as the reader, or its location, says; if nobody does, a zone.
+    """
+    row = reader_of(actor.organization_id, name)
+    set_reader_kind(actor, row.id, row.name, None if kind == "inherit" else AntennaKind(kind), port)
+    click.echo(f"{row.name}{'' if port is None else f', antenna {port}'}: {kind}")
 
 
 @reader.command("remove")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from edge import clock
 from edge.auth.passwords import hash_password
 from edge.commands.lookup import asset_of, location_of
 from edge.commands.site import (
@@ -20,10 +21,13 @@ from edge.commands.site import (
 )
 from edge.store import assets, locations, organizations, people
 from edge.store.actors import Actor
+from edge.store.antenna_kinds import set_location_kind
 from edge.store.assets import AssetFilter, AssetRow
+from edge.store.evidence import AntennaKind
 from edge.store.locations import LocationFilter, LocationRow, Parent
 from edge.store.people import Role
 from edge.store.tags import NewTag, TagRow
+from edge.store.why import Competitor, why_here
 from edge.validation import values
 
 PAGE = 200
@@ -112,6 +116,21 @@ def list_locations(organization_id: int) -> None:
     print_table(["KEY", "NAME", "IN"], [(row.external_key, row.name, row.parent_external_key) for row in rows])
 
 
+@location.command("antennas")
+@click.argument("key")
+@click.argument("kind", type=click.Choice([*AntennaKind, "inherit"]))
+@for_actor
+def set_antennas(actor: Actor, key: str, kind: str) -> None:
+    """Say what being heard by the antennas at a location and below means.
+
+    zone: it is there if the evidence says so. portal: it passes, the first read counts at once. direct: every read
+    counts. inherit: as the location above says.
+    """
+    row = location_of(actor.organization_id, key)
+    set_location_kind(actor, row.id, row.name, None if kind == "inherit" else AntennaKind(kind))
+    click.echo(f"Antennas at {row.external_key} and below: {kind}")
+
+
 @click.group()
 def asset() -> None:
     """Assets: the things that are tracked."""
@@ -143,6 +162,44 @@ def list_assets(organization_id: int, search: str) -> None:
         rows += page
         offset += PAGE
     print_table(["KEY", "NAME", "TAGS"], [(row.external_key, row.name, _words(row.tags)) for row in rows])
+
+
+@asset.command("why")
+@click.argument("key")
+@for_organization
+def tell_why(organization_id: int, key: str) -> None:
+    """Tell why an asset is where it is: what was heard, which rule decided, what is held back."""
+    why = why_here(organization_id, asset_of(organization_id, key).id)
+    if why is None:
+        click.echo(f"{key} was never seen")
+        return
+    for reason in reversed(why.reasons):
+        click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.told}")
+        _print_competitors(reason.competitors)
+    click.echo("Now" if why.now else "What was weighed is kept for some minutes only, and nothing has heard it since.")
+    _print_competitors(why.now)
+
+
+def _print_competitors(competitors: Sequence[Competitor]) -> None:
+    if competitors:
+        print_table(
+            ["  LOCATION", "SECONDS", "STRONGEST", "AVERAGE", "LAST HEARD", "LEAD"],
+            [
+                (f"  {one.name}", one.seconds, _dbm(one.strongest), _dbm(one.average), clock.rfc3339(one.last_at),
+                 _lead(one))
+                for one in competitors
+            ],
+        )  # fmt: skip
+
+
+def _dbm(strength: float | None) -> str:
+    return "" if strength is None else f"{strength:.0f} dBm"
+
+
+def _lead(one: Competitor) -> str:
+    if one.is_here:
+        return "is here"
+    return "" if one.collected is None else f"{max(0.0, one.collected):.0f} of {one.needed:.0f} dB"
 
 
 @click.group()

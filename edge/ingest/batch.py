@@ -13,11 +13,13 @@ from edge.ingest.timing import Stamp, Timekeeper
 from edge.store import carriers, dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
 from edge.store.bounds import Bounds
 from edge.store.dead_letters import NewDeadLetter
+from edge.store.evidence import weight_of
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.reader_status import ReaderStatus
 from edge.store.readers import Placement, Route
+from edge.store.recent_reads import RecentReads
 from edge.store.scans import record
 from edge.store.stays import Scan
 from edge.store.tags import match_key
@@ -82,10 +84,10 @@ class Batch:
                 ]
         self._outcomes.append((opened, outcomes))
 
-    def write(self, gap: int) -> list[Outcome]:
+    def write(self, gap: int, recent: RecentReads | None) -> list[Outcome]:
         """What became of each message."""
         found = []
-        news = record(self._scans, gap)
+        news = record(self._scans, gap, recent)
         carriers.follow([scan for scan, is_new in zip(self._scans, news, strict=True) if is_new], gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
         for opened, outcomes in self._outcomes:
@@ -187,6 +189,7 @@ class Batch:
                 opened.received_at,
                 stamp.quality,
                 read.rssi,
+                weight_of(placement.kind, read.tag_type),
             )
         )
         return len(self._scans) - 1

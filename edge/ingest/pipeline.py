@@ -25,6 +25,7 @@ from edge.store.database import writing
 from edge.store.ledger import Bucket
 from edge.store.matching import TagMatcher
 from edge.store.raw_messages import Pack, Window
+from edge.store.recent_reads import RecentReads
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +35,21 @@ _IN_HISTORY = frozenset((Bucket.RECORDED, Bucket.REPEAT))
 class Pipeline:
     """The state that outlives a batch: what was delivered before, the readers' clocks, the maps. For one thread."""
 
-    def __init__(self, gap: int, replay_days: int, bounds: Bounds = DEFAULT, *, window: Window | None = None) -> None:
-        """`gap` in microseconds, see `store.scans.record`. `window` keeps what did not count; None keeps nothing."""
+    def __init__(
+        self,
+        gap: int,
+        replay_days: int,
+        bounds: Bounds = DEFAULT,
+        *,
+        window: Window | None = None,
+        is_smoothing: bool = True,
+    ) -> None:
+        """`gap` in microseconds, see `store.scans.record`. `window` keeps what did not count; None keeps nothing.
+        Without smoothing, every read counts.
+        """
         self._gap = gap
         self._bounds = bounds
+        self._recent = RecentReads() if is_smoothing else None
         self._router = Router()
         self._matcher = TagMatcher()
         self._receipts = Receipts()
@@ -54,8 +66,10 @@ class Pipeline:
         try:
             self._commit(messages)
         except Unavailable:
+            self._undone()
             raise
         except Exception as error:
+            self._undone()
             if len(messages) == 1:
                 log.exception("A message on %s could not be handled and was set aside", messages[0].topic)
                 self._commit(messages, poison=f"{type(error).__name__}: {error}")
@@ -64,15 +78,26 @@ class Pipeline:
                 self.handle(messages[:half])
                 self.handle(messages[half:])
 
+    def _refresh(self) -> None:
+        """First in each transaction: what is in memory follows the database."""
+        self._router.refresh()
+        if self._recent:
+            self._recent.refresh()
+
+    def _undone(self) -> None:
+        """A transaction was rolled back, so what it told is to be read from the database again."""
+        if self._recent:
+            self._recent.forget()
+
     def _commit(self, messages: Sequence[Message], poison: str = "") -> None:
         with metrics.commit_seconds.time(), writing():
-            self._router.refresh()
+            self._refresh()
             opened = self._open_all(messages, poison)
             self._matcher.prepare(_identities(opened))
             batch = Batch(self._matcher, self.timekeeper, self._bounds)
             for item in opened:
                 batch.add(item)
-            outcomes = batch.write(self._gap)
+            outcomes = batch.write(self._gap, self._recent)
             if self._window:
                 self._window.keep(packs_of(opened, outcomes))
             dead_letters.discard([item.message.dead_letter_id for item in opened if item.message.dead_letter_id])
@@ -103,19 +128,21 @@ class Pipeline:
                 if found:
                     self._replay(*found, self._window)
         except Unavailable:
+            self._undone()
             raise
         except Exception:
+            self._undone()
             log.exception("Some messages that had not counted could not be read again, and stay as they are")
         return True
 
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
-        self._router.refresh()
+        self._refresh()
         opened = [self._open_again(entry) for entry in entries_of(pack)]
         self._matcher.prepare(_identities(opened))
         batch = Batch(self._matcher, self.timekeeper, self._bounds)
         for item in opened:
             batch.add(item)
-        outcomes = batch.write(self._gap)
+        outcomes = batch.write(self._gap, self._recent)
         window.remove(no, pack)
         window.keep(packs_of(opened, outcomes))
 

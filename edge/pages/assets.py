@@ -16,6 +16,7 @@ from edge.pages.live import fragment
 from edge.store import assets, board, lookup, retired
 from edge.store.assets import AssetRow
 from edge.store.people import Role
+from edge.store.why import why_here
 
 MOVES = 50
 
@@ -53,6 +54,15 @@ def _now(asset: AssetRow) -> dict[str, Any]:
         "more": moves[-1].observed_at if len(found) > MOVES else None,
         "before": before,
     }
+
+
+@pages.get("/assets/<int:asset_id>/why")
+@require_role(Role.VIEWER)
+def why_asset(asset_id: int) -> str:
+    """The evidence of where it is, and of its last moves."""
+    organization_id = current_session().organization_id
+    asset = retired.get_any(organization_id, asset_id)
+    return render_template("why.html", asset=asset, why=why_here(organization_id, asset_id))
 
 
 @pages.get("/assets/<int:asset_id>/label")

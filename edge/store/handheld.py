@@ -150,6 +150,7 @@ def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int,
         HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
         if row.asset_id is not None and row.seq is not None:
             stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
+            scans.reconsider(row.asset_id, row.observed_at)
             carriers.take_back(row.asset_id, row.observed_at, gap)
         if row.outcome == Result.UNKNOWN:
             _unpark(row)

@@ -9,8 +9,10 @@ from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
 from edge.store import raw_messages, unassigned_topics
 from edge.store.actors import Actor
+from edge.store.antenna_kinds import all_kinds
 from edge.store.audit import Subject, acting, changed, given
 from edge.store.database import execute
+from edge.store.evidence import AntennaKind
 from edge.store.ids import new_id
 from edge.store.tables import Antenna, Location, Reader, rows
 from edge.validation.topics import check_filter, overlap
@@ -43,11 +45,15 @@ class AntennaRow(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What one antenna, or a whole reader, stands for: where, from which signal strength (dBm) on, and whether."""
+    """What one antenna, or a whole reader, stands for: where, from which signal strength (dBm) on, and whether.
+
+    `kind` is only read here; `antenna_kinds` sets it.
+    """
 
     location_id: int | None
     min_rssi: float | None
     is_enabled: bool
+    kind: AntennaKind = AntennaKind.ZONE
 
 
 class Route(NamedTuple):
@@ -148,7 +154,10 @@ def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -
         row = get_reader(actor.organization_id, reader_id)
         _check_location(actor.organization_id, placement.location_id)
         before = _antenna_facts(actor.organization_id, reader_id, port)
-        Antenna.insert(reader_id=reader_id, port=port, **placement._asdict()).on_conflict_replace().execute()
+        location_id, min_rssi, is_enabled, _ = placement
+        Antenna.insert(
+            reader_id=reader_id, port=port, location_id=location_id, min_rssi=min_rssi, is_enabled=is_enabled
+        ).on_conflict_replace().execute()
         after = _antenna_facts(actor.organization_id, reader_id, port)
         act.note("antenna.changed", subject_of(row), {"port": port, **changed(before, after)})
 
@@ -197,13 +206,17 @@ def readers_version() -> int:
 
 def routes() -> list[Route]:
     """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
+    kinds = all_kinds()
     antennas: dict[int, dict[int, Placement]] = {}
     for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNA_PLACES):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
     found = []
     for reader_id, owner, topic, name, mapping, location_id, min_rssi, is_enabled in execute(_READER_PLACES):
-        whole = Placement(location_id, min_rssi, bool(is_enabled))
+        whole = Placement(location_id, min_rssi, bool(is_enabled), kinds.of(reader_id, None, location_id))
         own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
+        named = {port for named_id, port in kinds.antennas if named_id == reader_id}
+        own |= dict.fromkeys(named - set(own), whole)
+        own = {port: one._replace(kind=kinds.of(reader_id, port, one.location_id)) for port, one in own.items()}
         found.append(Route(reader_id, owner, topic, name, mapping, whole, own))
     return found
 

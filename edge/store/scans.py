@@ -2,7 +2,8 @@
 
 A scan is one sighting of one asset at one place. History keeps stays, not sightings: a row for every move, for every
 scan by a person, and for every time a fixed reader sees the asset again after `gap` (contract: Tracking). Order is
-that of observation. Nearly all scans are the newest of their asset and need no query of their own; a late one is put
+that of observation. Nearly all scans are the newest of their asset, where the asset is already, and need no query of
+their own. What is a move is decided by `evidence`, over whole batches; a read that comes too late to be weighed is put
 in its place by `insert_late`.
 """
 
@@ -10,28 +11,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edge.clock import SECOND
+from edge.store import recent_reads
 from edge.store.database import execute, execute_many, writing
+from edge.store.evidence import Heard, Rule, Weight
+from edge.store.recent_reads import ALWAYS, UNKNOWN, Recent, RecentReads
+from edge.store.retrace import ByPerson, State, Step, first_from, retrace, since_of
 from edge.store.stays import (
     CLOSE_STAY,
     INSERT_ROW,
+    NewRow,
     Position,
+    Quality,
     Scan,
+    StayRow,
     insert_late,
+    last_read_second,
     load_positions,
+    replace_rows,
+    row_of_step,
     row_values,
+    rows_from,
     write_positions,
 )
 
 
-def record(scans: Sequence[Scan], gap: int) -> list[bool]:
+def record(scans: Sequence[Scan], gap: int, recent: RecentReads | None = None) -> list[bool]:
     """Record scans in their order; for each, whether it told anything new (False: a repeat, nothing changed).
 
     `gap` in microseconds: unseen for longer, a fixed reader's next scan is a row of its own; 0 keeps every scan.
+    With `recent`, locations that hear the same asset compete for it; without it, or without a gap, every read counts.
     """
     if not scans:
         return []
     with writing():
-        batch = _Batch(gap, scans)
+        batch = _Batch(gap, scans, recent if gap else None)
         news = [batch.enter(scan) for scan in scans]
         batch.write()
     return news
@@ -46,30 +60,65 @@ def record_by_person(scan: Scan) -> int:
             "WHERE t.asset_id = ? AND t.site_no IS NULL AND h.observed_at = ? ORDER BY h.seq DESC LIMIT 1",
             (scan.asset_id, scan.observed_at),
         ).fetchone()[0]
+        reconsider(scan.asset_id, scan.observed_at)
     return seq
+
+
+def reconsider(asset_id: int, observed_at: int) -> None:
+    """A person's scan came or went: decide anew what readers told from that moment on, as far as it is still known."""
+    second = observed_at // SECOND
+    with writing():
+        known = recent_reads.load({asset_id}, second * SECOND)
+        if asset_id not in known:
+            return
+        whole = recent_reads.load({asset_id}, 0)[asset_id]
+        position = load_positions({asset_id}).get(asset_id)
+        if position and whole.complete_from <= second:
+            batch = _Batch(recent_reads.gap(), [], None)
+            batch.retrace(position, whole, second)
+            batch.write()
 
 
 class _Batch:
     """The positions of one batch in memory, and the history rows still to be written."""
 
-    def __init__(self, gap: int, scans: Sequence[Scan]) -> None:
+    def __init__(self, gap: int, scans: Sequence[Scan], recent: RecentReads | None) -> None:
         self._gap = gap
+        self._recent = recent
+        self._received_at = max((scan.received_at for scan in scans), default=0)
         self._positions = load_positions({scan.asset_id for scan in scans})
-        self._sources: dict[tuple[int, int | None, int | None], int] = {}
+        self._sources = recent.sources if recent is not None else {}
         self._touched: dict[int, Position] = {}
+        self._doubtful: dict[int, int] = {}  # asset -> the second from which on it is to be decided anew
         self._closed: list[tuple[int, int, int, int]] = []
-        self._opened: list[tuple[int, int, int, int, int, int, int, int | None]] = []
+        self._opened: list[NewRow] = []
 
     def enter(self, scan: Scan) -> bool:
+        if self._recent is not None and scan.reader_id is not None:
+            return self._weigh(self._recent, scan)
+        return self._count(scan)
+
+    def write(self) -> None:
+        reads = self._recent
+        if reads is not None:
+            for asset_id, second in self._doubtful.items():
+                if recent := reads.of(asset_id):
+                    self.retrace(self._positions[asset_id], recent, second)
+            reads.write(self._received_at, self._gap)
+        self._flush()
+        write_positions(list(self._touched.values()))
+
+    def _count(self, scan: Scan) -> bool:
+        """Enter a scan that counts as it is."""
         position = self._positions.get(scan.asset_id)
         if position is None:
-            self._positions[scan.asset_id] = self._first(scan)
+            self._positions[scan.asset_id] = self._first(scan, Rule.EVERY_READ)
             return True
         is_fixed = scan.reader_id is not None
         if scan.observed_at > position.last_seen_at:
             seen_again = is_fixed and 0 < scan.observed_at - position.last_seen_at <= self._gap
             if not (seen_again and scan.location_id == position.location_id):
-                self._append(position, scan)
+                self._append_scan(position, scan, Rule.EVERY_READ)
             position.last_seen_at = scan.observed_at
         elif (
             is_fixed and self._gap and scan.location_id == position.location_id and scan.observed_at >= position.row_at
@@ -82,30 +131,109 @@ class _Batch:
         self._touched[position.no] = position
         return True
 
-    def write(self) -> None:
-        self._flush()
-        write_positions(list(self._touched.values()))
+    def _weigh(self, reads: RecentReads, scan: Scan) -> bool:
+        """Take a reader's scan as evidence. Where it is where the asset is, that is all; else it is decided later."""
+        at, asset_id = scan.observed_at, scan.asset_id
+        position = self._positions.get(asset_id)
+        source_no = self._source(scan)
+        one = Heard(scan.location_id, at, scan.rssi, scan.weight, source_no, scan.quality, scan.received_at - at)
+        if position is None:
+            reads.start(asset_id, ALWAYS).add(one)
+            reads.note(scan, source_no, ALWAYS)
+            self._positions[asset_id] = self._first(scan, Rule.FIRST)
+            return True
+        recent = reads.of(asset_id)
+        if recent is None:
+            recent = reads.start(asset_id, last_read_second(position) + 1)
+        is_newest = at > position.last_seen_at
+        if not is_newest and one.second < recent.complete_from:
+            self._decide(reads, position, asset_id)
+            return self._count(scan)
+        if not recent.add(one):
+            return False
+        reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_newest else UNKNOWN)
+        if recent.is_full:
+            self._decide(reads, position, asset_id)
+            recent.drop_old()
+        self._touched[position.no] = position
+        if asset_id in self._doubtful:
+            self._doubtful[asset_id] = min(self._doubtful[asset_id], one.second)
+        elif scan.location_id != position.location_id or _tells_why(one, position):
+            self._doubtful[asset_id] = one.second
+        elif is_newest:
+            if at - position.last_seen_at > self._gap:
+                self._append_scan(position, scan, Rule.AGAIN)
+            position.last_seen_at = at
+        elif at >= position.row_at and recent.is_only(scan.location_id):
+            return False
+        else:
+            self._doubtful[asset_id] = one.second
+        return True
 
-    def _first(self, scan: Scan) -> Position:
+    def _decide(self, reads: RecentReads, position: Position, asset_id: int) -> None:
+        second, recent = self._doubtful.pop(asset_id, None), reads.of(asset_id)
+        if second is not None and recent:
+            self.retrace(position, recent, second)
+
+    def retrace(self, position: Position, recent: Recent, second: int) -> None:
+        """Decide anew from a second on, and change history where it says otherwise."""
+        heard, start = recent.heard, second * SECOND
+        begin = first_from(heard, second)
+        seen_at = max((one.last_at for one in heard[max(0, begin - 8) : begin]), default=None)
+        self._touched[position.no] = position
+        if position.row_at < start:
+            state = State(
+                position.location_id,
+                since_of(position.row_at, position.row_rule),
+                seen_at or min(position.last_seen_at, start - 1),
+            )
+            steps, seen_at = retrace(heard, begin, state, (), self._gap)
+            for step in steps:
+                self._append_step(position, step)
+            position.last_seen_at = max(position.last_seen_at, seen_at or 0)
+            return
+        self._flush()
+        before, rows = rows_from(position, start)
+        state = State(None, 0, None)
+        if before:
+            since = since_of(before.observed_at, before.rule)
+            state = State(before.location_id, since, seen_at or min(before.ended_at, start - 1))
+        people = [
+            ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
+        ]
+        steps, seen_at = retrace(heard, begin, state, people, self._gap)
+        replace_rows(position, before, rows, steps, seen_at or position.last_seen_at)
+
+    def _first(self, scan: Scan, rule: Rule) -> Position:
         at = scan.observed_at
+        rule = rule if scan.reader_id is not None else Rule.PERSON
         no = execute(
             "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
-            "row_seq, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, 1) RETURNING no",
-            (scan.asset_id, scan.organization_id, scan.location_id, at, at, at),
+            "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1) RETURNING no",
+            (scan.asset_id, scan.organization_id, scan.location_id, at, at, at, rule),
         ).fetchone()[0]
-        self._opened.append(row_values(no, 0, self._source(scan), scan))
-        return Position(no, scan.location_id, at, at, at, 0, 1)
+        self._opened.append(row_values(no, 0, self._source(scan), scan, rule=rule))
+        return Position(no, scan.location_id, at, at, at, 0, rule, 1)
 
-    def _append(self, position: Position, scan: Scan) -> None:
+    def _append_scan(self, position: Position, scan: Scan, rule: Rule) -> None:
+        row = row_values(position.no, 0, self._source(scan), scan, rule=rule)
+        self._append(position, row, scan.location_id)
+
+    def _append_step(self, position: Position, step: Step) -> None:
+        if step.heard:
+            position.last_seen_at = max(position.row_at, step.ended_at or 0)
+            self._append(position, row_of_step(position.no, step, step.heard), step.location_id)
+
+    def _append(self, position: Position, row: NewRow, location_id: int) -> None:
         """The newest row yet: the stay before it is over."""
         stayed = position.last_seen_at - position.row_at
-        if stayed:
-            self._closed.append((stayed, position.no, position.row_at, position.row_seq))
-        self._opened.append(row_values(position.no, 0, self._source(scan), scan))
-        if scan.location_id != position.location_id:
-            position.location_id = scan.location_id
-            position.dwell_started_at = scan.observed_at
-        position.row_at, position.row_seq = scan.observed_at, 0
+        self._closed.append((stayed, position.no, position.row_at, position.row_seq))
+        self._opened.append(row)
+        at, rule = row[1], row[8]
+        if location_id != position.location_id:
+            position.location_id = location_id
+            position.dwell_started_at = at
+        position.row_at, position.row_seq, position.row_rule = at, 0, rule
         position.history_rows += 1
 
     def _flush(self) -> None:
@@ -121,6 +249,16 @@ class _Batch:
         if place not in self._sources:
             self._sources[place] = _source_no(scan.organization_id, *place)
         return self._sources[place]
+
+
+def _is_given(row: StayRow) -> bool:
+    """Whether a row is none of those that reads of the asset itself decide."""
+    return row.rule == Rule.PERSON or row.quality == Quality.CARRIED
+
+
+def _tells_why(one: Heard, position: Position) -> bool:
+    """Whether a read where the asset is may be a better reason for it to be there."""
+    return one.weight >= Weight.RFID_PORTAL and one.second == position.row_at // SECOND
 
 
 def _source_no(organization_id: int, location_id: int, reader_id: int | None, port: int | None) -> int:

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from edge.clock import SECOND
 from edge.store.database import execute, execute_many, writing
+from edge.store.evidence import Heard, Rule, Weight
+from edge.store.retrace import Step
 
 
 class Quality(IntEnum):
@@ -37,6 +40,7 @@ class Scan(NamedTuple):
     received_at: int
     quality: Quality
     rssi: float | None = None
+    weight: Weight = Weight.RFID_ZONE
 
 
 class Position:
@@ -49,6 +53,7 @@ class Position:
         "location_id",
         "no",
         "row_at",
+        "row_rule",
         "row_seq",
         "stored_location_id",
     )
@@ -61,6 +66,7 @@ class Position:
         dwell_started_at: int,
         row_at: int,
         row_seq: int,
+        row_rule: int,
         history_rows: int,
     ) -> None:
         self.no = no
@@ -69,6 +75,7 @@ class Position:
         self.dwell_started_at = dwell_started_at
         self.row_at = row_at
         self.row_seq = row_seq
+        self.row_rule = row_rule
         self.history_rows = history_rows
 
 
@@ -84,26 +91,41 @@ class StayRow(NamedTuple):
     delay: int
     quality: int
     rssi: int | None
+    rule: int
 
+
+# position_no, observed_at, seq, seen_for, source_no, delay, quality, rssi, rule
+NewRow = tuple[int, int, int, int, int, int, int, int | None, int]
 
 INSERT_ROW = (
-    "INSERT INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rssi) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rssi, rule) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-CLOSE_STAY = "UPDATE history SET seen_for = ? WHERE position_no = ? AND observed_at = ? AND seq = ?"
+CLOSE_STAY = (
+    "UPDATE history SET seen_for = ?1 WHERE position_no = ?2 AND observed_at = ?3 AND seq = ?4 AND seen_for <> ?1"
+)
 
 
 def row_values(
-    position_no: int, seq: int, source_no: int, scan: Scan, seen_for: int = 0
-) -> tuple[int, int, int, int, int, int, int, int | None]:
-    rssi = None if scan.rssi is None else round(scan.rssi * 10)
+    position_no: int, seq: int, source_no: int, scan: Scan, seen_for: int = 0, rule: Rule = Rule.EVERY_READ
+) -> NewRow:
+    rule = rule if scan.reader_id is not None else Rule.PERSON
     delay = scan.received_at - scan.observed_at
-    return (position_no, scan.observed_at, seq, seen_for, source_no, delay, scan.quality, rssi)
+    return (position_no, scan.observed_at, seq, seen_for, source_no, delay, scan.quality, _tenths(scan.rssi), rule)
+
+
+def row_of_step(position_no: int, step: Step, heard: Heard, seq: int = 0) -> NewRow:
+    delay, quality, rssi = heard.delay, heard.quality, _tenths(heard.rssi)
+    return (position_no, step.observed_at, seq, 0, heard.source_no, delay, quality, rssi, step.rule)
+
+
+def _tenths(rssi: float | None) -> int | None:
+    return None if rssi is None else round(rssi * 10)
 
 
 def load_positions(asset_ids: set[int]) -> dict[int, Position]:
     found = execute(
-        "SELECT asset_id, no, location_id, last_seen_at, dwell_started_at, row_at, row_seq, history_rows "
+        "SELECT asset_id, no, location_id, last_seen_at, dwell_started_at, row_at, row_seq, row_rule, history_rows "
         "FROM track WHERE site_no IS NULL AND asset_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(asset_ids)),),
     )
@@ -112,9 +134,12 @@ def load_positions(asset_ids: set[int]) -> dict[int, Position]:
 
 def write_positions(positions: Sequence[Position]) -> None:
     execute_many(
-        "UPDATE track SET last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, history_rows = ? "
-        "WHERE no = ?",
-        [(p.last_seen_at, p.dwell_started_at, p.row_at, p.row_seq, p.history_rows, p.no) for p in positions],
+        "UPDATE track SET last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, row_rule = ?, "
+        "history_rows = ? WHERE no = ?",
+        [
+            (p.last_seen_at, p.dwell_started_at, p.row_at, p.row_seq, p.row_rule, p.history_rows, p.no)
+            for p in positions
+        ],
     )
     moved = [(p.location_id, p.no) for p in positions if p.location_id != p.stored_location_id]
     execute_many("UPDATE track SET location_id = ? WHERE no = ?", moved)
@@ -149,6 +174,64 @@ def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> boo
     return True
 
 
+def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow]]:
+    """The last row that began before `at`, and all from then on, in order."""
+    before = _rows_until(position, at - 1, limit=1)
+    query = _SELECT_ROW + "AND h.observed_at >= ? ORDER BY h.observed_at, h.seq"
+    rows = [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at))]
+    return (before[0] if before else None), rows
+
+
+def last_read_second(position: Position) -> int:
+    """The second in which a reader last saw the asset, -1 if none did. A person may have scanned it since."""
+    if position.row_rule != Rule.PERSON or position.last_seen_at > position.row_at:
+        return position.last_seen_at // SECOND
+    last: int | None = execute(
+        "SELECT max(h.observed_at + h.seen_for) FROM history h JOIN source s ON s.no = h.source_no "
+        "WHERE h.position_no = ? AND (s.reader_id IS NOT NULL OR h.seen_for > 0)",
+        (position.no,),
+    ).fetchone()[0]
+    return -1 if last is None else last // SECOND
+
+
+def replace_rows(
+    position: Position, before: StayRow | None, rows: Sequence[StayRow], steps: Sequence[Step], seen_at: int
+) -> None:
+    """Make `rows`, which follow `before`, what `steps` say, touching only what differs. Corrects `position`."""
+    found = [_stored(rows, step) for step in steps]
+    for row in rows:
+        if row not in found:
+            _delete(position, row)
+    taken = {(row.observed_at, row.seq) for row in found if row}
+    keys = []
+    for step, stored in zip(steps, found, strict=True):
+        seq = stored.seq if stored else int((step.observed_at, 0) in taken)
+        if stored is None and step.heard:
+            execute(INSERT_ROW, row_of_step(position.no, step, step.heard, seq))
+            position.history_rows += 1
+        keys.append((step.observed_at, seq))
+    if before:
+        keys.insert(0, (before.observed_at, before.seq))
+    ends = [step.ended_at for step in steps][0 if before else 1 :]
+    for (at, seq), end in zip(keys, [*ends, None], strict=True):
+        execute(CLOSE_STAY, (0 if end is None else max(0, end - at), position.no, at, seq))
+    position.last_seen_at = max(seen_at, keys[-1][0])
+    _settle(position)
+
+
+def _stored(rows: Sequence[StayRow], step: Step) -> StayRow | None:
+    if step.by_person:
+        return rows[step.by_person.key]
+    for row in rows:
+        if step.heard and (row.observed_at, row.source_no, row.rule) == (
+            step.observed_at,
+            step.heard.source_no,
+            step.rule,
+        ):
+            return row
+    return None
+
+
 def _covers(row: StayRow, scan: Scan, source_no: int, gap: int) -> bool:
     """Whether a stored row already tells what the scan tells."""
     if gap:
@@ -162,7 +245,7 @@ def _come_back(position: Position, stay: StayRow, following: StayRow | None) -> 
     A stay that ends where the next row begins was cut there before; nothing is known of a return in between.
     """
     if following is None or following.observed_at > stay.ended_at:
-        execute(INSERT_ROW, (position.no, stay.ended_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi))
+        execute(INSERT_ROW, (position.no, stay.ended_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi, 0))
         position.history_rows += 1
 
 
@@ -178,7 +261,7 @@ def _join(position: Position, row: StayRow | None, following: StayRow | None, ga
 def _settle(position: Position) -> None:
     """After rows changed in the middle: which is the newest now, and since when is the asset where it is."""
     newest = _rows_until(position, position.last_seen_at, limit=1)[0]
-    position.row_at, position.row_seq = newest.observed_at, newest.seq
+    position.row_at, position.row_seq, position.row_rule = newest.observed_at, newest.seq, newest.rule
     position.location_id = newest.location_id
     elsewhere = execute(
         "SELECT h.observed_at, h.seq FROM history h JOIN source s ON s.no = h.source_no "
@@ -194,7 +277,7 @@ def _settle(position: Position) -> None:
 
 _SELECT_ROW = (
     "SELECT h.observed_at, h.seq, h.observed_at + h.seen_for, h.source_no, s.location_id, s.reader_id IS NULL, "
-    "h.delay, h.quality, h.rssi FROM history h JOIN source s ON s.no = h.source_no WHERE h.position_no = ? "
+    "h.delay, h.quality, h.rssi, h.rule FROM history h JOIN source s ON s.no = h.source_no WHERE h.position_no = ? "
 )
 
 
@@ -267,6 +350,6 @@ def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) 
     if previous and previous.location_id == row.location_id:
         _set_end(position, previous, row.ended_at)
     else:
-        values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi)
+        values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi, 0)
         execute(INSERT_ROW, values)
         position.history_rows += 1

@@ -57,8 +57,8 @@ def message(
     return Message(topic, payload, received_at or clock.now(), mid, 1 if mid else 0, **flags)
 
 
-def pipeline() -> Pipeline:
-    return Pipeline(GAP, 7)
+def pipeline(*, is_smoothing: bool = True) -> Pipeline:
+    return Pipeline(GAP, 7, is_smoothing=is_smoothing)
 
 
 def buckets() -> dict[str, tuple[int, int]]:

@@ -225,7 +225,7 @@ def test_a_timed_message_sent_twice_by_the_reader_is_a_repeat(site: Site) -> Non
 def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
     at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()
     moment = clock.now()
-    pipeline().handle(
+    pipeline(is_smoothing=False).handle(
         [message(csl(seen(site.epcs[0])), received_at=moment), message(at_aisle, AISLE, received_at=moment)]
     )
     assert location_of(site.assets[0]) == site.aisle

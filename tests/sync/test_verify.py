@@ -40,7 +40,7 @@ def ask(site: SiteBox) -> list[str]:
     [
         "UPDATE history SET seen_for = seen_for + 1 WHERE rowid_key",
         "DELETE FROM history WHERE rowid_key",
-        "INSERT INTO history SELECT position_no, observed_at + 1, 0, 0, source_no, 0, 0, NULL FROM history "
+        "INSERT INTO history SELECT position_no, observed_at + 1, 0, 0, source_no, 0, 0, NULL, 0 FROM history "
         "WHERE rowid_key",
     ],
 )

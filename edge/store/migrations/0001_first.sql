@@ -253,6 +253,22 @@ CREATE TABLE antenna (
     PRIMARY KEY (reader_id, port)
 ) STRICT, WITHOUT ROWID;
 
+-- What being heard by an antenna means, where it is not a zone: said for one antenna, a reader (port is null), or all
+-- antennas at a location and below.
+CREATE TABLE antenna_kind (
+    no              INTEGER PRIMARY KEY,
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    reader_id       INTEGER REFERENCES reader (id),
+    port            INTEGER,
+    location_id     INTEGER REFERENCES location (id),
+    kind            TEXT NOT NULL CHECK (kind IN ('zone', 'portal', 'direct')),
+    CHECK ((reader_id IS NULL) <> (location_id IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX antenna_kind_subject ON antenna_kind (ifnull(reader_id, location_id), ifnull(port, -1));
+CREATE TRIGGER antenna_kind_added AFTER INSERT ON antenna_kind BEGIN UPDATE version SET readers = readers + 1; END;
+CREATE TRIGGER antenna_kind_removed AFTER DELETE ON antenna_kind BEGIN UPDATE version SET readers = readers + 1; END;
+CREATE TRIGGER location_moved AFTER UPDATE OF parent_id ON location BEGIN UPDATE version SET readers = readers + 1; END;
+
 -- The reader's account at the broker, whose password file is written from these rows.
 CREATE TABLE broker_account (
     reader_id     INTEGER PRIMARY KEY REFERENCES reader (id),
@@ -319,6 +335,7 @@ CREATE TABLE track (
     dwell_started_at INTEGER NOT NULL,
     row_at           INTEGER NOT NULL, -- key of its newest history row, whose stay ends at last_seen_at
     row_seq          INTEGER NOT NULL,
+    row_rule         INTEGER NOT NULL DEFAULT 0,
     history_rows     INTEGER NOT NULL,
     is_newest        INTEGER NOT NULL DEFAULT 1 -- of the tracks of its asset; kept by triggers where there are several
 ) STRICT;
@@ -346,8 +363,19 @@ CREATE TABLE history (
     delay       INTEGER NOT NULL, -- received_at - observed_at
     quality     INTEGER NOT NULL, -- of the time; see edge.store.stays.Quality
     rssi        INTEGER,          -- tenths of a dBm
+    rule        INTEGER NOT NULL DEFAULT 0, -- why it is there; see edge.store.evidence.Rule
     PRIMARY KEY (position_no, observed_at, seq)
 ) STRICT, WITHOUT ROWID;
+
+-- The reads of the last minutes, from which positions are decided: one row for each batch, see edge.store.recent_reads.
+CREATE TABLE recent_read (
+    no           INTEGER PRIMARY KEY,
+    received_at  INTEGER NOT NULL,
+    until        INTEGER NOT NULL, -- no read of the batch was observed later
+    gap          INTEGER NOT NULL, -- microseconds; the sighting gap in force
+    bytes_before INTEGER NOT NULL, -- in all batches before it, ever
+    reads        BLOB NOT NULL
+) STRICT;
 
 -- A scan by a person, under the id its device made: the same id again is a repeat.
 CREATE TABLE handheld_scan (

@@ -1,0 +1,79 @@
+"""What being heard by an antenna means, where somebody said so: for one antenna, a reader, or all below a location."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.database import execute
+from edge.store.evidence import AntennaKind
+
+
+class Kinds(NamedTuple):
+    """All that was said, of all organizations; for ingest."""
+
+    antennas: Mapping[tuple[int, int], AntennaKind]  # by reader and port
+    readers: Mapping[int, AntennaKind]
+    locations: Mapping[int, AntennaKind]  # also of those below one that was named
+
+    def of(self, reader_id: int, port: int | None, location_id: int | None) -> AntennaKind:
+        """What is said closest to the antenna."""
+        if port is not None and (kind := self.antennas.get((reader_id, port))):
+            return kind
+        return self.readers.get(reader_id) or self.locations.get(location_id or 0) or AntennaKind.ZONE
+
+
+def set_reader_kind(actor: Actor, reader_id: int, name: str, kind: AntennaKind | None, port: int | None = None) -> None:
+    """Of a reader, or of one of its antennas; None: as what is above it says. `name` is for the audit."""
+    with acting(actor) as act:
+        execute(
+            "DELETE FROM antenna_kind WHERE organization_id = ? AND reader_id = ? AND port IS ?",
+            (actor.organization_id, reader_id, port),
+        )
+        if kind:
+            execute(
+                "INSERT INTO antenna_kind (organization_id, reader_id, port, kind) VALUES (?, ?, ?, ?)",
+                (actor.organization_id, reader_id, port, kind),
+            )
+        act.note("reader.changed", Subject("reader", reader_id, name), {"port": port, "antenna_kind": kind})
+
+
+def set_location_kind(actor: Actor, location_id: int, name: str, kind: AntennaKind | None) -> None:
+    """Of all antennas at a location and below; None: as what is above it says. `name` is for the audit."""
+    with acting(actor) as act:
+        execute(
+            "DELETE FROM antenna_kind WHERE organization_id = ? AND location_id = ?",
+            (actor.organization_id, location_id),
+        )
+        if kind:
+            execute(
+                "INSERT INTO antenna_kind (organization_id, location_id, kind) VALUES (?, ?, ?)",
+                (actor.organization_id, location_id, kind),
+            )
+        act.note("location.changed", Subject("location", location_id, name), {"antenna_kind": kind})
+
+
+def all_kinds() -> Kinds:
+    antennas: dict[tuple[int, int], AntennaKind] = {}
+    readers: dict[int, AntennaKind] = {}
+    for reader_id, port, kind in execute("SELECT reader_id, port, kind FROM antenna_kind WHERE reader_id IS NOT NULL"):
+        if port is None:
+            readers[reader_id] = AntennaKind(kind)
+        else:
+            antennas[reader_id, port] = AntennaKind(kind)
+    locations = {location_id: AntennaKind(kind) for location_id, kind in execute(_LOCATIONS)}
+    return Kinds(antennas, readers, locations)
+
+
+# The nearest above counts: a path stops where another kind is said.
+_LOCATIONS = """
+WITH RECURSIVE below (location_id, kind) AS (
+    SELECT location_id, kind FROM antenna_kind WHERE location_id IS NOT NULL
+    UNION
+    SELECT location.id, below.kind FROM below JOIN location ON location.parent_id = below.location_id
+    WHERE NOT EXISTS (SELECT 1 FROM antenna_kind WHERE antenna_kind.location_id = location.id)
+)
+SELECT location_id, kind FROM below
+"""

@@ -1,0 +1,267 @@
+"""Where an asset is that several antennas hear: the rule that decides, and nothing else.
+
+One read proves little: tags are heard through walls, and reflections change the strength by 20 dB within a second. So
+reads are evidence. For each second it is kept which locations heard the asset and how strongly; a second in which
+anything heard it is a *look*. While the asset is at `here`, every other location that hears it is a challenger, and
+look by look its lead over `here` is added up, never below nothing. This is the CUSUM test, which among all tests with
+as many false alarms finds a change soonest. The challenger that has collected enough wins.
+
+* A location that did not hear the asset in a look counts with its last strength, less and less the longer it is silent.
+  Silence is measured in the pace at which the asset is heard: a reader that tells of each tag every 5 s is not silent
+  after 5 s.
+* A location that was silent for `GONE` such steps competes no more: the next read anywhere else is a move at once.
+* A lead below `MARGIN` is none, and a look counts `MOST` at most, so one read alone never decides against a location
+  that still hears the asset.
+* A portal is passed, not stayed at: what it hears after `PASSED` seconds of silence is a move at once. Afterwards it
+  competes like any zone. Every read of a direct antenna is a move at once, and so is every barcode.
+* What a person scanned stays for `PERSON_HOLDS` seconds, whatever zones hear.
+
+The answer depends on what was heard when, never on the order in which the reads arrived, and hearing the same read
+again changes nothing. There is at most one move a second, beside those by people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum, StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from edge.clock import SECOND
+
+MARGIN = 3.0  # dB
+MOST = 20.0  # dB that a single look adds or takes away, at most
+FADING = 8.0  # dB for each step of silence after the first
+GONE = 10  # steps
+LOOKS = 24  # that are looked back
+LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; the usual one until there are gaps enough to tell
+GAPS = 5  # from which the pace is told
+PASSED = 30  # seconds
+PERSON_HOLDS = 30  # seconds
+UNKNOWN_STRENGTH = -60.0  # dBm, of readers that do not tell
+
+
+class AntennaKind(StrEnum):
+    """What being heard by an antenna means: the asset is in its zone, passes it, or is there without any doubt."""
+
+    ZONE = "zone"
+    PORTAL = "portal"
+    DIRECT = "direct"
+
+
+class Weight(IntEnum):
+    """How much a read proves: by kind of antenna, and for zones and portals by radio."""
+
+    RFID_ZONE = 0
+    BLE_ZONE = 1
+    RFID_PORTAL = 2
+    BLE_PORTAL = 3
+    DIRECT = 4
+
+
+def weight_of(kind: AntennaKind, tag_type: str) -> Weight:
+    """A barcode is read by line of sight, so there is no doubt."""
+    return _WEIGHTS.get((kind, tag_type), Weight.DIRECT)
+
+
+_WEIGHTS = {
+    (AntennaKind.ZONE, "rfid"): Weight.RFID_ZONE,
+    (AntennaKind.ZONE, "ble"): Weight.BLE_ZONE,
+    (AntennaKind.PORTAL, "rfid"): Weight.RFID_PORTAL,
+    (AntennaKind.PORTAL, "ble"): Weight.BLE_PORTAL,
+}
+_LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
+NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB to be collected, by weight; BLE fades more
+
+
+class Rule(IntEnum):
+    """Why a row of history is there."""
+
+    EVERY_READ = 0  # smoothing is off, or the read came too late to be weighed
+    FIRST = 1
+    STRONGER = 2  # collected enough against the location that was left
+    SILENT = 3  # the location that was left did not hear the asset any more
+    PORTAL = 4
+    DIRECT = 5
+    AGAIN = 6  # no move: seen again after a gap
+    PERSON = 7
+
+
+class Heard:
+    """What one location heard of an asset in one second: how strongly at best, from when to when (microseconds).
+
+    Source, quality of the time and delay are those of the first read: for the row of history, should there be one.
+    """
+
+    __slots__ = (
+        "delay",
+        "first_at",
+        "last_at",
+        "location_id",
+        "quality",
+        "rssi",
+        "second",
+        "source_no",
+        "strength",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        location_id: int,
+        observed_at: int,
+        rssi: float | None,
+        weight: Weight = Weight.RFID_ZONE,
+        source_no: int = 0,
+        quality: int = 0,
+        delay: int = 0,
+    ) -> None:
+        self.second = observed_at // SECOND
+        self.location_id = location_id
+        self.first_at = self.last_at = observed_at
+        self.rssi = rssi
+        self.strength = UNKNOWN_STRENGTH if rssi is None else rssi + _LOSSES[weight]
+        self.weight = weight
+        self.source_no = source_no
+        self.quality = quality
+        self.delay = delay
+
+    def merge(self, other: Heard) -> bool:
+        """Take in another read of the same second and location; whether it told anything new."""
+        is_new = False
+        if (other.first_at, other.source_no) < (self.first_at, self.source_no):
+            self.first_at, self.source_no = other.first_at, other.source_no
+            self.quality, self.delay = other.quality, other.delay
+            is_new = True
+        if other.last_at > self.last_at:
+            self.last_at = other.last_at
+            is_new = True
+        if other.strength > self.strength:
+            self.rssi, self.strength = other.rssi, other.strength
+            is_new = True
+        if other.weight > self.weight:
+            self.weight = other.weight
+            is_new = True
+        return is_new
+
+
+class Decision(NamedTuple):
+    """A move to the location of `heard`; `collected` in dB, where it was a matter of strength."""
+
+    heard: Heard
+    rule: Rule
+    collected: float = 0.0
+
+
+def decide(heard: Sequence[Heard], end: int, here: int | None, since: int) -> Decision | None:
+    """The move in the second of `heard[end - 1]`, if there is one; what was heard later is not looked at.
+
+    `heard` in the order of seconds. `here` is where the asset is (None: never seen) since the second `since`; what was
+    heard until then does not count against it.
+    """
+    second = heard[end - 1].second
+    if here is not None and second <= since:
+        return None
+    staying: Heard | None = None
+    challenger: Heard | None = None
+    certain: Heard | None = None
+    for index in range(end - 1, -1, -1):
+        one = heard[index]
+        if one.second != second:
+            break
+        if one.location_id == here:
+            staying = one
+            continue
+        if _is_stronger(one, challenger):
+            challenger = one
+        if one.weight >= Weight.RFID_PORTAL and _is_stronger(one, certain) and _is_certain(heard, end, one):
+            certain = one
+    if here is None:
+        return Decision(certain or challenger or heard[end - 1], Rule.FIRST)
+    if certain:
+        return Decision(certain, Rule.DIRECT if certain.weight == Weight.DIRECT else Rule.PORTAL)
+    if challenger is None or (staying and challenger.strength - staying.strength <= MARGIN):
+        return None
+    collected = lead(heard, end, here, challenger.location_id, since)
+    if collected is None:
+        return Decision(challenger, Rule.SILENT)
+    return Decision(challenger, Rule.STRONGER, collected) if collected >= NEEDED[challenger.weight] else None
+
+
+def _is_stronger(one: Heard, other: Heard | None) -> bool:
+    return other is None or (one.strength, -one.location_id) > (other.strength, -other.location_id)
+
+
+def _is_certain(heard: Sequence[Heard], end: int, one: Heard) -> bool:
+    if one.weight == Weight.DIRECT:
+        return True
+    for index in range(end - 1, -1, -1):
+        before = heard[index]
+        if before.second < one.second - PASSED:
+            break
+        if before.location_id == one.location_id and before.second < one.second:
+            return False
+    return True
+
+
+def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) -> float | None:
+    """What `there` has collected against `here` until `heard[end - 1]`, in dB; None when `here` competes no more."""
+    looks: list[int] = []
+    here_in = there_in = -1  # the last look in which it was heard
+    here_strength = there_strength = collected = 0.0
+    stays: float | None = None
+    index = decided_from(heard, end)
+    while index < end:
+        second = heard[index].second
+        now = len(looks)
+        looks.append(second)
+        while index < end and (one := heard[index]).second == second:
+            if one.location_id == here:
+                here_in, here_strength = now, one.strength
+            elif one.location_id == there:
+                there_in, there_strength = now, one.strength
+            index += 1
+        if now not in (here_in, there_in):
+            continue
+        stays = _faded(looks, here_in, here_strength)
+        if second <= since:
+            continue
+        comes = _faded(looks, there_in, there_strength)
+        if stays is None or comes is None:
+            difference = MOST if stays is None else -MOST
+        else:
+            difference = max(-MOST, min(MOST, comes - stays - MARGIN))
+        collected = max(0.0, collected) + difference
+    return None if stays is None else collected
+
+
+def decided_from(heard: Sequence[Heard], end: int) -> int:
+    """Where the last `LOOKS` looks before `end` begin, in which the decision is found."""
+    looks, second, index = 0, -1, end
+    while index:
+        one = heard[index - 1]
+        if one.second != second:
+            looks, second = looks + 1, one.second
+            if looks > LOOKS:
+                break
+        index -= 1
+    return index
+
+
+def _faded(looks: Sequence[int], index: int, strength: float) -> float | None:
+    """The strength of a location that was last heard in that look, as it counts now; None when it is gone."""
+    if index < 0:
+        return None
+    silent = looks[-1] - looks[index]
+    if silent <= LEAST_PACE:
+        return strength
+    steps = silent / pace(looks[max(0, index - GAPS) : index + 1])
+    return None if steps > GONE else strength - FADING * max(0.0, steps - 1)
+
+
+def pace(looks: Sequence[int]) -> int:
+    """Seconds from one look to the next, as usual in these: the lower median, which one long pause does not move."""
+    gaps = sorted(after - before for before, after in pairwise(looks))
+    if len(gaps) < 2:
+        return min([USUAL_PACE, *gaps])
+    return max(LEAST_PACE, min(MOST_PACE, gaps[(len(gaps) - 1) // 2]))

@@ -1,0 +1,195 @@
+"""The reads of the last minutes, from which positions are decided: in memory for ingest, on disk for a restart.
+
+Memory holds for each asset what was heard in the last seconds. The table `recent_read` holds the same reads as they
+were committed, one row for each batch, so that writing them costs next to nothing; it is read after a restart, and
+when a person's scan makes it necessary to look back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from struct import Struct
+
+from edge.clock import SECOND
+from edge.store.database import execute
+from edge.store.evidence import LOOKS, Heard, Weight
+from edge.store.stays import Scan
+
+KEPT_FOR = 900 * SECOND  # on disk, since they were received
+KEPT_BYTES = 32 * 1024 * 1024
+KEPT_LOOKS = LOOKS + 8  # in memory, at least
+MORE = 24  # are kept until that many more came
+IDLE = 300  # seconds after which an asset is dropped from memory
+SWEEP_EVERY = 4096  # batches of new assets
+
+ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
+UNKNOWN = 2**32 - 1
+
+_READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
+_NO_RSSI = -1000.0
+_WEIGHTS = tuple(Weight)
+
+
+class Recent:
+    """What was heard of one asset lately, in the order of seconds. Nothing is missing from `complete_from` on."""
+
+    __slots__ = ("_limit", "complete_from", "heard")
+
+    def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
+        self.heard: list[Heard] = []
+        self.complete_from = complete_from
+        self._limit = limit
+
+    def add(self, one: Heard) -> bool:
+        """Whether it told anything new."""
+        heard = self.heard
+        index = len(heard)
+        while index and heard[index - 1].second >= one.second:
+            index -= 1
+            if heard[index].second == one.second and heard[index].location_id == one.location_id:
+                return heard[index].merge(one)
+        while index < len(heard) and heard[index].second == one.second:
+            index += 1
+        heard.insert(index, one)
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.heard) > self._limit
+
+    def known_from(self, last_seen_at: int) -> int:
+        """Since when nothing is missing, told by a read that was just added as the newest after `last_seen_at`."""
+        is_all = len(self.heard) == 1 or self.complete_from == ALWAYS
+        return self.complete_from if is_all else last_seen_at // SECOND + 1
+
+    def is_only(self, location_id: int) -> bool:
+        """Whether no other location heard the asset."""
+        return all(one.location_id == location_id for one in self.heard)
+
+    def drop_old(self) -> None:
+        """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads."""
+        heard, looks, second = self.heard, 0, -1
+        for index in range(len(heard) - 1, -1, -1):
+            if heard[index].second != second:
+                looks, second = looks + 1, heard[index].second
+                if looks > KEPT_LOOKS:
+                    del heard[: index + 1]
+                    self.complete_from = heard[0].second
+                    break
+        self._limit = len(heard) + MORE
+
+
+class RecentReads:
+    """Of all assets. For the ingest thread, inside its transaction; after one that failed: `reload`."""
+
+    def __init__(self) -> None:
+        self.sources: dict[tuple[int, int | None, int | None], int] = {}  # their numbers, see `scans`
+        self._assets: dict[int, Recent] = {}
+        self._reads: list[bytes] = []
+        self._is_stale = True
+        self._newest = 0
+        self._swept_at = 0
+
+    def refresh(self) -> None:
+        """To be called first in each transaction."""
+        self._reads.clear()
+        if self._is_stale:
+            self.sources.clear()
+            self._assets = load(None, 0)
+            self._is_stale = False
+
+    def forget(self) -> None:
+        """The transaction was undone: what is in memory may not be on disk."""
+        self._is_stale = True
+
+    def of(self, asset_id: int) -> Recent | None:
+        return self._assets.get(asset_id)
+
+    def start(self, asset_id: int, complete_from: int) -> Recent:
+        recent = self._assets[asset_id] = Recent(complete_from)
+        return recent
+
+    def note(self, scan: Scan, source_no: int, complete_from: int) -> None:
+        """Put a read on the list of those that `write` writes.
+
+        `complete_from` where it is the newest of its asset: since when nothing else was heard of it; else UNKNOWN.
+        """
+        self._reads.append(
+            _READ.pack(
+                scan.asset_id,
+                scan.observed_at,
+                source_no,
+                _NO_RSSI if scan.rssi is None else scan.rssi,
+                scan.weight,
+                scan.quality,
+                complete_from,
+                scan.received_at - scan.observed_at,
+            )
+        )
+        if scan.observed_at > self._newest:
+            self._newest = scan.observed_at
+
+    def write(self, received_at: int, gap: int) -> None:
+        """Keep what was noted, and drop what is too old or too much. `gap` as in `scans.record`."""
+        if not self._reads:
+            return
+        reads = b"".join(self._reads)
+        (number,) = execute(
+            "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads) VALUES (?1, ?2, ?3, "
+            "(SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
+            "WHERE no = (SELECT max(no) FROM recent_read)), ?4) RETURNING bytes_before",
+            (received_at, self._newest, gap, reads),
+        ).fetchone()
+        execute(
+            "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read WHERE received_at < ? OR bytes_before < ? "
+            "ORDER BY no LIMIT 100)",
+            (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
+        )
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Memory is for what is heard now."""
+        second = self._newest // SECOND
+        if second - self._swept_at < IDLE:
+            return
+        self._swept_at = second
+        idle = [asset_id for asset_id, one in self._assets.items() if one.heard[-1].second < second - IDLE]
+        for asset_id in idle:
+            del self._assets[asset_id]
+
+
+def load(asset_ids: Collection[int] | None, until: int) -> dict[int, Recent]:
+    """From disk, what was heard of these assets (None: of all, as little as memory keeps), out of batches that reach
+    `until` or later."""
+    limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
+    locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
+    found: dict[int, Recent] = {}
+    for (reads,) in execute("SELECT reads FROM recent_read WHERE until >= ? ORDER BY no", (until,)):
+        for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in _READ.iter_unpack(reads):
+            if asset_ids is None or asset_id in asset_ids:
+                recent = found.get(asset_id)
+                if recent is None:
+                    if complete_from == UNKNOWN:
+                        continue
+                    recent = found[asset_id] = Recent(complete_from, limit)
+                if recent.is_full:
+                    recent.drop_old()
+                recent.add(
+                    Heard(
+                        locations[source_no],
+                        at,
+                        None if rssi == _NO_RSSI else rssi,
+                        _WEIGHTS[weight],
+                        source_no,
+                        quality,
+                        delay,
+                    )
+                )
+    return found
+
+
+def gap() -> int:
+    """The sighting gap by which the newest reads were judged."""
+    found = execute("SELECT gap FROM recent_read ORDER BY no DESC LIMIT 1").fetchone()
+    return found[0] if found else 0

@@ -1,0 +1,132 @@
+"""Why an asset is where it is said to be: the evidence of its position and of its last moves, as far as it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge.clock import SECOND
+from edge.store import recent_reads
+from edge.store.database import execute, reading
+from edge.store.evidence import NEEDED, Heard, Rule, decided_from, lead
+from edge.store.retrace import first_from, since_of
+
+MOVES = 5
+TOLD = {
+    Rule.EVERY_READ: "it was read there; every read counts, or this one came too late to be weighed",
+    Rule.FIRST: "it was read there for the first time",
+    Rule.STRONGER: "it was heard there more strongly than where it was before, for long enough",
+    Rule.SILENT: "it was read there, and where it was before it was not heard any more",
+    Rule.PORTAL: "it passed a portal",
+    Rule.DIRECT: "it was read by an antenna, or as a barcode, that leaves no doubt",
+    Rule.AGAIN: "it was read there again after a pause",
+    Rule.PERSON: "a person scanned it there",
+}
+LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often is not competing
+
+
+class Competitor(NamedTuple):
+    """A location that heard the asset in the window: in how many seconds, how strongly (dBm), and when last.
+
+    `collected` is its lead over where the asset is, in dB; with `needed` it wins. None for where the asset is itself,
+    and where nothing was left to compare with.
+    """
+
+    location_id: int
+    name: str
+    seconds: int
+    strongest: float | None
+    average: float | None
+    last_at: int
+    is_here: bool
+    collected: float | None
+    needed: float
+
+
+class Reason(NamedTuple):
+    """A row of history: since when and where, the rule that put it there, and what was weighed then."""
+
+    at: int
+    location_id: int
+    location_name: str
+    rule: Rule
+    competitors: Sequence[Competitor]
+
+    @property
+    def told(self) -> str:
+        return TOLD[self.rule]
+
+
+class Why(NamedTuple):
+    """`now` is what is weighed at the moment, `held_back` are the locations that lead and have not won yet."""
+
+    reasons: Sequence[Reason]  # newest first
+    now: Sequence[Competitor]
+
+    @property
+    def held_back(self) -> list[Competitor]:
+        return [one for one in self.now if not one.is_here and (one.collected or 0) > 0]
+
+
+class _Row(NamedTuple):
+    at: int
+    location_id: int
+    name: str
+    rule: int
+
+
+def why_here(organization_id: int, asset_id: int) -> Why | None:
+    """Of the newest track of an asset; None when it was never seen."""
+    with reading():
+        rows = [_Row(*row) for row in execute(_ROWS, (asset_id, organization_id, MOVES + 1))]
+        if not rows:
+            return None
+        oldest = rows[min(MOVES, len(rows)) - 1].at
+        recent = recent_reads.load({asset_id}, oldest - LOOKED_BACK).get(asset_id)
+        heard = recent.heard if recent else []
+        names = dict(execute(_NAMES, (organization_id,)))
+    reasons = []
+    for row, before in zip(rows[:MOVES], [*rows[1:], None], strict=False):
+        end = first_from(heard, row.at // SECOND + 1)
+        shown = heard[:end] if end and heard[end - 1].second == row.at // SECOND else []
+        reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), _weigh(shown, before, names)))
+    return Why(reasons, _weigh(heard, rows[0], names))
+
+
+def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> list[Competitor]:
+    """The locations that heard the asset in the last looks, the strongest first."""
+    if not heard:
+        return []
+    by_location: dict[int, list[Heard]] = {}
+    for one in heard[decided_from(heard, len(heard)) :]:
+        by_location.setdefault(one.location_id, []).append(one)
+    found = []
+    for location_id, times in by_location.items():
+        known = [one.rssi for one in times if one.rssi is not None]
+        is_here = here is not None and location_id == here.location_id
+        collected = None
+        if here and not is_here:
+            collected = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule))
+        found.append(
+            Competitor(
+                location_id,
+                names.get(location_id, "a deleted location"),
+                len(times),
+                max(known, default=None),
+                sum(known) / len(known) if known else None,
+                max(one.last_at for one in times),
+                is_here,
+                collected,
+                NEEDED[times[-1].weight],
+            )
+        )
+    return sorted(found, key=lambda one: (not one.is_here, -one.seconds, one.location_id))
+
+
+_ROWS = """
+SELECT h.observed_at, s.location_id, l.name, h.rule FROM track t
+JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
+ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
+"""
+_NAMES = "SELECT id, name FROM location WHERE organization_id = ?"

@@ -1,0 +1,77 @@
+"""How well decided positions agree with the truth of a trace."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.simulation.warehouse import Trace
+
+Decided = tuple[float, int]  # since when, location
+
+
+class Score(NamedTuple):
+    """Seconds of truth and agreement, false moves, and the delay of each real move (inf: never seen)."""
+
+    seconds: float
+    right: float
+    moves: int
+    false_moves: int
+    delays: Sequence[float]
+
+    @property
+    def share_right(self) -> float:
+        return self.right / self.seconds
+
+    @property
+    def false_per_hour(self) -> float:
+        return self.false_moves / self.seconds * 3600
+
+    def delay(self, share: float) -> float:
+        ordered = sorted(self.delays)
+        return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def score(trace: Trace, decided: Sequence[Decided], end: float, passing: float) -> Score:
+    """Zones that were crossed in less than `passing` seconds need not be seen."""
+    first = decided[0][0] if decided else end
+    stays = _stays(trace.truth, end)
+    right = sum(
+        _overlap((since, until), (begin, finish))
+        for since, until, zone in _stays(decided, end)
+        for begin, finish, true_zone in stays
+        if zone == true_zone
+    )
+    false = sum(1 for at, zone in decided[1:] if zone != _zone(trace.truth, at))
+    delays = []
+    for begin, finish, zone in stays[1:]:
+        if finish - begin >= passing and begin > first:
+            seen = [max(0.0, at - begin) for at, until, place in _stays(decided, end)
+                    if place == zone and until > begin and at < finish]  # fmt: skip
+            delays.append(min(seen, default=math.inf))
+    return Score(end - first, right, len(decided) - 1, false, delays)
+
+
+def total(scores: Sequence[Score]) -> Score:
+    return Score(
+        sum(one.seconds for one in scores),
+        sum(one.right for one in scores),
+        sum(one.moves for one in scores),
+        sum(one.false_moves for one in scores),
+        [delay for one in scores for delay in one.delays],
+    )
+
+
+def _stays(changes: Sequence[Decided], end: float) -> list[tuple[float, float, int]]:
+    ends = [at for at, _ in changes[1:]] + [end]
+    return [(since, until, zone) for (since, zone), until in zip(changes, ends, strict=True)]
+
+
+def _zone(truth: Sequence[Decided], at: float) -> int:
+    return truth[max(0, bisect_right(truth, (at, math.inf)) - 1)][1]
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return max(0.0, min(one[1], other[1]) - max(one[0], other[0]))

@@ -1,0 +1,276 @@
+"""Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge.clock import SECOND
+from edge.store import assets, locations, readers
+from edge.store.actors import shell
+from edge.store.database import execute
+from edge.store.evidence import Rule, Weight
+from edge.store.recent_reads import RecentReads
+from edge.store.scans import reconsider, record, record_by_person
+from edge.store.stays import Quality, Scan, take_back
+from tests.conftest import Cast
+
+GAP = 300 * SECOND
+START = 1_772_439_330 * SECOND
+A, B, C = 0, 1, 2
+
+examples = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+class Read(NamedTuple):
+    """At tenths of a second; `weight` None for a person's scan."""
+
+    tenths: int
+    place: int
+    rssi: float | None = -55.0
+    weight: Weight | None = Weight.RFID_ZONE
+
+
+class Row(NamedTuple):
+    tenths: int
+    place: int
+    stayed: int
+    rule: Rule
+
+
+class Site(NamedTuple):
+    organization_id: int
+    reader_id: int
+    places: list[int]
+
+    def new_asset(self) -> int:
+        return assets.create(shell(self.organization_id), name="pallet").id
+
+    def scan(self, asset_id: int, read: Read) -> Scan:
+        at = START + read.tenths * SECOND // 10
+        reader_id = None if read.weight is None else self.reader_id
+        return Scan(
+            self.organization_id, asset_id, self.places[read.place], reader_id, None, at, at, Quality.READER, read.rssi,
+            read.weight or Weight.RFID_ZONE,
+        )  # fmt: skip
+
+    def history(self, asset_id: int) -> list[Row]:
+        rows = execute(
+            "SELECT h.observed_at, s.location_id, iif((h.observed_at, h.seq) = (t.row_at, t.row_seq), "
+            "t.last_seen_at - h.observed_at, h.seen_for), h.rule FROM history h "
+            "JOIN source s ON s.no = h.source_no JOIN track t ON t.no = h.position_no "
+            "WHERE t.asset_id = ? ORDER BY h.observed_at, h.seq",
+            (asset_id,),
+        )
+        return [
+            Row((at - START) * 10 // SECOND, self.places.index(place), stayed * 10 // SECOND, Rule(rule))
+            for at, place, stayed, rule in rows
+        ]
+
+    def moves(self, asset_id: int) -> list[tuple[int, int]]:
+        """(second, place)"""
+        return [(row.tenths // 10, row.place) for row in self.history(asset_id)]
+
+    def position(self, asset_id: int) -> tuple[int, ...]:
+        found: tuple[int, ...] = execute(
+            "SELECT location_id, last_seen_at, dwell_started_at, row_at, row_seq, row_rule, history_rows, "
+            "(SELECT count(*) FROM history WHERE position_no = no) FROM track WHERE asset_id = ?",
+            (asset_id,),
+        ).fetchone()
+        return found
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    places = [locations.create(shell(cast.acme), name=f"Place {number}").id for number in range(3)]
+    reader = readers.add_reader(shell(cast.acme), name="dock", topic="site/dock", format="csl", location_id=places[0])
+    return Site(cast.acme, reader.id, places)
+
+
+def tell(site: Site, reads: Sequence[Read], cuts: Sequence[int] = (), asset_id: int = 0, gap: int = GAP) -> int:
+    """Record them in this order, in batches cut there; returns the asset."""
+    asset_id = asset_id or site.new_asset()
+    recent = RecentReads()
+    recent.refresh()
+    edges = [0, *sorted(cut for cut in cuts if cut < len(reads)), len(reads)]
+    for begin, end in pairwise(edges):
+        batch: list[Scan] = []
+        for read in reads[begin:end]:
+            if read.weight is None:
+                record(batch, gap, recent)
+                batch = []
+                recent.refresh()
+                record_by_person(site.scan(asset_id, read))
+            else:
+                batch.append(site.scan(asset_id, read))
+        record(batch, gap, recent)
+        recent.refresh()
+    return asset_id
+
+
+def every(start: float, stop: float, step: float, place: int, rssi: float | None = -55.0,
+          weight: Weight = Weight.RFID_ZONE) -> list[Read]:  # fmt: skip
+    count = round((stop - start) / step)
+    return [Read(round((start + number * step) * 10), place, rssi, weight) for number in range(count)]
+
+
+def test_an_asset_between_two_antennas_stays_with_the_stronger(site: Site) -> None:
+    asset = tell(site, sorted([*every(0, 60, 0.5, A, -50), *every(0.2, 60, 0.5, B, -68)]))
+    assert site.moves(asset) == [(0, A)]
+
+
+def test_a_move_is_seen_within_five_seconds_although_the_old_place_still_hears_it(site: Site) -> None:
+    before = [*every(0, 20, 0.5, A, -50), *every(0.2, 20, 0.5, B, -68)]
+    after = [*every(20, 40, 0.5, A, -66), *every(20.2, 40, 0.5, B, -52)]
+    asset = tell(site, sorted([*before, *after]))
+    assert [row.place for row in site.history(asset)] == [A, B]
+    assert 20 <= site.history(asset)[1].tenths / 10 <= 25
+
+
+def test_a_move_to_where_nothing_else_hears_it_is_seen_within_five_seconds(site: Site) -> None:
+    asset = tell(site, [*every(0, 20, 0.5, A), *every(20, 40, 0.5, B)])
+    assert [row.place for row in site.history(asset)] == [A, B]
+    assert 20 <= site.history(asset)[1].tenths / 10 <= 25
+
+
+def test_ble_beacons_are_followed_within_fifteen_seconds(site: Site) -> None:
+    reads = [*every(0, 60, 1, A, -70, Weight.BLE_ZONE), *every(60, 120, 1, B, -72, Weight.BLE_ZONE)]
+    history = site.history(tell(site, sorted([*reads, *every(60.3, 120, 3, A, -84, Weight.BLE_ZONE)])))
+    assert [row.place for row in history] == [A, B]
+    assert 60 <= history[1].tenths / 10 <= 75
+
+
+def test_a_single_read_after_a_long_silence_is_a_move_at_once(site: Site) -> None:
+    asset = tell(site, [*every(0, 5, 0.5, A), Read(400, B, -75)])
+    assert site.moves(asset) == [(0, A), (40, B)]
+    assert site.history(asset)[1].rule is Rule.SILENT
+
+
+def test_what_is_held_back_moves_last_seen_and_nothing_else(site: Site) -> None:
+    asset = tell(site, [*every(0, 5, 0.5, A), Read(52, B, -75)])
+    assert site.moves(asset) == [(0, A)]
+    assert site.position(asset)[1] == START + 52 * SECOND // 10
+
+
+def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site) -> None:
+    """Whichever of its antennas hears the tag first is told, so one read proves nothing."""
+    reads = [Read(50 * number, (A, B, A, A, B, A, B, B)[number % 8], -58 - number % 3) for number in range(30)]
+    assert site.moves(tell(site, reads)) == [(0, A)]
+
+
+def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> None:
+    staging = every(0, 60, 0.5, A, -60)
+    passing = every(20.2, 22, 0.5, B, -70, Weight.RFID_PORTAL)
+    history = site.history(tell(site, sorted([*staging, *passing], key=lambda read: read.tenths)))
+    assert [row.place for row in history] == [A, B, A]
+    assert history[1].tenths == 202
+    assert history[1].rule is Rule.PORTAL
+
+
+def test_a_portal_that_goes_on_hearing_tells_of_one_passage(site: Site) -> None:
+    reads = sorted([*every(0, 60, 0.5, A, -60), *every(0.2, 60, 0.5, B, -80, Weight.RFID_PORTAL)])
+    assert [row.place for row in site.history(tell(site, reads))].count(B) <= 1
+
+
+def test_every_read_of_a_direct_antenna_counts(site: Site) -> None:
+    reads = sorted([*every(0, 10, 0.5, A, -50), Read(52, B, -80, Weight.DIRECT)])
+    assert (5, B) in site.moves(tell(site, reads))
+
+
+def test_a_person_counts_at_once_and_readers_take_half_a_minute_to_say_otherwise(site: Site) -> None:
+    reads = sorted([*every(0, 60, 0.5, A, -60), Read(203, C, None, None)], key=lambda read: read.tenths)
+    history = site.history(tell(site, reads))
+    assert [(row.place, row.rule) for row in history][:2] == [(A, Rule.FIRST), (C, Rule.PERSON)]
+    assert history[2].place == A
+    assert 500 <= history[2].tenths <= 560
+
+
+def test_without_a_gap_every_read_counts(site: Site) -> None:
+    asset = tell(site, [Read(0, A), Read(1, B), Read(2, A)], gap=0)
+    assert len(site.history(asset)) == 3
+
+
+def test_a_restart_forgets_nothing(site: Site) -> None:
+    reads = sorted([*every(0, 20, 0.5, A, -50), *every(20, 24, 0.5, B, -52), *every(20.1, 24, 1, A, -66)])
+    whole = tell(site, reads)
+    for cut in range(38, len(reads), 2):
+        asset = tell(site, reads[:cut])
+        tell(site, reads[cut:], asset_id=asset)
+        assert site.history(asset) == site.history(whole)
+
+
+places = st.integers(0, 2)
+weights = st.sampled_from([Weight.RFID_ZONE] * 6 + [Weight.BLE_ZONE, Weight.RFID_PORTAL, Weight.DIRECT])
+some_reads = st.builds(Read, st.integers(0, 300), places, st.sampled_from([-45.0, -55.0, -65.0, -75.0, None]), weights)
+scans_by_people = st.builds(Read, st.integers(0, 300), places, st.none(), st.none())
+runs = st.builds(
+    lambda start, length, place, rssi: every(start, start + length, 0.7, place, rssi),
+    st.integers(0, 25), st.integers(1, 8), places, st.sampled_from([-45.0, -60.0, -75.0]),
+)  # fmt: skip
+
+
+@st.composite
+def observed(draw: st.DrawFn, people: bool) -> list[Read]:
+    """No two at once, so that there is one order."""
+    reads = draw(st.lists(some_reads, max_size=12))
+    for run in draw(st.lists(runs, min_size=1, max_size=4)):
+        reads += run
+    if people:
+        reads += draw(st.lists(scans_by_people, max_size=2))
+    return sorted({read.tenths: read for read in reads}.values(), key=lambda read: read.tenths)
+
+
+cuts = st.lists(st.integers(0, 60), max_size=6)
+
+
+@examples
+@given(observed(people=False), st.randoms(use_true_random=False), cuts, cuts)
+def test_shuffled_reads_give_the_history_they_would_have_given_in_order(
+    site: Site, reads: list[Read], random: object, in_order: list[int], cut: list[int]
+) -> None:
+    shuffled = list(reads)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = tell(site, reads, in_order), tell(site, shuffled, cut)
+    assert site.history(other) == site.history(one)
+    assert site.position(other) == site.position(one)
+
+
+@examples
+@given(observed(people=True), st.randoms(use_true_random=False), cuts)
+def test_the_same_with_scans_by_people_among_them(
+    site: Site, reads: list[Read], random: object, cut: list[int]
+) -> None:
+    shuffled = list(reads)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = tell(site, reads), tell(site, shuffled, cut)
+    assert site.history(other) == site.history(one)
+    assert site.position(other) == site.position(one)
+
+
+@examples
+@given(observed(people=False), cuts)
+def test_the_same_reads_again_change_nothing(site: Site, reads: list[Read], cut: list[int]) -> None:
+    asset = tell(site, reads, cut)
+    before = site.history(asset), site.position(asset)
+    tell(site, reads, cut, asset_id=asset)
+    assert (site.history(asset), site.position(asset)) == before
+
+
+@examples
+@given(observed(people=False), st.integers(0, 300), places, cuts)
+def test_taking_back_a_persons_scan_leaves_what_the_readers_told(
+    site: Site, reads: list[Read], tenths: int, place: int, cut: list[int]
+) -> None:
+    asset = tell(site, reads, cut)
+    before = site.history(asset), site.position(asset)
+    scan = site.scan(asset, Read(tenths, place, None, None))
+    seq = record_by_person(scan)
+    take_back(asset, scan.observed_at, seq, GAP)
+    reconsider(asset, scan.observed_at)
+    if tenths > reads[0].tenths:  # before the first read, nothing is known that could be decided anew
+        assert (site.history(asset), site.position(asset)) == before

@@ -1,0 +1,46 @@
+"""Anybody can ask why an asset is where it is."""
+
+from __future__ import annotations
+
+from edge import clock
+from edge.clock import SECOND
+from edge.store import assets, locations, readers
+from edge.store.actors import shell
+from edge.store.evidence import Rule
+from edge.store.recent_reads import RecentReads
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
+from edge.store.why import why_here
+from tests.conftest import Cast
+
+
+def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(cast: Cast) -> None:
+    actor = shell(cast.acme)
+    dock, aisle = (locations.create(actor, name=name).id for name in ("Dock", "Aisle"))
+    reader = readers.add_reader(actor, name="dock", topic="site/dock", format="csl", location_id=dock)
+    asset = assets.create(actor, name="pallet").id
+    start = clock.now() - 60 * SECOND
+
+    def read(second: float, location_id: int, rssi: float) -> Scan:
+        at = start + round(second * SECOND)
+        return Scan(cast.acme, asset, location_id, reader.id, None, at, at, Quality.READER, rssi)
+
+    recent = RecentReads()
+    recent.refresh()
+    reads = [read(second, dock, -52) for second in range(10)]
+    reads += [read(second + 0.5, aisle, -50) for second in range(10, 20)]
+    reads += [read(20.1, dock, -40)]
+    record(reads, 300 * SECOND, recent)
+
+    assert why_here(cast.rival, asset) is None
+    why = why_here(cast.acme, asset)
+    assert why
+    move, first = why.reasons
+    assert (move.location_name, move.rule, first.location_name, first.rule) == (
+        "Aisle", Rule.STRONGER, "Dock", Rule.FIRST,
+    )  # fmt: skip
+    assert [(one.name, one.is_here) for one in move.competitors] == [("Dock", True), ("Aisle", False)]
+    assert (move.competitors[1].collected or 0) >= move.competitors[1].needed
+    assert [one.name for one in why.held_back] == ["Dock"]
+    assert 0 < (why.held_back[0].collected or 0) < why.held_back[0].needed
+    assert [(one.name, one.strongest) for one in why.now] == [("Aisle", -50.0), ("Dock", -40.0)]
