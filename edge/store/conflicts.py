@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 
 from edge.errors import Conflict, NotFound
-from edge.store import search, tags
+from edge.store import handheld, search, tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute
@@ -115,4 +115,6 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
         (organization_id, tag_type, value),
     ).fetchone()
     if not taken:
-        tags.add_all(organization_id, "asset", asset_id, [tags.NewTag(tag_type, value)], moment())
+        tag = tags.NewTag(tag_type, value)
+        tags.add_all(organization_id, "asset", asset_id, [tag], moment())
+        handheld.take_over_waiting(organization_id, tag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from edge.store import (
     assets,
     audit_trail,
     broker_accounts,
+    conflicts,
     dead_letters,
     devices,
     handheld,
@@ -28,6 +30,7 @@ from edge.store import (
     scanned_codes,
     sessions,
     sites,
+    stock_takes,
     target,
     token_families,
     unknown_tags,
@@ -47,11 +50,12 @@ from tests.store.writers import writing_functions
 
 NOT_AUDITED = {
     "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
+        "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
         "dead_letters.add", "dead_letters.discard", "handheld.submit", "ignored_messages.record", "ledger.add",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_readers", "receipts.keep", "scans.record", "scans.record_by_person",
-        "stays.insert_late", "stays.take_back", "stays.write_positions", "unassigned_topics.record",
-        "unknown_tags.record",
+        "stays.insert_late", "stays.take_back", "stays.write_positions", "stock_takes.begin",
+        "stock_takes.scan", "stock_takes.take_back", "unassigned_topics.record", "unknown_tags.record",
     },
     "when something was last seen or used": {"devices.seen", "token_families.start_family"},
     "retention, which tells with record_dropped": {
@@ -138,6 +142,20 @@ def see_an_unknown_tag(on: Stage) -> None:
 
 def add_site(on: Stage) -> sites.Site:
     return sites.add_site(on.ada, "NORTH", "North", b"code")
+
+
+def merge(on: Stage) -> None:
+    """A site has an asset with the key of ours."""
+    site = add_site(on)
+    record = json.dumps([7, "A-1", "Pallet", *[None] * 8, []])
+    with writing():
+        execute("INSERT INTO link (peer, remote_id, local_id) VALUES (?, 7, ?)", (site.no, on.asset.id))
+        execute("INSERT INTO conflict VALUES (?, 7, 2, ?, 'key', ?, 1)", (site.no, on.asset.id, record))
+    conflicts.same_thing(on.ada, site.no, 7)
+
+
+def begin_stock_take(on: Stage) -> None:
+    stock_takes.begin(on.ada, "take-1", on.location.id, with_sublocations=False, expected=[on.asset.id], started_at=1)
 
 
 def undo(on: Stage) -> None:
@@ -238,6 +256,16 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "label_printers.remove_printer": (
         lambda on: (label_printers.set_printer(on.ada, PRINTER), label_printers.remove_printer(on.ada)),
         "label_printer.deleted", "10.0.0.7:9100",
+    ),
+    "conflicts.same_thing": (merge, "asset.merged", "Pallet (A-1)"),
+    "stock_takes.finish": (
+        lambda on: (begin_stock_take(on), stock_takes.finish(on.ada, "take-1", 2)), "stock_take.signed_off", "Dock",
+    ),
+    "stock_takes.cancel": (
+        lambda on: (begin_stock_take(on), stock_takes.cancel(on.ada, "take-1", 2)), "stock_take.cancelled", "Dock",
+    ),
+    "stock_takes.mark_lost": (
+        lambda on: stock_takes.mark_lost(on.ada, on.asset.id, is_lost=True), "asset.marked_lost", "Pallet (A-1)",
     ),
     "sites.add_site": (lambda on: add_site(on), "site.created", "North"),
     "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
