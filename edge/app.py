@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, g, request
 
 from edge import clock, metrics
-from edge.api import envelope, guard, service
+from edge.api import envelope, guard, openapi, service
 from edge.api.middleware import is_api_path
+from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
 from edge.ops.health import Health
 from edge.pages import formats, site
@@ -60,6 +61,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
         settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst
     )
     service.register(app, gate, settings.version)
+    app.extensions["api_document"] = partial(openapi.document, OPERATIONS, settings.version)
     endpoints.register(app, settings.environment)
     app.register_error_handler(Exception, _on_error)
     return app

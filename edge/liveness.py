@@ -8,7 +8,7 @@ from pathlib import Path
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.ops.health import Check
-from edge.store.database import execute
+from edge.store.database import execute, is_long_writing
 from edge.sync import worker as sync
 
 WRITER_STUCK_SECONDS = 30.0
@@ -24,6 +24,8 @@ def check_ingest(subscriber: Subscriber) -> Check:
     state = subscriber.state()
     if not state.is_running:
         return Check("ingest", False, "a thread has ended; restart the service")
+    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS and is_long_writing():
+        return Check("ingest", True, "scans wait at the broker while an import is written")
     if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
         return Check("ingest", False, "the writer is stuck; restart the service")
     if state.store_problem:

@@ -100,6 +100,7 @@ def _query(wanted: BoardFilter, offset: int) -> str:
 def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
     return {
         "labels": "/labels?" + _query(wanted, 0),
+        "export": "/export/board.csv?" + _query(wanted, 0),
         "headings": {sort: _heading(wanted, sort) for sort in COLUMNS},
         "offset": offset,
         "per_page": PER_PAGE,

@@ -76,9 +76,11 @@ def address() -> str:
 
 @pages.before_request
 def _check() -> AnyResponse | None:
+    view = current_app.view_functions[request.endpoint or ""]
     request.max_content_length = MAX_BODY
     identify()
-    view = current_app.view_functions[request.endpoint or ""]
+    if g.session is not None:  # a larger body only from somebody we know
+        request.max_content_length = getattr(view, "max_body", MAX_BODY)
     if not hasattr(view, "required_role"):
         abort(403)
     role: Role | None = view.required_role

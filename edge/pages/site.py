@@ -14,6 +14,7 @@ from werkzeug.routing import IntegerConverter
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.pages import (
+    api_docs,
     assets,
     audit,
     board,
@@ -21,6 +22,8 @@ from edge.pages import (
     devices,
     edit_assets,
     edit_locations,
+    exports,
+    imports,
     inbox,
     keys,
     locations,
@@ -47,6 +50,7 @@ VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     stock_takes,
     *(readers, inbox, status, keys, people, devices, audit, sync),
+    *(imports, exports, api_docs),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

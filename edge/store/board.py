@@ -91,18 +91,25 @@ BOARD_COLUMNS = (
 
 def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
     """Live assets, or the retired ones, in the wanted order."""
+    with reading():
+        where, values = _where(organization_id, wanted)
+        start = _BELOW if wanted.location_id is not None else ""
+        counted = f"{start} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"  # noqa: S608
+        total = execute(counted, values).fetchone()[0]
+        listed, values = board_statement(organization_id, wanted)
+        found = [BoardRow(*row) for row in execute(listed, {**values, "limit": limit, "offset": offset})]
+    return Page(found, total)
+
+
+def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
+    """The board's rows as SQL, with its values but for `limit` and `offset`."""
     where, values = _where(organization_id, wanted)
     start = _BELOW if wanted.location_id is not None else ""
-    source = f"FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
-    listed = (
+    return (
         f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         f"WHERE {where} ORDER BY {_order(wanted.sort)} LIMIT :limit OFFSET :offset"
-    )
-    with reading():
-        total = execute(f"{start} SELECT count(*) {source}", values).fetchone()[0]
-        found = [BoardRow(*row) for row in execute(listed, {**values, "limit": limit, "offset": offset})]
-    return Page(found, total)
+    ), values
 
 
 def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:

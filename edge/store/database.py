@@ -74,6 +74,7 @@ class _Database(peewee.SqliteDatabase):
 
 database: peewee.SqliteDatabase = _Database(None, pragmas=PRAGMAS, timeout=BUSY_SECONDS)
 _write_lock = threading.Lock()
+_long_writing = threading.Event()
 
 
 def open_database(path: Path) -> None:
@@ -126,6 +127,20 @@ def writing() -> Iterator[None]:
         return
     with _write_lock, translating(), database.atomic("IMMEDIATE"):
         yield
+
+
+@contextmanager
+def long_writing() -> Iterator[None]:
+    """Around a transaction that may take a minute, so that whoever waits for it is not taken for stuck."""
+    _long_writing.set()
+    try:
+        yield
+    finally:
+        _long_writing.clear()
+
+
+def is_long_writing() -> bool:
+    return _long_writing.is_set()
 
 
 @contextmanager

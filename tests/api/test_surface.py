@@ -80,7 +80,9 @@ def test_nothing_else_is_served_and_all_of_it_under_v1(app: Flask) -> None:
     described = {(method, path) for method, path, *_ in (*ACCESS, *ASSETS, *LOCATIONS, *REPORT)}
     assert served().keys() == described
     rules = {rule.rule for rule in app.url_map.iter_rules() if rule.rule.startswith("/api/")}
-    assert {rule for rule in rules if not rule.startswith("/api/v1/")} == {"/api/openapi.json", "/api/openapi.yaml"}
+    assert {rule for rule in rules if not rule.startswith("/api/v1/")} == {
+        *("/api/openapi.json", "/api/openapi.yaml", "/api/docs"),
+    }
 
 
 def test_no_operation_makes_scans_or_keys() -> None:

@@ -1,0 +1,142 @@
+"""The API as people read it: made from the same document as the machines' description, with calls ready to copy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from flask import current_app, render_template
+
+from edge.pages import labels
+from edge.pages.guard import open_to_all, pages
+
+AGENT = "my-application/1.0"
+_EXAMPLES = {"date-time": "2026-03-02T08:15:30Z", "uuid": "00000000-0000-0000-0000-000000000000"}
+
+
+class Part(NamedTuple):
+    """A parameter, or a field of a body."""
+
+    name: str
+    kind: str
+    about: str
+    is_required: bool
+
+
+class Call(NamedTuple):
+    """One operation; `id` names it within the page and in clients that are generated from the document."""
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    scopes: Sequence[str]
+    parameters: Sequence[Part]
+    body: Sequence[Part]
+    media_type: str
+    example: str
+    answers: Sequence[tuple[str, str]]
+
+
+@pages.get("/api/docs")
+@open_to_all
+def api_docs() -> str:
+    document = current_app.extensions["api_document"]()
+    return render_template(
+        "api-docs.html",
+        about=document["info"]["description"],
+        groups=_groups(document),
+        address=labels.address(),
+        agent=AGENT,
+    )
+
+
+def _groups(document: Mapping[str, Any]) -> dict[str, list[Call]]:
+    groups: dict[str, list[Call]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            groups.setdefault(operation["tags"][0], []).append(_call(document, path, method, operation))
+    return groups
+
+
+def _call(document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> Call:
+    content = operation.get("requestBody", {}).get("content", {})
+    media_type = next(iter(content), "")
+    schema = _found(document, content[media_type]["schema"]) if media_type else {}
+    parameters = [_found(document, one) for one in operation.get("parameters", ())]
+    return Call(
+        operation["operationId"],
+        method.upper(),
+        path,
+        operation["summary"],
+        operation.get("x-required-scopes", ()),
+        [_part(document, one["name"], one, required=one.get("required", False)) for one in parameters],
+        _fields(document, schema),
+        media_type,
+        json.dumps(_example(document, schema), ensure_ascii=False) if media_type else "",
+        [(status, _found(document, answer)["description"]) for status, answer in operation["responses"].items()],
+    )
+
+
+def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Part]:
+    """Of an object; of one that comes in variants, the fields of each, once."""
+    found: dict[str, Part] = {}
+    for one in _variants(document, schema):
+        for name, field in one.get("properties", {}).items():
+            found.setdefault(name, _part(document, name, {"schema": field}, required=name in one.get("required", ())))
+    return list(found.values())
+
+
+def _variants(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [_found(document, one) for one in schema.get("oneOf", schema.get("anyOf", [schema]))]
+
+
+def _part(document: Mapping[str, Any], name: str, declared: Mapping[str, Any], *, required: bool) -> Part:
+    schema = _found(document, declared.get("schema", {}))
+    about = declared.get("description", schema.get("description", ""))
+    return Part(name, _kind(document, schema), about, required)
+
+
+def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """`string, at most 255`, `integer, 1 to 200`, `one of rfid, ble, barcode`."""
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    if schema.get("type") == "array":
+        return "list of " + _kind(document, _found(document, schema["items"]))
+    words = [schema.get("format") or schema.get("type", "any value")]
+    if "maxLength" in schema:
+        words.append(f"at most {schema['maxLength']:,}")
+    if "minimum" in schema and "maximum" in schema:
+        words.append(f"{schema['minimum']:,} to {schema['maximum']:,}")
+    if schema.get("nullable"):
+        words.append("or null")
+    if "default" in schema:
+        words.append(f"default {json.dumps(schema['default'])}")
+    return ", ".join(words)
+
+
+def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    """The least that is accepted, and for an empty least one field to show the form."""
+    one = _variants(document, schema)[0]
+    properties = one.get("properties", {})
+    names = one.get("required") or list(properties)[:1]
+    return {name: _value(name, _found(document, properties[name])) for name in names}
+
+
+def _value(name: str, schema: Mapping[str, Any]) -> Any:
+    if "enum" in schema:
+        return schema["enum"][0]
+    simple = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+    named = {"external_key": "PALLET-71", "name": "Pallet 71", "value": "3074257BF7194E4000001A85"}
+    return simple.get(schema.get("type", ""), _EXAMPLES.get(schema.get("format", ""), named.get(name, "…")))
+
+
+def _found(document: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a `$ref` stands for."""
+    while "$ref" in declared:
+        found: Any = document
+        for step in declared["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        declared = found
+    return declared

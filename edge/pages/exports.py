@@ -1,0 +1,106 @@
+"""The board, history and ledger as CSV files, sent while they are read, with the filters of the page they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from flask import Response, abort, current_app, render_template, request, stream_with_context
+
+from edge import clock
+from edge.pages.board import wanted_filter
+from edge.pages.forms import whole
+from edge.pages.guard import current_session, pages, require_role
+from edge.store import exports
+from edge.store.people import Role
+from edge.validation import csv_text
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
+DAYS = 31  # of history, unless others are asked for
+
+
+@pages.get("/export")
+@require_role(Role.VIEWER)
+def export_form() -> str:
+    since, until = _range()
+    zone = current_app.extensions["site"].zone
+    days = [clock.to_datetime(moment).astimezone(zone).strftime("%Y-%m-%d") for moment in (since, until - 1)]
+    return render_template("export.html", since=days[0], until=days[1])
+
+
+@pages.get("/export/board.csv")
+@require_role(Role.VIEWER)
+def export_board() -> Response:
+    heading = ("external_key", "name", "is_active", "location_key", "location", "area", "there_since", "last_seen")
+    rows = (
+        (
+            *(row.external_key, row.name, "yes" if row.is_active else "no"),
+            *(row.location_key, row.location_name, row.area_name, *_times(row.dwell_started_at, row.last_seen_at)),
+        )
+        for row in exports.board_rows(current_session().organization_id, wanted_filter(request.args))
+    )
+    return _file("assets.csv", heading, rows)
+
+
+@pages.get("/export/history.csv")
+@require_role(Role.VIEWER)
+def export_history() -> Response:
+    since, until = _range()
+    heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds", "reader", "antenna")
+    rows = (
+        (*row[:4], *_times(row.since, row.until), (row.until - row.since) // clock.SECOND, row.reader_name, row.port)
+        for row in exports.history_rows(
+            current_session().organization_id,
+            since=since,
+            until=until,
+            asset_id=request.args.get("asset", type=whole),
+            location_id=request.args.get("location", type=whole),
+        )
+    )
+    return _file("history.csv", heading, rows)
+
+
+@pages.get("/export/ledger.csv")
+@require_role(Role.EDITOR)
+def export_ledger() -> Response:
+    since, until = _range()
+    rows = (
+        (row.reader_name, *_times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
+        for row in exports.ledger_rows(current_session().organization_id, since=since, until=until)
+    )
+    return _file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)
+
+
+def _range() -> tuple[int, int]:
+    """From the first instant of one day of the site to the last of another; 404 for what is no day."""
+    zone = current_app.extensions["site"].zone
+    until = clock.midnight(zone) + clock.DAY
+    since = until - DAYS * clock.DAY
+    try:
+        if request.args.get("from"):
+            since = _day(request.args["from"])
+        if request.args.get("to"):
+            until = _day(request.args["to"], next_day=True)
+    except (ValueError, OverflowError):
+        abort(404, "Write days like 2026-03-02.")
+    return since, until
+
+
+def _day(text: str, *, next_day: bool = False) -> int:
+    zone = current_app.extensions["site"].zone
+    day = datetime.strptime(text, "%Y-%m-%d").toordinal() + next_day
+    return clock.to_micros(datetime.fromordinal(day).replace(tzinfo=zone))
+
+
+def _times(*moments: int | None) -> Iterator[str]:
+    """As the clock on the wall shows them, with the distance to UTC."""
+    zone = current_app.extensions["site"].zone
+    for moment in moments:
+        yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""
+
+
+def _file(name: str, heading: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> Response:
+    separator = SEPARATORS.get(request.args.get("separator", ""), ",")
+    parts = stream_with_context(csv_text.written(heading, rows, separator))
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(parts, mimetype="text/csv", headers=headers)

@@ -1,0 +1,92 @@
+"""An import goes on by itself while the browser shows how far it is. One at a time; the last few are remembered."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from edge.auth.secrets import new_token
+from edge.errors import Conflict, EdgeError
+from edge.store.actors import Actor
+from edge.store.database import close_database
+from edge.store.imports import NewRecord, Outcome, check_records, import_records
+
+log = logging.getLogger(__name__)
+
+KEPT = 5
+
+
+@dataclass
+class Job:
+    """`outcomes` are there when it `is_done`; `trouble` says why it could not be done at all."""
+
+    actor: Actor
+    kind: str
+    records: Sequence[NewRecord]
+    dry_run: bool
+    id: str = field(default_factory=new_token)
+    progress: int = 0
+    is_done: bool = False
+    outcomes: Sequence[Outcome] = ()
+    trouble: str = ""
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(outcome.told for outcome in self.outcomes)
+
+    @property
+    def faults(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.told == "faulty"]
+
+
+_lock = threading.Lock()
+_jobs: OrderedDict[str, Job] = OrderedDict()
+
+
+def start(job: Job) -> Job:
+    """Raises Conflict while another import is on its way."""
+    with _lock:
+        if any(not one.is_done for one in _jobs.values()):
+            raise Conflict("Another import is on its way. Wait until it has ended")
+        _jobs[job.id] = job
+        while len(_jobs) > KEPT:
+            _jobs.popitem(last=False)
+    threading.Thread(target=_run, args=(job,), name="import", daemon=True).start()
+    return job
+
+
+def find(organization_id: int, job_id: str) -> Job | None:
+    with _lock:
+        job = _jobs.get(job_id)
+    return job if job is not None and job.actor.organization_id == organization_id else None
+
+
+def wait(job_id: str, seconds: float) -> bool:
+    """Until the import has ended; false when it takes longer."""
+    with _lock:
+        job = _jobs[job_id]
+    return job.ended.wait(seconds)
+
+
+def _run(job: Job) -> None:
+    def progress(number: int) -> None:
+        job.progress = number
+
+    try:
+        if job.dry_run:
+            job.outcomes = check_records(job.actor.organization_id, job.kind, job.records, progress)
+        else:
+            job.outcomes = import_records(job.actor, job.kind, job.records, progress)
+    except EdgeError as error:
+        job.trouble = str(error)
+    except Exception:
+        job.trouble = "Something broke on our side; nothing was imported. The log says more."
+        log.exception("an import failed")
+    finally:
+        close_database()
+        job.is_done = True
+        job.ended.set()

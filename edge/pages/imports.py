@@ -1,0 +1,113 @@
+"""Assets and locations from a CSV file: a template, a check of every row, then all of it or nothing."""
+
+from __future__ import annotations
+
+from flask import Response, abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import EdgeError
+from edge.pages import import_jobs
+from edge.pages.forms import Errors, errors_of
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.import_jobs import Job
+from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, records_of
+from edge.pages.live import fragment
+from edge.store.people import Role
+from edge.validation import csv_text
+
+MAX_FILE = 8 * 1024 * 1024
+KINDS = {"asset": "Assets", "location": "Locations"}
+FAULTS = 100  # that the page lists; the file of results has them all
+
+
+@pages.get("/import")
+@require_role(Role.EDITOR)
+def import_form() -> str:
+    return _form({})
+
+
+@pages.post("/import")
+@require_role(Role.EDITOR)
+def check_import() -> AnyResponse | tuple[str, int]:
+    """A dry run of the file. The records wait in memory until they are imported, or a few newer files have come."""
+    kind, file = request.form.get("kind", ""), request.files.get("file")
+    if kind not in KINDS:
+        abort(400, "Choose assets or locations.")
+    if file is None or not file.filename:
+        return _form({"file": "Choose a file"}), 400
+    try:
+        job = import_jobs.start(Job(actor(), kind, records_of(kind, file.read()), dry_run=True))
+    except EdgeError as error:
+        found = errors_of(error)
+        return _form({"file": next(iter(found.values()))}), 400
+    return redirect(f"/import/{job.id}", 303)
+
+
+check_import.max_body = MAX_FILE  # type: ignore[attr-defined]
+
+
+@pages.get("/import/<job_id>")
+@require_role(Role.EDITOR)
+def show_import(job_id: str) -> str:
+    return render_template("import-job.html", job=_job(job_id), **_words())
+
+
+@pages.get("/import/<job_id>/now")
+@require_role(Role.EDITOR)
+def import_now(job_id: str) -> Response:
+    job = _job(job_id)
+    return fragment("_import-now.html", (job.progress, job.is_done), job=job, **_words())
+
+
+@pages.post("/import/<job_id>")
+@require_role(Role.EDITOR)
+def run_import(job_id: str) -> AnyResponse:
+    """What was checked is imported; it is checked once more on the way."""
+    checked = _job(job_id)
+    if not checked.is_done or not checked.dry_run or checked.faults or checked.trouble:
+        abort(409, "Only a file that was checked, and in which nothing is wrong, can be imported.")
+    try:
+        job = import_jobs.start(Job(actor(), checked.kind, checked.records, dry_run=False))
+    except EdgeError as error:
+        abort(409, str(error))
+    return redirect(f"/import/{job.id}", 303)
+
+
+@pages.get("/import/<job_id>/results.csv")
+@require_role(Role.EDITOR)
+def import_results(job_id: str) -> Response:
+    rows = [(one.line, one.external_key, one.told, one.reason) for one in _job(job_id).outcomes]
+    return csv_file("import-results.csv", csv_text.written(("line", "external_key", "result", "reason"), rows))
+
+
+@pages.get("/import/template/<kind>.csv")
+@require_role(Role.EDITOR)
+def import_template(kind: str) -> Response:
+    columns = COLUMNS.get(kind) or abort(404)
+    return csv_file(f"{kind}s.csv", csv_text.written(columns, [EXAMPLES[kind]]))
+
+
+def csv_file(name: str, parts: object) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(parts, mimetype="text/csv", headers=headers)  # type: ignore[arg-type]
+
+
+def _job(job_id: str) -> Job:
+    gone = "This import is not remembered any more. Send the file again."
+    return import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
+
+
+def _words() -> dict[str, object]:
+    return {"kinds": KINDS, "most_faults": FAULTS}
+
+
+def _form(errors: Errors) -> str:
+    return render_template(
+        "import.html",
+        errors=errors,
+        kinds=KINDS,
+        kind=request.values.get("kind", "asset"),
+        columns=COLUMNS,
+        between=BETWEEN_TAGS,
+        most=MOST_ROWS,
+    )

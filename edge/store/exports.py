@@ -1,0 +1,83 @@
+"""Whole tables, row for row from one statement, for files that are written while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from edge.store.board import BoardFilter, BoardRow, board_statement
+from edge.store.database import execute
+from edge.store.ledger import hour_of
+
+
+class StayRow(NamedTuple):
+    """One stay in the history; `until` is when the asset was last seen in it."""
+
+    asset_key: str
+    asset_name: str
+    location_key: str
+    location_name: str
+    since: int
+    until: int
+    reader_name: str | None
+    port: int | None
+
+
+class LedgerRow(NamedTuple):
+    """What became of a reader's messages and reads in one hour; `hour` counts from the epoch."""
+
+    reader_name: str
+    hour: int
+    bucket: str
+    messages: int
+    reads: int
+
+
+def board_rows(organization_id: int, wanted: BoardFilter) -> Iterator[BoardRow]:
+    """The board without its pages."""
+    sql, values = board_statement(organization_id, wanted)
+    for row in execute(sql, {**values, "limit": -1, "offset": 0}):
+        yield BoardRow(*row)
+
+
+_HISTORY = """
+SELECT a.external_key, a.name, l.external_key, l.name, h.observed_at,
+       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
+       r.name, s.port
+FROM track t
+JOIN asset a ON a.id = t.asset_id
+JOIN history h ON h.position_no = t.no
+JOIN source s ON s.no = h.source_no
+JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+WHERE t.organization_id = :organization_id AND (:asset_id IS NULL OR t.asset_id = :asset_id)
+  AND h.observed_at >= :since AND h.observed_at < :until
+  AND (:location_id IS NULL OR s.location_id = :location_id)
+ORDER BY a.external_key, h.observed_at, h.seq
+"""
+
+
+def history_rows(
+    organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
+) -> Iterator[StayRow]:
+    """Stays that began in the time, asset by asset, the oldest first."""
+    values = {
+        "organization_id": organization_id,
+        "asset_id": asset_id,
+        "location_id": location_id,
+        "since": since,
+        "until": until,
+    }
+    for row in execute(_HISTORY, values):
+        yield StayRow(*row)
+
+
+_LEDGER = """
+SELECT r.name, b.hour, b.bucket, b.messages, b.reads FROM reader r JOIN ledger b ON b.reader_id = r.id
+WHERE r.organization_id = ? AND b.hour >= ? AND b.hour < ? ORDER BY r.name, b.hour, b.bucket
+"""
+
+
+def ledger_rows(organization_id: int, *, since: int, until: int) -> Iterator[LedgerRow]:
+    for row in execute(_LEDGER, (organization_id, hour_of(since), hour_of(until) + 1)):
+        yield LedgerRow(*row)

@@ -1,0 +1,96 @@
+"""CSV as spreadsheets write it, in and out: any usual separator and encoding comes in, one form goes out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from edge.errors import Invalid
+
+SEPARATORS = (",", ";", "\t", "|")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+MARK = "\ufeff"  # without it, Excel takes UTF-8 for the encoding of the country
+
+
+class Line(NamedTuple):
+    """One row of a file; `number` is its line as an editor counts them, the heading being 1."""
+
+    number: int
+    cells: Mapping[str, str]
+
+
+def decoded(data: bytes) -> str:
+    """UTF-16 and UTF-8 by their marks, UTF-8 where it is valid, else the encoding of western European Windows."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return data.decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise _unusable("The file begins as UTF-16 and is not. Save it as CSV UTF-8") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def lines(text: str, columns: Sequence[str], required: Sequence[str]) -> list[Line]:
+    """The rows below the heading, blank ones left out. Raises Invalid for a heading that does not fit."""
+    if "\0" in text:
+        raise _unusable("The file is not a text. Save the table as CSV")
+    heading = text.partition("\n")[0]
+    separator = max(SEPARATORS, key=heading.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        names = [name.strip().lower() for name in next(reader, [])]
+        _check_heading(names, columns, required)
+        found = []
+        before = reader.line_num
+        for cells in reader:
+            number, before = before + 1, reader.line_num
+            if any(cell.strip() for cell in cells):
+                padded = [_plain(cell.strip()) for cell in cells] + [""] * (len(names) - len(cells))
+                found.append(Line(number, dict(zip(names, padded, strict=False))))
+    except csv.Error as error:
+        raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
+    return found
+
+
+def _check_heading(names: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> None:
+    unknown = [name for name in names if name and name not in columns]
+    if unknown:
+        raise _unusable(f"There is no column {unknown[0]!r}. The columns are {', '.join(columns)}")
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise _unusable(f"The column {missing[0]!r} is missing. The columns are {', '.join(columns)}")
+    twice = [name for name in names if name and names.count(name) > 1]
+    if twice:
+        raise _unusable(f"The column {twice[0]!r} is there twice")
+
+
+def written(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:
+    """The file in parts, to be sent while it is made. No cell is taken for a formula by the program that opens it."""
+    part = io.StringIO(newline="")
+    writer = csv.writer(part, delimiter=separator)
+    part.write(MARK)
+    writer.writerow(heading)
+    for number, row in enumerate(rows, 1):
+        writer.writerow([_harmless(cell) for cell in row])
+        if number % 500 == 0:
+            yield part.getvalue()
+            part.seek(0)
+            part.truncate()
+    yield part.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    return "'" + cell if isinstance(cell, str) and cell.lstrip("'").startswith(_FORMULA) else cell
+
+
+def _plain(cell: str) -> str:
+    """What `_harmless` put before a cell is taken away again."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
+
+
+def _unusable(message: str) -> Invalid:
+    return Invalid.one("file", "invalid_value", message)

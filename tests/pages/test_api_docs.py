@@ -1,0 +1,46 @@
+"""The API reference for people is made from the document for machines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+from typing import Any
+
+from flask import Flask
+
+from tests.pages.conftest import Browser
+
+AGENT = {"User-Agent": "Mozilla/5.0"}
+
+
+def document(browser: Browser) -> dict[str, Any]:
+    found: dict[str, Any] = browser.get("/api/openapi.json", headers=AGENT).json
+    return found
+
+
+def test_every_operation_is_there_with_its_scopes(anybody: Browser) -> None:
+    text = anybody.get("/api/docs", headers=AGENT).text
+    for path, operations in document(anybody)["paths"].items():
+        for operation in operations.values():
+            assert f'id="{operation["operationId"]}"' in text
+            assert path in text
+            assert all(f">{scope}<" in text for scope in operation.get("x-required-scopes", ()))
+
+
+def test_the_calls_are_commands_as_a_shell_takes_them(app: Flask, anybody: Browser) -> None:
+    app.extensions["site"] = app.extensions["site"]._replace(public_url="https://edge.nord.example")
+    text = anybody.get("/api/docs", headers=AGENT).text
+    calls = [shlex.split(unescape(call)) for call in re.findall(r'<output id="call-[^>]+>(.*?)</output>', text)]
+    assert len(calls) == sum(len(operations) for operations in document(anybody)["paths"].values())
+    assert all(call[:2] == ["curl", "-A"] for call in calls)
+    assert all(any(word.startswith("https://edge.nord.example/api/v1/") for word in call) for call in calls)
+
+
+def test_nothing_comes_from_outside(anybody: Browser) -> None:
+    text = anybody.get("/api/docs", headers=AGENT).text
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+
+
+def test_the_page_of_the_keys_leads_here(sign_in_as: Any) -> None:
+    assert 'href="/api/docs"' in sign_in_as("administrator").get("/keys").text

@@ -1,0 +1,174 @@
+"""Tables in and out: what spreadsheets write is understood, each row is judged, and it is all or nothing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.auth.sessions import csrf_token
+from edge.pages import import_jobs
+from edge.store import assets, board, locations, lookup
+from edge.store.actors import shell
+from edge.store.board import BoardFilter
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from edge.validation import csv_text
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+def send(browser: Browser, data: bytes, kind: str = "asset") -> str:
+    """Check a file to its end; the path of the check."""
+    form = {"csrf": csrf_token(browser.token), "kind": kind, "file": (io.BytesIO(data), "table.csv")}
+    answer = browser.client.post("/import", data=form, content_type="multipart/form-data")
+    assert answer.status_code == 303, answer.text
+    return finished(answer.location)
+
+
+def finished(path: str) -> str:
+    import_jobs.wait(path.rsplit("/", 1)[1], 30)
+    return path
+
+
+def run(browser: Browser, data: bytes, kind: str = "asset") -> str:
+    """Check and import; the page at the end."""
+    answer = browser.post(send(browser, data, kind))
+    assert answer.status_code == 303, answer.text
+    return browser.get(finished(answer.location)).text
+
+
+def total(cast: Cast) -> int:
+    return board.board(cast.acme, BoardFilter(), limit=0).total_count
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_every_usual_separator_and_encoding_is_understood(
+    sign_in_as: SignIn, cast: Cast, separator: str, encoding: str
+) -> None:
+    rows = [["external_key", "Name"], ["P-1", "Gerät für Ölfässer"]]
+    data = "\r\n".join(separator.join(row) for row in rows).encode(encoding)
+    assert "Imported." in run(sign_in_as(Role.EDITOR), data)
+    found = lookup.asset_by_key(cast.acme, "P-1")
+    assert found
+    assert found.name == "Gerät für Ölfässer"
+
+
+def test_rows_create_change_and_leave_alone(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    data = (
+        b"external_key,name,description,is_active,rfid,barcode\n"
+        b'NEW-1,New one,"two\nlines",no,AA01|AA02,\n'
+        b",Minted,,,,\n"
+        b"ASSET-0001,,now described,,,4006381333931\n"
+        b"ASSET-0002,Roll cage,,yes,,\n"
+    )
+    browser = sign_in_as(Role.EDITOR)
+    checked = browser.get(send(browser, data)).text
+    assert "Would be created</dt><dd>2<" in checked
+    assert "Would be changed</dt><dd>1<" in checked
+    assert total(cast) == 2
+    page = run(browser, data)
+    assert "Unchanged</dt><dd>1<" in page
+    new = lookup.asset_by_key(cast.acme, "NEW-1")
+    assert new
+    asset = assets.get(cast.acme, new.id)
+    assert (asset.description, bool(asset.is_active)) == ("two\nlines", False)
+    assert sorted(tag.value for tag in asset.tags) == ["AA01", "AA02"]
+    pallet = assets.get(cast.acme, site.pallet.id)
+    assert (pallet.name, pallet.description, len(pallet.tags)) == ("Pallet 1", "now described", 1)
+    assert lookup.asset_by_key(cast.acme, "ASSET-0003")
+    assert "Unchanged</dt><dd>4<" in run(browser, data.replace(b",Minted,,,,\n", b"ASSET-0003,Minted,,,,\n"))
+
+
+def test_locations_come_with_their_parents(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    data = b"external_key;name;parent_external_key\nH2;Hall 2;\nR1;Rack;H2\nDOCK-1;;H2\n"
+    assert "Imported." in run(sign_in_as(Role.EDITOR), data, "location")
+    rack = lookup.location_by_key(cast.acme, "R1")
+    assert rack
+    assert locations.get(cast.acme, rack.id).parent_external_key == "H2"
+    assert locations.get(cast.acme, site.dock.id).parent_external_key == "H2"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("bad key,Name,", "external_key"),
+        ("OK-1,,", "name is required"),
+        ("OK-1,Name,4006381333931", "is on something else"),
+        ("FIRST,Name,", "the key is in line 2, too"),
+        ("OK-1,Name,T1", "is in line 2, too"),
+        ("OK-1," + "n" * 300 + ",", "name"),
+    ],
+)
+def test_one_bad_row_and_nothing_is_imported(sign_in_as: SignIn, cast: Cast, site: Site, row: str, reason: str) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, f"external_key,name,barcode\nFIRST,Fine,T1\n{row}\n".encode())
+    page = browser.get(path).text
+    assert "1 row is wrong" in page
+    assert "<b>Line 3</b>" in page
+    assert reason in page
+    assert browser.post(path).status_code == 409
+    assert total(cast) == 2
+    assert reason in browser.get(f"{path}/results.csv").text
+
+
+def test_what_changed_between_check_and_import_undoes_all(sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, b"external_key,name,rfid\nA-1,One,\nA-2,Two,TAKEN\n")
+    assets.create(shell(cast.acme), name="Meanwhile", tags=[NewTag("rfid", "TAKEN")])
+    page = browser.get(finished(browser.post(path).location)).text
+    assert "1 row is wrong" in page
+    assert lookup.asset_by_key(cast.acme, "A-1") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "no row"),
+        (b"external_key,name\n", "no row"),
+        (b"key,name\nA,B\n", "no column"),
+        (b"name,name\nA,B\n", "twice"),
+        (b"PK\x03\x04\0\0\0", "not a text"),
+        (b"\xff\xfea", "UTF-16"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(sign_in_as: SignIn, data: bytes, reason: str) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    form = {"csrf": csrf_token(browser.token), "kind": "asset", "file": (io.BytesIO(data), "x.csv")}
+    answer = browser.client.post("/import", data=form, content_type="multipart/form-data")
+    assert answer.status_code == 400
+    assert reason in answer.text
+
+
+def test_an_import_is_its_organizations_own(sign_in_as: SignIn, cast: Cast) -> None:
+    path = send(sign_in_as(Role.EDITOR), b"name\nSecret\n")
+    rival = sign_in_as(Role.EDITOR, organization_id=cast.rival)
+    assert [rival.get(path).status_code, rival.post(path).status_code] == [404, 404]
+
+
+def test_the_templates_can_be_imported_as_they_are(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    for kind in ("asset", "location"):
+        template = browser.get(f"/import/template/{kind}.csv").data
+        if kind == "asset":
+            template = template.replace(b"4006381333931", b"4006381333932")
+        assert "Nothing is wrong" in browser.get(send(browser, template, kind)).text
+
+
+@given(st.lists(st.lists(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"])).map(str.strip),
+                         min_size=2, max_size=2), min_size=1))  # fmt: skip
+def test_what_is_written_is_read_back_the_same(rows: list[list[str]]) -> None:
+    text = "".join(csv_text.written(["name", "description"], rows))
+    found = csv_text.lines(csv_text.decoded(text.encode()), ["name", "description"], [])
+    assert [list(line.cells.values()) for line in found] == [row for row in rows if any(row)]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "@SUM(A1)", "-x", "+x"])
+def test_no_cell_is_a_formula(name: str) -> None:
+    assert f"'{name}" in "".join(csv_text.written(["name"], [[name]]))
