@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from edge.store.board import BoardFilter, BoardRow, board_statement
-from edge.store.database import execute
+from edge.store.database import execute, limit_statements
 from edge.store.ledger import hour_of
 
 
@@ -36,7 +36,7 @@ class LedgerRow(NamedTuple):
 def board_rows(organization_id: int, wanted: BoardFilter) -> Iterator[BoardRow]:
     """The board without its pages."""
     sql, values = board_statement(organization_id, wanted)
-    for row in execute(sql, {**values, "limit": -1, "offset": 0}):
+    for row in _all(sql, {**values, "limit": -1, "offset": 0}):
         yield BoardRow(*row)
 
 
@@ -68,7 +68,7 @@ def history_rows(
         "since": since,
         "until": until,
     }
-    for row in execute(_HISTORY, values):
+    for row in _all(_HISTORY, values):
         yield StayRow(*row)
 
 
@@ -79,5 +79,11 @@ WHERE r.organization_id = ? AND b.hour >= ? AND b.hour < ? ORDER BY r.name, b.ho
 
 
 def ledger_rows(organization_id: int, *, since: int, until: int) -> Iterator[LedgerRow]:
-    for row in execute(_LEDGER, (organization_id, hour_of(since), hour_of(until) + 1)):
+    for row in _all(_LEDGER, (organization_id, hour_of(since), hour_of(until) + 1)):
         yield LedgerRow(*row)
+
+
+def _all(sql: str, values: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Without the limit of a request: the statement lasts as long as the client takes to receive the file."""
+    limit_statements(None)
+    yield from execute(sql, values)
