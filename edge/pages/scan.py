@@ -32,6 +32,7 @@ from edge.store import devices as device_store
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
+from edge.store.sessions import was_on_device
 
 MAX_BATCH = 100
 WORTH_COMPRESSING = 2000  # bytes
@@ -191,22 +192,23 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     """One that makes no sense is refused by itself: it must not hold up what is queued behind it."""
     if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, "This scan has no id")
-    sender, scan_id = _sender(item.get("person")), str(item["id"])
-    at = item.get("at")
+    at, scan_id = item.get("at"), str(item["id"])
     moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
+    sender = _sender(item.get("person"), moment)
     act = device_acts.handle(sender, scan_id, item, moment, received_at)
     if act is not None:
         return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
         stock_takes.take_back(sender, str(item["undo"]))
         gap = current_app.extensions["site"].sighting_gap
-        return handheld.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
+        return handheld.undo(actor(), str(item["undo"]), gap)._replace(id=scan_id)
     code, location, choice = item.get("code"), item.get("location"), str(item.get("choice", ""))
     if choice in ended:
         return Answer(scan_id, Result.UNCLEAR, "It was scanned after the label of another location")
     if not isinstance(code, str) or not _is_id(location) or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, "This scan is not complete")
-    scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment)
+    sent_by = current_session().person_id
+    scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment, sent_by=sent_by)
     if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
         answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
     else:
@@ -226,12 +228,12 @@ def _put(sender: Actor, asset_id: int, item: dict[str, Any], at: int) -> None:
         carriers.unload(asset_id, at)
 
 
-def _sender(person_id: Any) -> Actor:
-    """A shared device also brings the scans of whoever used it before; they stay that person's."""
+def _sender(person_id: Any, at: int) -> Actor:
+    """A shared device also brings the scans of whoever used it before: theirs, if they were signed in on it then."""
     session = current_session()
     if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
-        if earlier is not None:
+        if earlier is not None and was_on_device(session.device_id, earlier.id, at):
             return actor()._replace(id=str(earlier.id), name=earlier.name)
     return actor()
 

@@ -47,6 +47,7 @@ class Submitted(NamedTuple):
     code: str
     location_id: int
     observed_at: int
+    sent_by: int | None = None  # the person of the session, where it is not who made it
 
 
 class Answer(NamedTuple):
@@ -71,7 +72,7 @@ def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[
 
 
 def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
-    """Take back a scan of one's own: position and history become what they would be without it.
+    """Take back a scan of one's own, or one that oneself sent: all becomes what it would be without it.
 
     One that never arrived is barred, so that a late delivery of it records nothing. `gap` as in `scans.record`.
     """
@@ -81,7 +82,8 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
         if row is None:
             _keep(sender, Submitted(scan_id, "", 0, moment), Result.UNDONE, moment, undone_at=moment)
             return Answer(scan_id, Result.UNDONE)
-        if row.organization_id != sender.organization_id or row.person_id != sender.person_id:
+        is_own = sender.person_id in (row.person_id, row.sent_by)
+        if row.organization_id != sender.organization_id or not is_own:
             return Answer(scan_id, Result.REFUSED, "Only your own scans can be undone")
         found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
         if row.undone_at is None:
@@ -102,7 +104,7 @@ def take_over_waiting(organization_id: int, tag: NewTag) -> None:
     for row in _waiting(organization_id, tag.value):
         if lookup.by_code(organization_id, row.code) is not None:
             HandheldScan.delete().where(HandheldScan.id == row.id).execute()
-            scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at)
+            scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at, sent_by=row.sent_by)
             _submit_one(actors.person(organization_id, row.person_id, "", row.device_id), scan, row.received_at)
 
 
@@ -221,6 +223,7 @@ class StoredScan(NamedTuple):
     id: str
     organization_id: int
     person_id: int
+    sent_by: int
     device_id: int | None
     location_id: int | None
     asset_id: int | None
@@ -261,6 +264,7 @@ def _keep(
         scan.id,
         sender.organization_id,
         int(sender.id),
+        scan.sent_by or int(sender.id),
         sender.device_id,
         scan.location_id or None,
         asset_id,

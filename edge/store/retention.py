@@ -122,11 +122,13 @@ def drop_old_records(before: int, limit: int = ROWS) -> int:
             execute(sql, (moment, limit)).rowcount
             for sql, moment in (
                 (_DROP_SCANS, before),
+                (_DROP_USES, before),
                 (_DROP_HOURS, before // clock.HOUR),
             )
         )
 
 
+_DROP_USES = "DELETE FROM device_use WHERE no IN (SELECT no FROM device_use WHERE ended_at < ? ORDER BY no LIMIT ?)"
 _DROP_SCANS = "DELETE FROM handheld_scan WHERE id IN (SELECT id FROM handheld_scan WHERE received_at < ? LIMIT ?)"
 _DROP_HOURS = """
     DELETE FROM ledger WHERE (reader_id, hour, bucket) IN (

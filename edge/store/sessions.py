@@ -13,6 +13,8 @@ from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow
 from edge.store.tables import Person, WebSession
 
+CLOCK_ERROR = 5 * 60 * clock.SECOND
+
 
 class SessionRow(NamedTuple):
     """A session that is in force, with the person as they are now: a changed role counts at once."""
@@ -59,6 +61,21 @@ def find_session(token_hash: bytes) -> SessionRow | None:
     """None when it has expired, or its person is disabled, or its device was revoked."""
     row = execute(_FIND, (token_hash, clock.now())).fetchone()
     return SessionRow(*row) if row else None
+
+
+def was_on_device(device_id: int, person_id: int, at: int) -> bool:
+    """Whether the person had a session on that shared device then, by its clock, which may be a little off."""
+    asked = {"device_id": device_id, "person_id": person_id, "since": at - CLOCK_ERROR, "until": at + CLOCK_ERROR}
+    return execute(_ON_DEVICE, asked).fetchone() is not None
+
+
+_ON_DEVICE = """
+SELECT 1 FROM web_session
+WHERE device_id = :device_id AND person_id = :person_id AND created_at <= :until AND expires_at >= :since
+UNION ALL
+SELECT 1 FROM device_use
+WHERE device_id = :device_id AND person_id = :person_id AND began_at <= :until AND ended_at >= :since
+"""
 
 
 def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, wrong_pins: int | None = None) -> None:

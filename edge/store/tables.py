@@ -134,6 +134,7 @@ class HandheldScan(Table):
     id = TextField(primary_key=True)
     organization_id = IntegerField()
     person_id = IntegerField()
+    sent_by = IntegerField()
     device_id = IntegerField(null=True)
     location_id = IntegerField(null=True)
     asset_id = IntegerField(null=True)

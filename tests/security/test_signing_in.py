@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -19,9 +20,10 @@ from edge.store import audit_trail, people
 from edge.store import sessions as session_store
 from edge.store.actors import person as actor_of
 from edge.store.actors import shell
+from edge.store.database import execute
 from edge.store.people import MOST_WRONG_PINS, PersonRow, Role
 from tests.conftest import Cast
-from tests.pages.conftest import Browser
+from tests.pages.conftest import Browser, Site
 
 PASSWORD, EMAIL = "correct horse battery", "ada@acme.example"
 LAN, ELSEWHERE = "192.168.1.20", "10.9.8.7"
@@ -218,3 +220,52 @@ def test_signing_in_anew_is_asked_for_after_a_rise(app: Flask, cast: Cast, sign_
     person = next(row for row in people.list_people(cast.acme) if row.role == Role.OPERATOR)
     people.update_person(shell(cast.acme), person.id, role=Role.ADMINISTRATOR)
     assert browser.get("/people").status_code == 303
+
+
+class TestScansInAnothersName:
+    """Before, an operator on a shared handheld could record, and undo, as the administrator."""
+
+    @pytest.fixture
+    def gun(self, cast: Cast) -> int:
+        return devices.invite(shell(cast.acme), "Gun 1")[0].id
+
+    def send(self, browser: Browser, **item: object) -> dict[str, Any]:
+        answer = browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": [item]})
+        found: dict[str, Any] = (answer.json or {})["results"][0]
+        return found
+
+    def scan(self, browser: Browser, site: Site, name: str, **item: object) -> tuple[int, int]:
+        """Whose it is, and who sent it."""
+        made = {"id": f"scan-{name}", "code": "4006381333931", "location": site.dock.id, "at": clock.now() // 1000}
+        self.send(browser, **(made | item))
+        row = execute("SELECT person_id, sent_by FROM handheld_scan WHERE id = ?", (made["id"],)).fetchone()
+        return row[0], row[1]
+
+    def id_of(self, browser: Browser) -> int:
+        return (browser.get("/scan/state").json or {})["person"]  # type: ignore[no-any-return]
+
+    def test_a_name_is_taken_from_who_was_signed_in_there(
+        self, sign_in_as: Callable[..., Browser], site: Site, gun: int
+    ) -> None:
+        before, now = sign_in_as(Role.OPERATOR, device_id=gun), sign_in_as(Role.OPERATOR, device_id=gun)
+        theirs, own = self.id_of(before), self.id_of(now)
+        before.post("/sign-out")
+        assert self.scan(now, site, "theirs", person=theirs) == (theirs, own)
+        long_ago = (clock.now() - clock.DAY) // 1000
+        assert self.scan(now, site, "long-ago", person=theirs, at=long_ago) == (own, own)
+
+    def test_no_other_name_is_taken(self, sign_in_as: Callable[..., Browser], site: Site, gun: int) -> None:
+        boss, operator = sign_in_as(Role.ADMINISTRATOR), sign_in_as(Role.OPERATOR, device_id=gun)
+        own = self.id_of(operator)
+        assert self.scan(operator, site, "as-the-boss", person=self.id_of(boss)) == (own, own)
+
+    def test_nobody_undoes_what_another_made_and_sent(
+        self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
+    ) -> None:
+        boss, operator = (sign_in_as(role, device_id=gun) for role in (Role.ADMINISTRATOR, Role.OPERATOR))
+        self.scan(boss, site, "of-the-boss")
+        undone = self.send(operator, id="undo-of-it", undo="scan-of-the-boss", person=self.id_of(boss))
+        assert undone["result"] == "refused"
+        self.scan(operator, site, "brought", person=self.id_of(boss))
+        assert self.send(operator, id="undo-brought", undo="scan-brought")["result"] == "undone"
+        assert audit_trail.recent(cast.acme)[0].actor_id == str(self.id_of(operator))

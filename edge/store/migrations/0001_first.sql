@@ -64,6 +64,21 @@ CREATE TABLE web_session (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX web_session_person ON web_session (person_id);
 
+-- Who was signed in on a shared device, and when: a scan that arrives late is theirs only if they were.
+CREATE TABLE device_use (
+    no        INTEGER PRIMARY KEY,
+    device_id INTEGER NOT NULL REFERENCES device (id),
+    person_id INTEGER NOT NULL REFERENCES person (id),
+    began_at  INTEGER NOT NULL,
+    ended_at  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX device_use_person ON device_use (device_id, person_id, ended_at);
+CREATE TRIGGER web_session_ended AFTER DELETE ON web_session WHEN old.device_id IS NOT NULL BEGIN
+    INSERT INTO device_use (device_id, person_id, began_at, ended_at)
+    VALUES (old.device_id, old.person_id, old.created_at,
+            min(old.expires_at, CAST(strftime('%s', 'now') AS INTEGER) * 1000000));
+END;
+
 -- Who changed what. Names are those of the time, so that a line can be read when its record is long gone.
 CREATE TABLE audit (
     no              INTEGER PRIMARY KEY,
@@ -381,7 +396,8 @@ CREATE TABLE recent_read (
 CREATE TABLE handheld_scan (
     id              TEXT PRIMARY KEY,
     organization_id INTEGER NOT NULL REFERENCES organization (id),
-    person_id       INTEGER NOT NULL REFERENCES person (id),
+    person_id       INTEGER NOT NULL REFERENCES person (id), -- who made it
+    sent_by         INTEGER NOT NULL REFERENCES person (id), -- who was signed in when it arrived
     device_id       INTEGER REFERENCES device (id),
     location_id     INTEGER REFERENCES location (id),
     asset_id        INTEGER REFERENCES asset (id), -- null when the code was unknown
