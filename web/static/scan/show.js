@@ -81,7 +81,7 @@ function countedFacts(entry) {
     return { outcome, thing: code, told: "", state: t("It goes to the inbox of unknown tags when the check is signed off") };
   }
   const outcome = (asset ? isExpected(asset.id) : entry.expected) ? "counted" : "surplus";
-  return { outcome, thing: asset ? asset.name : known, told: entry.was ? before(entry) : "" };
+  return { outcome, thing: asset ? asset.name : known, told: entry.was ? before(entry) : "", state: STATES[entry.state === "queued" ? "queued" : outcome] };
 }
 
 /** Where the asset was before; nothing when the answer came a second time and does not tell. */
