@@ -158,6 +158,7 @@ def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -
         Antenna.insert(
             reader_id=reader_id, port=port, location_id=location_id, min_rssi=min_rssi, is_enabled=is_enabled
         ).on_conflict_replace().execute()
+        raw_messages.order_for_reader(actor.organization_id, reader_id)
         after = _antenna_facts(actor.organization_id, reader_id, port)
         act.note("antenna.changed", subject_of(row), {"port": port, **changed(before, after)})
 
@@ -168,6 +169,7 @@ def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
         row = get_reader(actor.organization_id, reader_id)
         before = _antenna_facts(actor.organization_id, reader_id, port)
         Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
+        raw_messages.order_for_reader(actor.organization_id, reader_id)
         act.note("antenna.reset", subject_of(row), {"port": port, "old": given(before)})
 
 

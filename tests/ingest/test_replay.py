@@ -105,6 +105,7 @@ def test_an_antenna_that_is_placed_takes_over_its_reads(site: Site) -> None:
     pipeline, actor = line(), shell(site.organization_id)
     readers.change_reader(actor, site.dock_reader, {"location_id": None})
     pipeline.handle([message(csl(seen(site.epcs[0], port=4)), mid=1)])
+    catch_up(pipeline)
     assert buckets() == {"no_location": (1, 1)}
     readers.set_antenna(actor, site.dock_reader, 4, Placement(site.aisle, None, True))
     catch_up(pipeline)
