@@ -44,6 +44,8 @@ UNKNOWN_STRENGTH = -60.0  # dBm, of readers that do not tell
 class AntennaKind(StrEnum):
     """What being heard by an antenna means: the asset is in its zone, passes it, or is there without any doubt."""
 
+    __hash__ = str.__hash__  # of an Enum it is a Python function, and every read asks
+
     ZONE = "zone"
     PORTAL = "portal"
     DIRECT = "direct"
