@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from edge.api import envelope, guard, openapi, service
 from edge.api.middleware import is_api_path
 from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
+from edge.errors import Unavailable
 from edge.ops.health import Health
 from edge.pages import formats, site
 from edge.pages.formats import Formats
@@ -43,6 +45,7 @@ class AppSettings:
     public_url: str = ""
     time_zone: str = "UTC"
     formats: Formats = formats.NONE
+    is_upgrading: Callable[[], bool] = lambda: False
 
 
 def create_app(settings: AppSettings, health: Health) -> Flask:
@@ -54,6 +57,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["authority_file"] = settings.authority_file
     _limit_statements(app)
     _measure(app)
+    _refuse_changes(app, settings.is_upgrading)
     app.extensions["formats"] = settings.formats
     app.register_blueprint(probes)
     site.register(app, _site(settings))
@@ -93,6 +97,13 @@ def _limit_statements(app: Flask) -> None:
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
         limit_statements(None)
+
+
+def _refuse_changes(app: Flask, is_upgrading: Callable[[], bool]) -> None:
+    @app.before_request
+    def refuse() -> None:
+        if request.method not in ("GET", "HEAD", "OPTIONS") and is_upgrading():
+            raise Unavailable("An upgrade is being completed; try again in a few seconds")
 
 
 def _measure(app: Flask) -> None:

@@ -12,7 +12,7 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import audit, broker_accounts, demo, doctor, maintenance, readers, records, sync
+from edge.commands import audit, broker_accounts, demo, doctor, maintenance, readers, records, sync, trial
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import EdgeError
 from edge.ops.lock import hold
@@ -88,6 +88,7 @@ for command in (
     maintenance.backup,
     maintenance.restore,
     maintenance.backup_key,
+    trial.try_release,
     doctor.doctor,
 ):
     cli.add_command(command)

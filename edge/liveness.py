@@ -14,6 +14,8 @@ from edge.sync import worker as sync
 WRITER_STUCK_SECONDS = 30.0
 ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
 
+WAITS_FOR_UPGRADE = Check("ingest", True, "reads wait at the broker until the upgrade is complete")
+
 
 def check_database() -> Check:
     execute("SELECT one FROM instance").fetchone()

@@ -35,6 +35,7 @@ from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
+from edge.ops.upgrade import StartedAfterUpgrade, is_pending
 from edge.pages.formats import Formats
 from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
@@ -95,12 +96,13 @@ def running(config: Config) -> Iterator[str]:
             batch_size=config.ingest_batch,
             catch_up=pipeline.catch_up,
         )
-        health.register(lambda: liveness.check_ingest(subscriber))
+        ingest = StartedAfterUpgrade(config.data_dir, subscriber.start, subscriber.stop)
+        health.register(lambda: liveness.check_ingest(subscriber) if ingest.is_started else liveness.WAITS_FOR_UPGRADE)
         health.register(lambda: liveness.check_round_trip(subscriber))
         health.register(lambda: liveness.check_broker(subscriber), vital=False)
         health.register(lambda: liveness.check_clock(pipeline), vital=False)
-        subscriber.start()
-        parts.callback(subscriber.stop)
+        ingest.start()
+        parts.callback(ingest.stop)
 
         _start_upkeep(config, subscriber, health, parts)
         _start_sync(config, health, parts)
@@ -252,6 +254,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             public_url=config.http_public_url,
             time_zone=config.time_zone,
             formats=formats,
+            is_upgrading=lambda: is_pending(config.data_dir),
         ),
         health,
     )

@@ -14,11 +14,9 @@ program=/opt/edge
 settings=/etc/edge
 data=/var/lib/edge
 units=/etc/systemd/system
-unit_files=(edge.service edge-backup.service edge-backup.timer edge-accounts.path edge-accounts.service
-  edge-https.timer edge-https.service)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes
+  local answers='' uninstall='' purge='' https=yes upgraded=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
@@ -38,10 +36,10 @@ main() {
   read_answers "$answers"
   install_packages
   make_user
-  install_program
   write_settings
+  install_program
+  read_settings
   make_site
-  install_units
   configure_broker
   if [[ -n $https ]]; then serve_https; fi
   start_service
@@ -105,27 +103,15 @@ make_user() {
   runuser -u edge -- mkdir -p -m 0750 "$data/broker"
 }
 
-# Into a folder of its own, then one link is turned: an upgrade that breaks off leaves the old program running.
+# An installation that runs is upgraded with a trial and a way back.
 install_program() {
   say "Program"
-  local release
-  release=$program/releases/$(date -u +%Y%m%dT%H%M%SZ)
-  install -d -m 0755 "$program" "$program/releases" "$program/bin"
-  trap 'rm -rf "$release"' ERR
-  python3 -m venv "$release"
-  # By the environment, since only then it also holds for the tools that build the package.
-  PIP_CONSTRAINT=$here/constraints.txt "$release/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir \
-    "$checkout"
-  "$release/bin/edge" --version
-  ln -sfn "$release" "$program/venv.new"
-  mv -T "$program/venv.new" "$program/venv"
-  trap - ERR
-  find "$program/releases" -mindepth 1 -maxdepth 1 | sort | head -n -2 | xargs -r rm -rf # the one before is kept
-  install -m 0755 "$here/edge-broker-check" "$here/edge-accounts" "$program/bin/"
-  install -m 0755 "$here/edge-https" /usr/local/sbin/edge-https
-  install -m 0755 "$here/edge" /usr/local/bin/edge
-  install -d -m 0755 "$program/share"
-  install -m 0644 "$here/Caddyfile" "$here/mosquitto-tls.conf" "$program/share/"
+  if [[ -L $program/venv && -f $data/edge.db && -f $units/edge.service ]]; then
+    "$here/edge-upgrade" "$checkout"
+    upgraded=yes
+  else
+    "$here/edge-upgrade" --use "$("$here/edge-upgrade" --build "$checkout")"
+  fi
 }
 
 write_settings() {
@@ -143,6 +129,9 @@ write_settings() {
   fi
   chown root:edge "$settings"/{edge.toml,mqtt.password,signing.key}
   chmod 0640 "$settings"/{edge.toml,mqtt.password,signing.key}
+}
+
+read_settings() {
   local values
   values=$(/usr/local/bin/edge config)
   http_port=$(sed -n 's/^http\.listen = .*://p' <<<"$values")
@@ -193,15 +182,9 @@ configure_broker() {
   /usr/local/bin/edge accounts >/dev/null
   systemctl daemon-reload
   systemctl enable --quiet mosquitto
-  "$program/bin/edge-accounts"
+  "$program/venv/systemd/edge-accounts"
   systemctl restart mosquitto
   echo "mosquitto on port $mqtt_port"
-}
-
-install_units() {
-  local name
-  for name in "${unit_files[@]}"; do install -m 0644 "$here/$name" "$units/$name"; done
-  systemctl daemon-reload
 }
 
 serve_https() {
@@ -216,9 +199,9 @@ serve_https() {
 
 start_service() {
   say "Service"
-  systemctl enable --quiet edge.service edge-backup.timer edge-accounts.path
+  systemctl enable --quiet edge.service edge-upgrade.service edge-backup.timer edge-accounts.path
   systemctl restart edge-accounts.path edge-backup.timer
-  systemctl restart edge.service || {
+  systemctl "$([[ -n $upgraded ]] && echo start || echo restart)" edge.service || {
     journalctl -u edge.service -n 20 --no-pager >&2
     fail "the service did not start; see above, then run this again"
   }
@@ -255,9 +238,9 @@ uninstall() {
   local name
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
   systemctl disable --quiet --now edge.service edge-backup.timer edge-accounts.path edge-https.timer 2>/dev/null || true
-  for name in "${unit_files[@]}"; do rm -f "${units:?}/$name"; done
+  for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
-    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https
+    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https /usr/local/sbin/edge-upgrade
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
   rm -rf "${program:?}"
   systemctl daemon-reload

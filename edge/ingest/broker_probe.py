@@ -57,6 +57,19 @@ def leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
         raise Unavailable(f"The broker on {socket} does not take our subscription")
 
 
+def publish(broker: Broker, topic: str, payload: bytes) -> None:
+    """One message at QoS 1; returns when the broker has it. Raises Unavailable when it does not take it."""
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    taken: list[int] = []
+    client.on_publish = lambda *given: taken.append(given[2])
+    # A message may be handed over before there is a connection: it goes out with it.
+    client.publish(topic, payload, qos=1)
+    parts = urlsplit(broker.url)
+    _visit(client, str(parts.hostname), parts.port or 1883, (), 1, lambda: bool(taken))
+    if not taken:
+        raise Unavailable(f"The broker {parts.hostname} did not acknowledge a message")
+
+
 def _visit(
     client: mqtt.Client, host: str, port: int, topics: Sequence[str], qos: int, is_done: Callable[[], bool]
 ) -> None:
@@ -65,7 +78,7 @@ def _visit(
     def on_connect(_client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
         if reason.is_failure:
             refused.append(str(reason))
-        else:
+        elif topics:
             client.subscribe([(topic, qos) for topic in topics])
 
     client.on_connect = on_connect
