@@ -14,11 +14,13 @@ from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
 from edge.commands import audit, broker_accounts, demo, doctor, maintenance, readers, records, sync, trial
 from edge.commands.site import Setup, ask_password, require_database, shell
-from edge.errors import EdgeError
+from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
 from edge.store import migrate, organizations, people
 from edge.store.database import FILE_NAME
 from edge.terminal import PrintableStream
+
+DAMAGED = 3  # exit code; systemd does not start the service anew then
 
 
 @click.group()
@@ -87,6 +89,7 @@ for command in (
     broker_accounts.leave_session,
     maintenance.backup,
     maintenance.restore,
+    maintenance.repair,
     maintenance.backup_key,
     trial.try_release,
     doctor.doctor,
@@ -111,6 +114,9 @@ def _run() -> int:
         return error.exit_code
     except click.Abort:
         return 130
+    except Damaged as error:
+        click.echo(f"edge: {error}", err=True)
+        return DAMAGED
     except EdgeError as error:
         click.echo(f"edge: {error}", err=True)
         return 1

@@ -29,7 +29,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
 from edge.ingest.try_out import try_out
-from edge.ops import accounts, retention, stats
+from edge.ops import accounts, integrity, retention, stats
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.lock import hold
@@ -78,6 +78,7 @@ def running(config: Config) -> Iterator[str]:
     set_up_log(config.log_level)
     with ExitStack() as parts:
         parts.enter_context(hold(config.data_dir))
+        integrity.check_at_start(config.data_dir, config.backup_folder)
         migrate(config.data_dir)
         parts.callback(_close_store)
         use_signing_key(config.signing_key_file)
@@ -161,6 +162,12 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
             lambda: stats.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
         )
     )
+    background = integrity.BackgroundCheck(config.data_dir, config.backup_folder)
+    health.register(background.check, vital=False)
+    # In a thread of its own: it takes minutes, and the other jobs must not wait.
+    checker = Housekeeper([Job("integrity", integrity.EVERY_SECONDS, background.run)], name="integrity")
+    checker.start()
+    parts.callback(checker.stop)
     housekeeper = Housekeeper(_jobs(config))
     health.register(housekeeper.check, vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), vital=False)

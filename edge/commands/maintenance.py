@@ -1,4 +1,4 @@
-"""`edge backup`, `edge restore`: keeping what was recorded."""
+"""`edge backup`, `edge restore`, `edge repair`: keeping what was recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from edge import clock
-from edge.commands.site import Setup, open_file
+from edge.commands.site import Setup, open_file, require_database
+from edge.config import Config
 from edge.errors import SetupError
 from edge.ops import archives
 from edge.ops import backup as backups
@@ -48,6 +49,35 @@ def restore(setup: Setup, file: Path, yes: bool, identity: Path | None) -> None:
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def repair(setup: Setup, yes: bool) -> None:
+    """Recover what can be read of a damaged database into a new one. Stop the service first; the old one is kept."""
+    require_database(setup)
+    data_dir = setup.config.data_dir
+    if not yes:
+        click.confirm(f"Replace the database in {data_dir} by what can be recovered of it?", abort=True)
+    with hold(data_dir):
+        repaired = backups.repair_database(data_dir)
+    click.echo(f"Recovered {_told(repaired.facts)}.")
+    for table, count in repaired.recovered.rejected.items():
+        click.echo(f"Lost {count} rows of {table}: they contradict what else was recovered")
+    for table, count in repaired.recovered.unreadable.items():
+        click.echo(f"Of {table} {count} places in the file could not be read")
+    _compare(setup.config, repaired.recovered.rows)
+    click.echo(f"The damaged database is {repaired.kept_aside}; remove it when all is well.")
+
+
+def _compare(config: Config, rows: dict[str, int]) -> None:
+    """With the newest backup, which tells what was in pages that are gone altogether."""
+    newest = backups.list_backups(config.backup_folder)[:1]
+    for backup_ in newest:
+        for table, count in backups.rows_of_backup(backup_.path, config.data_dir, list(rows)).items():
+            if count > rows[table]:
+                click.echo(f"Of {table} there are {rows[table]} rows; the backup of {backup_.made_at} has {count}")
 
 
 @click.command("backup-key")

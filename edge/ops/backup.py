@@ -15,7 +15,8 @@ from edge import clock
 from edge.errors import SetupError, Unavailable
 from edge.ops import archives
 from edge.store.database import FILE_NAME
-from edge.store.snapshots import CopyFacts, copy_database, inspect_copy, move_ids_forward
+from edge.store.recovery import Recovered, recover
+from edge.store.snapshots import CopyFacts, copy_database, count_rows, inspect_copy, move_ids_forward
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -51,6 +52,12 @@ class Result(NamedTuple):
 
 class Restored(NamedTuple):
     facts: CopyFacts
+    kept_aside: Path | None
+
+
+class Repaired(NamedTuple):
+    facts: CopyFacts
+    recovered: Recovered
     kept_aside: Path | None
 
 
@@ -120,13 +127,35 @@ def restore_backup(file: Path, data_dir: Path, identity: Path | None = None) -> 
         archives.unpack(file, fresh, identity)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
-        _sync(fresh)
-        aside = _move_aside(present)
-        fresh.replace(present)
-        _sync_folder(data_dir)
+        return Restored(facts, _replace_database(present, fresh))
     finally:
         fresh.unlink(missing_ok=True)
-    return Restored(facts, aside)
+
+
+def repair_database(data_dir: Path) -> Repaired:
+    """Make what can be recovered of the database the database; the service must not run. The damaged one is kept aside.
+
+    Raises Corrupt when that is too little, Unavailable without room: nothing is changed then.
+    """
+    present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.repair"
+    _check_room(data_dir, data_dir)
+    try:
+        fresh.unlink(missing_ok=True)
+        recovered = recover(present, fresh)
+        facts = inspect_copy(fresh)
+        move_ids_forward(fresh, present)
+        return Repaired(facts, recovered, _replace_database(present, fresh))
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _replace_database(present: Path, fresh: Path) -> Path | None:
+    """Where the one from before is now."""
+    _sync(fresh)
+    aside = _move_aside(present)
+    fresh.replace(present)
+    _sync_folder(present.parent)
+    return aside
 
 
 def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
@@ -136,6 +165,18 @@ def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
         scratch.unlink(missing_ok=True)
         archives.unpack(path, scratch)
         return inspect_copy(scratch)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def rows_of_backup(path: Path, scratch_dir: Path, tables: list[str]) -> dict[str, int]:
+    """How many rows of each table a backup has. Raises Corrupt or SetupError."""
+    scratch = scratch_dir / f"{path.name}.check"
+    try:
+        scratch.unlink(missing_ok=True)
+        archives.unpack(path, scratch)
+        inspect_copy(scratch)
+        return count_rows(scratch, tables)
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -159,7 +200,7 @@ def _check_room(data_dir: Path, folder: Path) -> None:
 
 def _move_aside(present: Path) -> Path | None:
     """The database first and its WAL after it: a WAL that is left behind would be played into the next database."""
-    aside = present.with_name(f"{present.name}.before-restore-{clock.to_datetime(clock.now()):{_TIME}}")
+    aside = present.with_name(f"{present.name}.before-{clock.to_datetime(clock.now()):{_TIME}}")
     moved = False
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):

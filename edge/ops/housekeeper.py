@@ -23,11 +23,11 @@ class Job(NamedTuple):
 
 
 class Housekeeper:
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job], name: str = "housekeeper") -> None:
         self._jobs = jobs
         self._faults: dict[str, str] = {}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="housekeeper")
+        self._thread = threading.Thread(target=self._run, name=name)
 
     def start(self) -> None:
         self._thread.start()

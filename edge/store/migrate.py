@@ -79,14 +79,21 @@ class SchemaObject(NamedTuple):
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
     """All that a database of this schema consists of: at least, and at most, with the triggers of sync."""
     with closing(sqlite3.connect(":memory:")) as fresh:
-        for _, sql in _steps()[:number]:
-            for statement in _statements(sql):
-                fresh.execute(statement)
-        fresh.execute(_RECORD_OF_STEPS)
+        create_schema(fresh, number)
         always = schema_of(fresh)
         for statement in sync_triggers.OPTIONAL:
             fresh.execute(statement)
         return always, schema_of(fresh)
+
+
+def create_schema(connection: sqlite3.Connection, number: int) -> None:
+    """In an empty database, as `migrate` would have made it."""
+    for position, (name, sql) in enumerate(_steps()[:number], start=1):
+        for statement in _statements(sql):
+            connection.execute(statement)
+        connection.execute(_RECORD_OF_STEPS)
+        connection.execute("INSERT INTO schema_step VALUES (?, ?, ?)", (position, name, clock.now()))
+    connection.execute(f"PRAGMA user_version = {number:d}")
 
 
 def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:

@@ -21,7 +21,9 @@ LOST = timedelta(days=7)
 def database(subject: Subject) -> Finding:
     faults = stats.faults()
     if faults:
-        return problem(f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge restore BACKUP")
+        return problem(
+            f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge repair, or edge restore"
+        )
     size = (subject.data_dir / FILE_NAME).stat().st_size
     return ok(f"read whole without a fault, {size >> 10} KB")
 

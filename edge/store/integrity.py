@@ -1,0 +1,51 @@
+"""Is the database file sound? Asked quickly at the start, and table by table while the service runs."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+_STEPS = 10_000  # of SQLite's own machine between two looks at the clock; about a millisecond
+
+
+def faults_at_start(path: Path, seconds: float) -> list[str]:
+    """What is wrong, as far as it is found within so many seconds; a large file is read on in the background."""
+    deadline = time.monotonic() + seconds
+    try:
+        with closing(_read_only(path)) as connection:
+            connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+            return _faults(connection, "PRAGMA quick_check(3)")
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error):
+            return []
+        raise
+
+
+def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each table with what is wrong in it; whoever takes the next one may pause before."""
+    with closing(_read_only(path)) as connection:
+        names = [
+            name
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+            )
+        ]
+        for name in names:
+            yield name, _faults(connection, f"PRAGMA quick_check('{name}')")
+
+
+def _faults(connection: sqlite3.Connection, question: str) -> list[str]:
+    try:
+        found = [str(row[0]) for row in connection.execute(question)]
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:  # too damaged even to be checked
+        return [str(error)]
+    return [] if found == ["ok"] else found
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)

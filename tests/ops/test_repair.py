@@ -1,0 +1,112 @@
+"""A damaged file: found, and recovered as far as SQLite can."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edge.errors import Corrupt, Damaged
+from edge.ops import integrity
+from edge.ops.backup import Kept, make_backup, repair_database
+from edge.store import assets, locations, migrate, organizations
+from edge.store.actors import service
+from edge.store.database import FILE_NAME, close_database, execute, writing
+from edge.store.tags import NewTag
+
+ASSETS = 500
+
+
+@pytest.fixture
+def file(site: Path) -> Path:
+    """A closed database with 500 tagged assets, and a backup of it."""
+    actor = service(organizations.list_organizations()[0].id)
+    with writing():
+        locations.create(actor, name="Dock")
+        for number in range(ASSETS):
+            assets.create(
+                actor, name=f"Asset {number}", metadata=f'{{"mark":{number}}}', tags=[NewTag("rfid", f"{number:024X}")]
+            )
+    execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    make_backup(site, site / "backups", Kept(1, 1))
+    close_database()
+    return site / FILE_NAME
+
+
+def page_of(file: Path, asset: int) -> int:
+    """The leaf that an asset is in."""
+    with closing(sqlite3.connect(file)) as connection:
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    return file.read_bytes().index(f'{{"mark":{asset}}}'.encode()) // int(size)
+
+
+def spoil(file: Path, page: int, content: bytes = b"\0") -> None:
+    """Fill a page, as a failing card does."""
+    with closing(sqlite3.connect(file)) as connection:
+        size = int(connection.execute("PRAGMA page_size").fetchone()[0])
+    with file.open("r+b") as damaged:
+        damaged.seek(page * size)
+        damaged.write((content * size)[:size])
+
+
+@pytest.mark.parametrize("content", [b"\0", b"\xff\x5a"], ids=["zeroed", "other bytes"])
+def test_a_damaged_page_is_found_at_the_start_with_the_way_out(file: Path, content: bytes) -> None:
+    integrity.check_at_start(file.parent, file.parent / "backups")
+    spoil(file, page_of(file, 250), content)
+    with pytest.raises(Damaged, match=r"edge repair, or .*: edge restore .*backups/edge-"):
+        integrity.check_at_start(file.parent, file.parent / "backups")
+
+
+def test_a_file_that_is_no_database_is_found_at_the_start(file: Path) -> None:
+    file.write_bytes(b"not a database" * 1000)
+    with pytest.raises(Damaged, match="edge repair"):
+        integrity.check_at_start(file.parent, file.parent / "none")
+
+
+def test_damage_is_found_in_the_background_and_the_service_goes_on(file: Path) -> None:
+    check = integrity.BackgroundCheck(file.parent, file.parent / "backups")
+    check.run(lambda _: False)
+    assert check.check().ok
+    spoil(file, page_of(file, 250))
+    check.run(lambda _: False)
+    assert not check.check().ok
+    assert "asset" in check.check().detail
+    assert "edge repair" in check.check().detail
+
+
+def test_what_can_be_read_is_recovered_and_the_rest_is_counted(file: Path) -> None:
+    spoil(file, page_of(file, 250))
+    before = file.read_bytes()
+    repaired = repair_database(file.parent)
+    kept = repaired.recovered.rows["asset"]
+    assert repaired.recovered.unreadable == {"asset": 1}
+    assert 0.5 * ASSETS < kept < ASSETS
+    assert repaired.recovered.rejected["tag"] == ASSETS - kept  # they were attached to assets that are lost
+    assert repaired.kept_aside is not None
+    assert repaired.kept_aside.read_bytes() == before
+    integrity.check_at_start(file.parent, file.parent / "backups")
+    migrate.migrate(file.parent)
+    actor = service(organizations.list_organizations()[0].id)
+    again = assets.create(actor, name="New", tags=[NewTag("rfid", "AA")])
+    assert again.id not in {row[0] for row in execute("SELECT id FROM asset WHERE name LIKE 'Asset%'")}
+    assert execute("SELECT count(*) FROM searchable").fetchone()[0] >= kept
+
+
+def test_a_sound_database_loses_nothing_by_a_repair(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE asset SET name = 'deleted' WHERE rowid % 50 = 0")
+        connection.commit()
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        known = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+    recovered = repair_database(file.parent).recovered
+    assert (recovered.rejected, recovered.unreadable) == ({}, {})
+    assert {table: known[table] for table in recovered.rows} == recovered.rows
+    assert recovered.rows["tag"] == ASSETS
+
+
+def test_what_cannot_be_recovered_at_all_changes_nothing(file: Path) -> None:
+    file.write_bytes(b"not a database" * 1000)
+    before = sorted(path.name for path in file.parent.iterdir())
+    with pytest.raises(Corrupt, match="edge restore"):
+        repair_database(file.parent)
+    assert sorted(path.name for path in file.parent.iterdir()) == before
