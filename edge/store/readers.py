@@ -125,6 +125,8 @@ def change_reader(actor: Actor, reader_id: int, changes: Mapping[str, Any]) -> R
             _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
         Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
+        if {"format", "mapping"} & set(changes):  # what the format before did not know says nothing of this one
+            execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
         if set(changes) & REPLAYED:
             raw_messages.order_for_reader(actor.organization_id, reader_id)
         act.note("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))

@@ -122,6 +122,7 @@ def test_a_format_that_is_mended_takes_over_what_could_not_be_read(site: Site) -
     readers.change_reader(actor, aisle, {"format": "mapping", "mapping": mapping})
     catch_up(pipeline)
     assert buckets() == {"recorded": (1, 1), "malformed": (2, 0)}
+    assert execute("SELECT count(*) FROM ignored_message").fetchone() == (0,)
     readers.change_reader(actor, aisle, {"mapping": '{"payload": "lines", "delimiter": ";", "tag_path": "[0]"}'})
     catch_up(pipeline)
     assert buckets() == {"recorded": (1, 1), "unmatched_tag": (1, 1), "malformed": (1, 0)}
