@@ -42,7 +42,7 @@ def audit(
     rows = audit_trail.list_page(organization_id, wanted, limit=limit).rows
     if as_json:
         for row in rows:
-            click.echo(orjson.dumps({**row._asdict(), "at": clock.rfc3339(row.at)}))
+            click.echo(orjson.dumps({**row._asdict(), "at": clock.rfc3339(row.at)}).decode())
         return
     print_table(
         ["WHEN", "WHO", "WHAT", "RECORD", "DETAILS"],

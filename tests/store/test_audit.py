@@ -12,6 +12,7 @@ from edge import clock
 from edge.errors import Conflict
 from edge.store import (
     actors,
+    antenna_kinds,
     assets,
     audit_trail,
     broker_accounts,
@@ -19,6 +20,7 @@ from edge.store import (
     dead_letters,
     devices,
     handheld,
+    imports,
     keys,
     label_printers,
     locations,
@@ -53,9 +55,10 @@ NOT_AUDITED = {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
         "dead_letters.add", "dead_letters.discard", "handheld.submit", "ignored_messages.record", "ledger.add",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
-        "reader_status.record_readers", "receipts.keep", "scans.record", "scans.record_by_person",
-        "stays.insert_late", "stays.take_back", "stays.write_positions", "stock_takes.begin",
-        "stock_takes.scan", "stock_takes.take_back", "unassigned_topics.record", "unknown_tags.record",
+        "reader_status.record_readers", "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
+        "scans.record", "scans.record_by_person", "stays.insert_late", "stays.replace_rows", "stays.take_back",
+        "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
+        "unassigned_topics.record", "unknown_tags.record",
     },
     "when something was last seen or used": {"devices.seen", "token_families.start_family"},
     "retention, which tells with record_dropped": {
@@ -266,6 +269,20 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "stock_takes.mark_lost": (
         lambda on: stock_takes.mark_lost(on.ada, on.asset.id, is_lost=True), "asset.marked_lost", "Pallet (A-1)",
+    ),
+    "antenna_kinds.set_reader_kind": (
+        lambda on: antenna_kinds.set_reader_kind(on.ada, on.reader.id, "Portal", None), "reader.changed", "Portal",
+    ),
+    "antenna_kinds.set_location_kind": (
+        lambda on: antenna_kinds.set_location_kind(on.ada, on.location.id, "Dock", None), "location.changed", "Dock",
+    ),
+    "imports.import_records": (
+        lambda on: imports.import_records(on.ada, "asset", [], lambda _: None), "asset.imported", "0 rows",
+    ),
+    "target.steer": (
+        lambda on: (target.begin(on.ada, "https://hub", "N", "Hub", "id"),
+                    target.steer(on.ada, "hub.paused", paused_at=1)),
+        "hub.paused", "Hub",
     ),
     "sites.add_site": (lambda on: add_site(on), "site.created", "North"),
     "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
