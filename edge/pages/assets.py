@@ -13,7 +13,7 @@ from edge.pages import labels, timeline
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
-from edge.store import assets, board, lookup, retired
+from edge.store import assets, board, carriers, lookup, retired, stock_takes
 from edge.store.assets import AssetRow
 from edge.store.people import Role
 from edge.store.why import why_here
@@ -40,7 +40,8 @@ def asset_now(asset_id: int) -> Response:
     """Where it is and was, for the page that follows it."""
     asset = retired.get_any(current_session().organization_id, asset_id)
     values = _now(asset)
-    return fragment("_asset-now.html", (values["where"], values["moves"]), asset=asset, **values)
+    facts = (values["where"], values["moves"], values["lost_since"], values["carrier"])
+    return fragment("_asset-now.html", facts, asset=asset, **values)
 
 
 def _now(asset: AssetRow) -> dict[str, Any]:
@@ -48,6 +49,8 @@ def _now(asset: AssetRow) -> dict[str, Any]:
     found = board.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
     moves = found[:MOVES]
     return {
+        "lost_since": stock_takes.lost_since(current_session().organization_id, asset.id),
+        "carrier": carriers.carrier_of(current_session().organization_id, asset.id),
         "where": board.whereabouts(current_session().organization_id, asset.id, include_retired=True),
         "strip": timeline.strip(moves, moves[0].last_seen_at if before and moves else clock.now()),
         "moves": moves,
