@@ -1,0 +1,119 @@
+"""What sync costs: bytes of disk for a change, bytes on the wire for a stay, how fast a hub takes them, and what the
+recording of scans loses. Run it: python -m tests.bench.sync
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from edge.store import assets, changes, target
+from edge.store.database import execute, writing
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
+from edge.store.sync_triggers import FEED_OF_SITE
+from edge.sync.sender import Sender
+from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox
+
+ASSETS = 2000
+ROUNDS = 60  # of all assets; every fiftieth asset moves
+BATCH = 1000
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        site = SiteBox(Path(folder) / "ber", "BER", Hub(Path(folder) / "hub", "hub"))
+        with site.in_use():
+            with writing():
+                ids = [assets.create(site.actor, name=f"Pallet {n}").id for n in range(ASSETS)]
+            chance = random.Random(1)  # noqa: S311
+            target.begin(site.actor, "https://hub", "BER", "The hub", "key")
+            before = changes.newest()
+            seconds: dict[bool, list[float]] = {True: [], False: []}
+            for step in range(2 * ROUNDS):  # by turns, since the machine has other things to do, too
+                is_on = step // 5 % 2 == 1
+                if step % 5 == 0:
+                    feed(is_on)
+                spent = ingest(site, ids, chance, step)
+                if step % 5:  # the first one also prepares its statements anew
+                    seconds[is_on].append(spent)
+            print(f"record() with sync on: {median(seconds[False]) / median(seconds[True]):.1%} of the speed without,")
+            print(f"{(median(seconds[True]) - median(seconds[False])) / ASSETS * 1e6:.2f} microseconds more for a scan")
+            size = execute("SELECT sum(pgsize) FROM dbstat WHERE name = 'change'").fetchone()[0]
+            print(f"{size / execute('SELECT count(*) FROM change').fetchone()[0]:.1f} bytes of disk for a change")
+            print(f"{changes.newest() - before} changes of {ROUNDS * ASSETS} scans")
+            feed(True)
+            catch_up(site)
+
+
+def feed(is_on: bool) -> None:
+    """The triggers, and nothing else."""
+    for name in FEED_OF_SITE:
+        execute(f"DROP TRIGGER IF EXISTS {name}")
+    if is_on:
+        changes.start(tracking=True)
+
+
+def ingest(site: SiteBox, ids: list[int], chance: random.Random, step: int) -> float:
+    """Seconds for one sighting of every asset."""
+    at = EPOCH + step * 60 * SECOND
+    scans = [
+        Scan(site.organization_id, asset, site.docks[dock(asset, step)], site.reader_id, 1, moment, moment + late,
+             Quality.READER, -chance.uniform(40, 75))
+        for asset in ids
+        for moment, late in [(at + chance.randrange(SECOND), chance.randrange(50_000, 2 * SECOND))]
+    ]  # fmt: skip
+    began = time.perf_counter()
+    for first in range(0, len(scans), BATCH):
+        record(scans[first : first + BATCH], GAP)
+    return time.perf_counter() - began
+
+
+def dock(asset: int, step: int) -> int:
+    return (asset + (step + asset % 50) // 50) % 3
+
+
+def catch_up(site: SiteBox) -> None:
+    sent = 0
+
+    def counted(path: str, body: bytes) -> object:
+        nonlocal sent
+        sent += len(body)
+        return site.call(path, body)
+
+    sender = Sender(counted)
+    sender.connect()
+    while not sender.push().is_all:
+        pass
+    chance = random.Random(2)  # noqa: S311
+    sent, stays = 0, 40_000
+    numbers = [row[0] for row in execute("SELECT asset_id FROM track")]
+    at = EPOCH + 100 * HOUR
+    for _ in range(stays // BATCH):
+        record(
+            [move(site, chance, asset, at + n * 1_700_003) for n, asset in enumerate(chance.choices(numbers, k=BATCH))],
+            GAP,
+        )
+        at += BATCH * 1_700_003
+    told = execute("SELECT count(*) FROM history WHERE observed_at >= ?", (EPOCH + 100 * HOUR,)).fetchone()[0]
+    began = time.perf_counter()
+    while not sender.push().is_all:
+        pass
+    seconds = time.perf_counter() - began
+    print(
+        f"{sent / told:.1f} bytes on the wire for a stay, {told / seconds:.0f} stays a second, both ends on one machine"
+    )
+
+
+def move(site: SiteBox, chance: random.Random, asset: int, at: int) -> Scan:
+    at += chance.randrange(SECOND)
+    place = site.docks[chance.randrange(3)]
+    late, rssi = chance.randrange(50_000, 2 * SECOND), -chance.uniform(40, 75)
+    return Scan(site.organization_id, asset, place, site.reader_id, 1, at, at + late, Quality.READER, rssi)
+
+
+if __name__ == "__main__":
+    main()
