@@ -13,6 +13,7 @@ from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import location_board
 from edge.store.board import DEFAULT_SORT, SORTS, BoardFilter, board
+from edge.store.first_steps import first_steps
 from edge.store.people import Role
 
 PER_PAGE = 50
@@ -50,10 +51,19 @@ def show_board() -> str:
         wanted=wanted,
         locations=location_board.tree(current_session().organization_id),
         unseen=UNSEEN,
+        steps=first_steps(current_session().organization_id),
         sorts=COLUMNS,
         live="/board/rows?" + _query(wanted, offset),
         **_pager(wanted, offset),
     )
+
+
+@pages.get("/board/steps")
+@require_role(Role.VIEWER)
+def board_steps() -> Response:
+    """How far a new site is, for the page that waits for its first message."""
+    steps = first_steps(current_session().organization_id)
+    return fragment("_first-steps.html", steps, steps=steps)
 
 
 @pages.get("/board/rows")

@@ -14,6 +14,7 @@ from edge.store.database import database
 from edge.store.locations import UNSET, Parent
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
+from edge.store.tags import NewTag
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -296,3 +297,23 @@ def test_the_board_asks_the_database_a_fixed_number_of_times(
     asked.clear()
     board.board(cast.acme, BoardFilter(q="A"), limit=50)
     assert len(asked) <= 4
+
+
+def test_a_new_site_is_led_to_its_first_position(sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    assert browser.get("/").text.count('class="pill ok">done') == 0
+    location = locations.create(shell(cast.acme), name="Dock")
+    assert browser.get("/board/steps").text.count('class="pill ok">done') == 1
+    asset = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("barcode", "1")])
+    steps = browser.get("/board/steps").text
+    assert steps.count('class="pill ok">done') == 2
+    assert 'href="/readers/new"' in steps
+    see(cast.acme, asset.id, location.id, clock.now())
+    assert "To the first position" not in browser.get("/").text
+
+
+def test_the_steps_offer_only_what_the_role_may(sign_in_as: SignIn) -> None:
+    text = sign_in_as(Role.VIEWER).get("/").text
+    assert "To the first position" in text
+    assert "/locations/new" not in text
+    assert "/readers/new" not in text
