@@ -11,12 +11,10 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from edge import clock
+from edge import setting_types
 from edge.errors import SetupError
 
 DEFAULT_USER_AGENTS = (
@@ -30,270 +28,216 @@ def _setting(name: str, default: Any, cast: Callable[[Any], Any], help_text: str
     return field(default=default, metadata={"name": name, "cast": cast, "help": help_text})
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a text")
-    return value
-
-
-def _whole(low: int, high: int) -> Callable[[Any], int]:
-    def cast(value: Any) -> int:
-        try:
-            number = int(value) if not isinstance(value, bool | float) else None
-        except ValueError:
-            number = None
-        if number is None or not low <= number <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
-        return number
-
-    return cast
-
-
-def _flag(value: Any) -> bool:
-    if value in (True, "true"):
-        return True
-    if value in (False, "false"):
-        return False
-    raise ValueError("true or false")
-
-
-def _path(value: Any) -> Path:
-    return Path(_text(value)).expanduser()
-
-
-def _optional_path(value: Any) -> Path | None:
-    return _path(value) if value else None
-
-
-def _address(value: Any) -> str:
-    host, separator, port = _text(value).rpartition(":")
-    if not (separator and host and port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise ValueError('an address and a port, for example "0.0.0.0:8080"')
-    return value  # type: ignore[no-any-return]
-
-
-def _broker(value: Any) -> str:
-    text = _text(value)
-    parts = urlsplit(text)
-    try:
-        is_url = parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_url = False
-    if text != "embedded" and not is_url:
-        raise ValueError('"embedded", or an address like "mqtt://user@host:1883" or "mqtts://user@host:8883"')
-    if parts.password:
-        raise ValueError("an address without a password; put the password in a file and name it in mqtt.password_file")
-    return text
-
-
-def _recipient(value: Any) -> str:
-    text = _text(value)
-    if text and not re.fullmatch("age1[0-9a-z]{58}", text):
-        raise ValueError("a public key of age, age1… with 62 characters; edge backup-key makes one")
-    return text
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item for item in items):
-        raise ValueError('a list of texts, for example ["a", "b"]')
-    return tuple(items)
-
-
-def _networks(value: Any) -> tuple[str, ...]:
-    items = _texts(value)
-    try:
-        return tuple(str(ip_network(item)) for item in items)
-    except ValueError as error:
-        raise ValueError('a list of networks, for example ["192.168.1.0/24"]') from error
-
-
-def _public_url(value: Any) -> str:
-    parts = urlsplit(_text(value))
-    if value and not (parts.scheme in ("http", "https") and parts.hostname and not parts.query + parts.fragment):
-        raise ValueError('an address like "http://edge.warehouse.example:8080"')
-    return value.rstrip("/")  # type: ignore[no-any-return]
-
-
-def _time_zone(value: Any) -> str:
-    if value and not clock.is_zone(_text(value)):
-        raise ValueError('the name of a time zone, for example "Europe/Berlin"; timedatectl list-timezones shows them')
-    return value  # type: ignore[no-any-return]
-
-
-def _word(*allowed: str) -> Callable[[Any], str]:
-    def cast(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError("one of " + ", ".join(allowed))
-        return value  # type: ignore[no-any-return]
-
-    return cast
-
-
 @dataclass(frozen=True)
 class Config:
     data_dir: Path = _setting(
-        "data_dir", Path("data"), _path, "folder of the database and everything else that is kept"
+        "data_dir", Path("data"), setting_types.path, "folder of the database and everything else that is kept"
     )
     environment: str = _setting(
         "environment",
         "production",
-        _word("production", "preview"),
+        setting_types.word("production", "preview"),
         "credentials of one environment fail on the other",
     )
     signing_key_file: Path | None = _setting(
         "signing_key_file",
         None,
-        _optional_path,
+        setting_types.optional_path,
         "file with the key that signs access tokens; empty: signing.key in data_dir, which is made",
     )
-    log_level: str = _setting("log_level", "info", _word("debug", "info", "warning", "error"), "how much the log tells")
+    log_level: str = _setting(
+        "log_level", "info", setting_types.word("debug", "info", "warning", "error"), "how much the log tells"
+    )
 
-    http_listen: str = _setting("http.listen", "0.0.0.0:8080", _address, "where pages and API are served")
+    http_listen: str = _setting("http.listen", "0.0.0.0:8080", setting_types.address, "where pages and API are served")
     http_public_url: str = _setting(
         "http.public_url",
         "",
-        _public_url,
+        setting_types.public_url,
         "address that labels and links carry, as people open the pages; empty: what the browser used",
     )
-    http_threads: int = _setting("http.threads", 8, _whole(1, 64), "threads that answer requests")
+    http_threads: int = _setting("http.threads", 8, setting_types.whole(1, 64), "threads that answer requests")
     http_trusted_proxy: str = _setting(
         "http.trusted_proxy",
         "",
-        _text,
+        setting_types.text,
         "address of the proxy whose X-Forwarded-* headers are believed; empty: none",
     )
     http_authority_file: Path | None = _setting(
         "http.authority_file",
         None,
-        _optional_path,
+        setting_types.optional_path,
         "certificate of the authority of this box's HTTPS, which devices get at /certificate",
     )
     http_metrics_from: tuple[str, ...] = _setting(
         "http.metrics_from",
         ("127.0.0.0/8", "::1/128"),
-        _networks,
+        setting_types.networks,
         "networks that may read /metrics, and the details of /healthz and /readyz",
     )
     http_blocked_user_agents: tuple[str, ...] = _setting(
         "http.blocked_user_agents",
         DEFAULT_USER_AGENTS,
-        _texts,
+        setting_types.texts,
         "User-Agents of libraries, with any version, that the API refuses",
     )
 
     rate_per_second: int = _setting(
-        "rate.per_second", 50, _whole(1, 1_000_000), "requests a second for each credential"
+        "rate.per_second", 50, setting_types.whole(1, 1_000_000), "requests a second for each credential"
     )
-    rate_burst: int = _setting("rate.burst", 200, _whole(1, 1_000_000), "requests a credential may save up")
+    rate_burst: int = _setting(
+        "rate.burst", 200, setting_types.whole(1, 1_000_000), "requests a credential may save up"
+    )
 
-    mqtt_broker: str = _setting("mqtt.broker", "embedded", _broker, '"embedded", or the address of a broker')
-    mqtt_listen: str = _setting("mqtt.listen", "127.0.0.1:1883", _address, "where the embedded broker listens")
+    mqtt_broker: str = _setting(
+        "mqtt.broker", "embedded", setting_types.broker, '"embedded", or the address of a broker'
+    )
+    mqtt_listen: str = _setting(
+        "mqtt.listen", "127.0.0.1:1883", setting_types.address, "where the embedded broker listens"
+    )
     mqtt_password_file: Path | None = _setting(
-        "mqtt.password_file", None, _optional_path, "file with the password of the user in mqtt.broker"
+        "mqtt.password_file", None, setting_types.optional_path, "file with the password of the user in mqtt.broker"
     )
     mqtt_ca_file: Path | None = _setting(
         "mqtt.ca_file",
         None,
-        _optional_path,
+        setting_types.optional_path,
         "certificate authority of an mqtts:// broker; empty: the system's",
     )
     mqtt_accounts_dir: Path | None = _setting(
         "mqtt.accounts_dir",
         None,
-        _optional_path,
+        setting_types.optional_path,
         "where the broker's password and ACL files are written for the readers; empty: nowhere",
     )
     mqtt_tls_port: int = _setting(
         "mqtt.tls_port",
         0,
-        _whole(0, 65535),
+        setting_types.whole(0, 65535),
         "where the broker takes readers by TLS, shown with their accounts; 0: nowhere",
     )
     mqtt_client_id: str = _setting(
-        "mqtt.client_id", "edge", _text, "fixed, as the broker keeps messages under this name; known to nobody else"
+        "mqtt.client_id",
+        "edge",
+        setting_types.text,
+        "fixed, as the broker keeps messages under this name; known to nobody else",
     )
     mqtt_topics: tuple[str, ...] = _setting(
         "mqtt.topics",
         ("#",),
-        _texts,
+        setting_types.texts,
         "what is subscribed; readers pick from it, the rest is shown as not set up",
     )
 
     ingest_queue: int = _setting(
-        "ingest.queue", 10_000, _whole(100, 1_000_000), "messages held before the broker must wait"
+        "ingest.queue", 10_000, setting_types.whole(100, 1_000_000), "messages held before the broker must wait"
     )
-    ingest_batch: int = _setting("ingest.batch", 1_000, _whole(1, 10_000), "messages in one transaction, at most")
+    ingest_batch: int = _setting(
+        "ingest.batch", 1_000, setting_types.whole(1, 10_000), "messages in one transaction, at most"
+    )
     sighting_gap_seconds: int = _setting(
         "ingest.sighting_gap_seconds",
         300,
-        _whole(0, 86_400),
+        setting_types.whole(0, 86_400),
         "unseen this long, the next read is a row of history; 0: all",
     )
     smoothing: str = _setting(
         "ingest.smoothing",
         "auto",
-        _word("auto", "off"),
+        setting_types.word("auto", "off"),
         "auto: of locations that hear the same tag, the evidence decides; off: every read elsewhere is a move",
     )
-    replay_days: int = _setting("ingest.replay_days", 7, _whole(0, 365), "how old a reader's own time may be")
+    replay_days: int = _setting(
+        "ingest.replay_days", 7, setting_types.whole(0, 365), "how old a reader's own time may be"
+    )
 
     time_zone: str = _setting(
-        "pages.time_zone", "", _time_zone, 'of the times on the pages, like "Europe/Berlin"; empty: the box\'s own'
+        "pages.time_zone",
+        "",
+        setting_types.time_zone,
+        'of the times on the pages, like "Europe/Berlin"; empty: the box\'s own',
     )
-    session_hours: int = _setting("pages.session_hours", 12, _whole(1, 168), "how long a sign-in lasts")
+    session_hours: int = _setting("pages.session_hours", 12, setting_types.whole(1, 168), "how long a sign-in lasts")
     pin_required: bool = _setting(
-        "pages.pin_required", False, _flag, "on a shared handheld, ask for a PIN beside the badge"
+        "pages.pin_required", False, setting_types.flag, "on a shared handheld, ask for a PIN beside the badge"
     )
 
-    history_days: int = _setting("retention.history_days", 400, _whole(1, 36_500), "how long history is kept")
-    audit_days: int = _setting("retention.audit_days", 730, _whole(1, 36_500), "how long it is kept who changed what")
+    history_days: int = _setting(
+        "retention.history_days", 400, setting_types.whole(1, 36_500), "how long history is kept"
+    )
+    audit_days: int = _setting(
+        "retention.audit_days", 730, setting_types.whole(1, 36_500), "how long it is kept who changed what"
+    )
     audit_lines: int = _setting(
-        "retention.audit_lines", 1_000_000, _whole(1_000, 100_000_000), "changes that are kept, the newest"
+        "retention.audit_lines", 1_000_000, setting_types.whole(1_000, 100_000_000), "changes that are kept, the newest"
     )
     dead_letters: int = _setting(
-        "retention.dead_letters", 1_000, _whole(0, 100_000), "messages set aside that are kept of each reader"
+        "retention.dead_letters",
+        1_000,
+        setting_types.whole(0, 100_000),
+        "messages set aside that are kept of each reader",
     )
     unknown_tags: int = _setting(
-        "retention.unknown_tags", 5_000, _whole(0, 100_000), "unknown tags that are kept of each reader"
+        "retention.unknown_tags", 5_000, setting_types.whole(0, 100_000), "unknown tags that are kept of each reader"
     )
     unassigned_topics: int = _setting(
-        "retention.unassigned_topics", 1_000, _whole(0, 10_000), "topics of no reader that are kept, the last heard"
+        "retention.unassigned_topics",
+        1_000,
+        setting_types.whole(0, 10_000),
+        "topics of no reader that are kept, the last heard",
     )
     raw_mb: int = _setting(
         "retention.raw_mb",
         64,
-        _whole(0, 100_000),
+        setting_types.whole(0, 100_000),
         "messages that did not count are kept, compressed, in this much, for when a tag or reader is set up; 0: none",
     )
-    raw_hours: int = _setting("retention.raw_hours", 48, _whole(1, 8_760), "how long those messages are kept")
+    raw_hours: int = _setting(
+        "retention.raw_hours", 48, setting_types.whole(1, 8_760), "how long those messages are kept"
+    )
     low_disk_mb: int = _setting(
-        "retention.low_disk_mb", 500, _whole(0, 1_000_000), "below this much free, the oldest history is dropped"
+        "retention.low_disk_mb",
+        500,
+        setting_types.whole(0, 1_000_000),
+        "below this much free, the oldest history is dropped",
     )
 
     backup_dir: Path | None = _setting(
-        "backup.dir", None, _optional_path, "where backups are kept; empty: backups/ in data_dir"
+        "backup.dir", None, setting_types.optional_path, "where backups are kept; empty: backups/ in data_dir"
     )
     backup_second_dir: Path | None = _setting(
-        "backup.second_dir", None, _optional_path, "a folder on another disk that gets a copy of every backup"
+        "backup.second_dir",
+        None,
+        setting_types.optional_path,
+        "a folder on another disk that gets a copy of every backup",
     )
     backup_second_recipient: str = _setting(
         "backup.second_recipient",
         "",
-        _recipient,
+        setting_types.recipient,
         "public key those copies are encrypted to; empty: not encrypted",
     )
-    backup_daily: int = _setting("backup.keep_daily", 7, _whole(1, 1000), "days of which the newest backup is kept")
-    backup_weekly: int = _setting("backup.keep_weekly", 8, _whole(0, 1000), "weeks of which the newest backup is kept")
+    backup_daily: int = _setting(
+        "backup.keep_daily", 7, setting_types.whole(1, 1000), "days of which the newest backup is kept"
+    )
+    backup_weekly: int = _setting(
+        "backup.keep_weekly", 8, setting_types.whole(0, 1000), "weeks of which the newest backup is kept"
+    )
 
     sync_interval_seconds: int = _setting(
-        "sync.interval_seconds", 5, _whole(1, 3600), "how often a site tells its hub what is new"
+        "sync.interval_seconds", 5, setting_types.whole(1, 3600), "how often a site tells its hub what is new"
     )
     sync_megabytes_a_day: int = _setting(
-        "sync.megabytes_a_day", 0, _whole(0, 1_000_000), "what a site may send and fetch in a day (UTC); 0: no limit"
+        "sync.megabytes_a_day",
+        0,
+        setting_types.whole(0, 1_000_000),
+        "what a site may send and fetch in a day (UTC); 0: no limit",
     )
     sync_keep_days: int = _setting(
-        "sync.keep_days", 14, _whole(1, 400), "how long a site remembers what it told, for a hub that is restored"
+        "sync.keep_days",
+        14,
+        setting_types.whole(1, 400),
+        "how long a site remembers what it told, for a hub that is restored",
     )
 
     @property

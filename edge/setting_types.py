@@ -1,0 +1,112 @@
+"""What a setting takes: each function turns a raw value into a plain one, or raises ValueError with what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from edge import clock
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text")
+    return value
+
+
+def whole(low: int, high: int) -> Callable[[Any], int]:
+    def cast(value: Any) -> int:
+        try:
+            number = int(value) if not isinstance(value, bool | float) else None
+        except ValueError:
+            number = None
+        if number is None or not low <= number <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return number
+
+    return cast
+
+
+def flag(value: Any) -> bool:
+    if value in (True, "true"):
+        return True
+    if value in (False, "false"):
+        return False
+    raise ValueError("true or false")
+
+
+def path(value: Any) -> Path:
+    return Path(text(value)).expanduser()
+
+
+def optional_path(value: Any) -> Path | None:
+    return path(value) if value else None
+
+
+def address(value: Any) -> str:
+    host, separator, port = text(value).rpartition(":")
+    if not (separator and host and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ValueError('an address and a port, for example "0.0.0.0:8080"')
+    return value  # type: ignore[no-any-return]
+
+
+def broker(value: Any) -> str:
+    written = text(value)
+    parts = urlsplit(written)
+    try:
+        is_url = parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if written != "embedded" and not is_url:
+        raise ValueError('"embedded", or an address like "mqtt://user@host:1883" or "mqtts://user@host:8883"')
+    if parts.password:
+        raise ValueError("an address without a password; put the password in a file and name it in mqtt.password_file")
+    return written
+
+
+def recipient(value: Any) -> str:
+    written = text(value)
+    if written and not re.fullmatch("age1[0-9a-z]{58}", written):
+        raise ValueError("a public key of age, age1… with 62 characters; edge backup-key makes one")
+    return written
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) and item for item in items):
+        raise ValueError('a list of texts, for example ["a", "b"]')
+    return tuple(items)
+
+
+def networks(value: Any) -> tuple[str, ...]:
+    items = texts(value)
+    try:
+        return tuple(str(ip_network(item)) for item in items)
+    except ValueError as error:
+        raise ValueError('a list of networks, for example ["192.168.1.0/24"]') from error
+
+
+def public_url(value: Any) -> str:
+    parts = urlsplit(text(value))
+    if value and not (parts.scheme in ("http", "https") and parts.hostname and not parts.query + parts.fragment):
+        raise ValueError('an address like "http://edge.warehouse.example:8080"')
+    return value.rstrip("/")  # type: ignore[no-any-return]
+
+
+def time_zone(value: Any) -> str:
+    if value and not clock.is_zone(text(value)):
+        raise ValueError('the name of a time zone, for example "Europe/Berlin"; timedatectl list-timezones shows them')
+    return value  # type: ignore[no-any-return]
+
+
+def word(*allowed: str) -> Callable[[Any], str]:
+    def cast(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError("one of " + ", ".join(allowed))
+        return value  # type: ignore[no-any-return]
+
+    return cast
