@@ -40,9 +40,10 @@ SERVICE_WORKER = "scan/sw.js"
 # What takes and keeps scans; the browser is told of all at once, so that it need not find one in another.
 FIRST_SCRIPTS = (
     "times.js",
-    *("scan/main.js", "scan/carrier.js", "scan/codes.js", "scan/copy.js", "scan/count.js", "scan/feedback.js"),
-    *("scan/leave.js", "scan/locations.js", "scan/profile.js", "scan/queue.js", "scan/scanner.js", "scan/sheets.js"),
-    *("scan/show.js", "scan/sync.js", "scan/take.js", "scan/texts.js", "scan/view.js", "scan/where.js"),
+    *("scan/main.js", "scan/carrier.js", "scan/caught.js", "scan/codes.js", "scan/copy.js", "scan/count.js"),
+    *("scan/feedback.js", "scan/leave.js", "scan/locations.js", "scan/profile.js", "scan/queue.js"),
+    *("scan/scanner.js", "scan/sheets.js", "scan/show.js", "scan/sync.js", "scan/take.js", "scan/texts.js"),
+    *("scan/view.js", "scan/where.js"),
 )
 # Characters that another keyboard layout, or a scanner's own rules, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"

@@ -306,3 +306,22 @@ def test_without_scripts_the_page_says_so_in_a_sentence(
     page = open_context(java_script_enabled=False, storage_state=state).new_page()
     page.goto("/scan")
     expect(page.locator("text=This page cannot work here")).to_be_visible()
+
+
+def test_a_reload_while_the_device_is_behind_loses_nothing(scan_page: ScanPage) -> None:
+    """Codes that were caught and not kept yet come back, each once."""
+    page = scan_page()
+    page.evaluate(
+        """() => {
+          const press = (key) => document.body.dispatchEvent(
+            new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+          for (let number = 1; number <= 60; number++) {
+            for (const key of `BC-${String(number).padStart(4, "0")}`) press(key);
+            press("Enter");
+          }
+          location.reload();
+        }"""
+    )
+    expect(page.locator("#count-total")).to_have_text("60", timeout=60_000)
+    expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
+    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (60, 60)

@@ -2,6 +2,7 @@
 
 import { looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
+import * as caught from "./caught.js";
 import * as copy from "./copy.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { guardExits } from "./leave.js";
@@ -25,7 +26,7 @@ let lastCode = { code: "", at: 0 };
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
 let line = load(); // codes are worked on one after the other, in the order they were scanned
 
-async function onCode(code, raw, at) {
+async function onCode({ id, code, raw, at }) {
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
   if (sheet.name === "find") return (await useTools()).find(code);
   closeSheet();
@@ -44,7 +45,7 @@ async function onCode(code, raw, at) {
     return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
-  await keep(code, at, thing);
+  await keep(id, code, at, thing);
 }
 
 /** While a carrier is loaded the first thing scanned is the carrier itself; what is put on it must be known here. */
@@ -60,10 +61,10 @@ async function readyToLoad(thing) {
   return true;
 }
 
-async function keep(code, at, thing) {
-  const { id, location, label } = locations.choice;
+async function keep(id, code, at, thing) {
+  const { id: choice, location, label } = locations.choice;
   const item = {
-    id: newId(), code, at, choice: id, locationId: location && location.id, locationName: location ? location.name : "",
+    id, code, at, choice, locationId: location && location.id, locationName: location ? location.name : "",
     held: location ? null : { label }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
     person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
@@ -72,6 +73,7 @@ async function keep(code, at, thing) {
   try {
     await queue.add(item);
   } catch (error) {
+    if (error.name === "ConstraintError") return; // kept already, just before the page was closed
     signal("refused");
     return showResult({ outcome: "refused", thing: code, told: t("This device cannot store it: {reason}", { reason: error.message }), state: "" });
   }
@@ -161,8 +163,10 @@ function opens(id, open) {
 
 function wire() {
   listen($("catcher"), (code, raw) => {
-    const at = Date.now(); // now, not when its turn comes
-    inLine(() => onCode(code, raw, at));
+    const one = { id: newId(), code, raw, at: Date.now() }; // now, not when its turn comes
+    const isScan = !["test", "find"].includes(sheet.name);
+    if (isScan) caught.note(one);
+    inLine(() => onCode(one)).then(() => isScan && caught.forget(one.id));
   }, (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)));
   guardBack(say);
   guardExits();
@@ -208,6 +212,10 @@ function report(error) {
 async function load() {
   [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load(), carrier.load()]);
   showLocation(locations.choice);
+  for (const one of caught.left()) {
+    await onCode(one);
+    caught.forget(one.id);
+  }
 }
 
 async function begin() {

@@ -33,7 +33,8 @@ export async function work(stores, mode, task) {
     const transaction = base.transaction(stores, mode, mode === "readwrite" ? { durability: "strict" } : {});
     const result = task(transaction);
     transaction.oncomplete = () => resolve(result && result.result);
-    transaction.onabort = transaction.onerror = () => reject(transaction.error);
+    transaction.onerror = (event) => reject(event.target.error); // the request's: the transaction has none yet
+    transaction.onabort = () => reject(transaction.error);
   });
 }
 
