@@ -32,7 +32,18 @@ ALLOWED = {
     "store": set(),
     "validation": set(),
 }
-LEAVES = {"validation", "errors", "clock", "metrics", "feed", "setting_types", "ingest.reads", "terminal", "buckets", "addresses"}
+LEAVES = {
+    "validation",
+    "errors",
+    "clock",
+    "metrics",
+    "feed",
+    "setting_types",
+    "ingest.reads",
+    "terminal",
+    "buckets",
+    "addresses",
+}
 HOMES = {
     "flask": {"app", "api", "pages", "server", "sync.endpoints"},
     "peewee": {"store"},
