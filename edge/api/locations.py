@@ -11,7 +11,8 @@ from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing, new_tag, new_tags, patched, without_tags
 from edge.store import locations
-from edge.store.locations import UNSET, LocationChanges, LocationFields, LocationFilter, LocationRow, Parent
+from edge.store.locations import LocationChanges, LocationFields, LocationFilter, LocationRow
+from edge.store.parents import UNSET, Parent
 from edge.store.records import Page
 from edge.validation import bodies, query
 

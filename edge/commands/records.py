@@ -19,12 +19,13 @@ from edge.commands.site import (
     print_table,
     shell,
 )
-from edge.store import assets, locations, organizations, people
+from edge.store import assets, locations, organizations, parents, people
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_location_kind
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.evidence import AntennaKind
-from edge.store.locations import LocationFilter, LocationRow, Parent
+from edge.store.locations import LocationFilter, LocationRow
+from edge.store.parents import Parent
 from edge.store.people import Role
 from edge.store.tags import NewTag, TagRow
 from edge.store.why import Competitor, why_here
@@ -100,7 +101,7 @@ def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -
         actor,
         name=values.name("name", name),
         external_key=key if key is None else values.external_key("external_key", key),
-        parent=Parent(location_of(actor.organization_id, parent).id if parent else None, locations.UNSET),
+        parent=Parent(location_of(actor.organization_id, parent).id if parent else None, parents.UNSET),
     )
     click.echo(f"Added location {row.external_key} ({row.name})")
 

@@ -14,7 +14,7 @@ from edge.store import actors, assets, keys, locations, organizations, people, r
 from edge.store.actors import Actor
 from edge.store.database import writing
 from edge.store.keys import SCOPES
-from edge.store.locations import NO_PARENT, Parent
+from edge.store.parents import NO_PARENT, Parent
 from edge.store.people import Role
 from edge.store.readers import Placement
 from edge.store.tags import NewTag

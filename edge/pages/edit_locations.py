@@ -24,7 +24,8 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import location_board, locations
-from edge.store.locations import UNSET, LocationChanges, LocationRow, Parent
+from edge.store.locations import LocationChanges, LocationRow
+from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.tags import TYPES, NewTag
 from edge.validation import bodies

@@ -11,7 +11,8 @@ from edge.store.actors import Actor
 from edge.store.assets import AssetChanges, AssetRow
 from edge.store.audit import Subject, acting
 from edge.store.database import database, long_writing
-from edge.store.locations import NO_PARENT, UNSET, LocationChanges, LocationRow, Parent
+from edge.store.locations import LocationChanges, LocationRow
+from edge.store.parents import NO_PARENT, UNSET, Parent
 from edge.store.tags import NewTag, is_taken
 
 

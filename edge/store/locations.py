@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Required, TypedDict
 
 from edge import clock
-from edge.errors import Conflict, FieldError, Invalid, NotFound
+from edge.errors import Conflict, NotFound
 from edge.store import search, tagging, tags, tree
 from edge.store.actors import Actor
 from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
@@ -14,6 +14,7 @@ from edge.store.database import execute, reading
 from edge.store.homes import check_home
 from edge.store.ids import new_id
 from edge.store.listing import Source, Wanted, read_page, view
+from edge.store.parents import NO_PARENT, Parent, resolve
 from edge.store.records import (
     LOCATION_KEYS,
     Page,
@@ -86,16 +87,6 @@ class LocationFilter(NamedTuple):
     q: str = ""
 
 
-class Parent(NamedTuple):
-    """How a client named a parent: by id, by key, or both. UNSET is not named at all, None is no parent."""
-
-    id: Any
-    external_key: Any
-
-
-UNSET: Any = object()
-NO_PARENT = Parent(UNSET, UNSET)
-
 _COLUMNS = (
     *("l.id", "l.external_key", "l.name", "l.description", "l.is_active", "p.id", "p.external_key"),
     *("l.valid_from", "l.valid_to", "l.created_at", "l.updated_at", "l.deleted_at"),
@@ -123,7 +114,7 @@ def create(
         organization_id, now = act.organization_id, moment()
         begins = now if valid_from is None else valid_from
         check_window(begins, valid_to)
-        parent_id = _resolve(organization_id, parent)
+        parent_id = resolve(organization_id, parent)
         key = choose_key(LOCATION_KEYS, organization_id, external_key)
         location_id = new_id()
         execute(
@@ -217,7 +208,7 @@ def patch(
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
         check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
         if parent != NO_PARENT:
-            values["parent_id"] = _resolve(actor.organization_id, parent)
+            values["parent_id"] = resolve(actor.organization_id, parent)
             tree.refuse_cycle(location_id, values["parent_id"])
         update("location", location_id, values)
         row = get(actor.organization_id, location_id)
@@ -324,33 +315,6 @@ def _count_placed(location_id: int) -> int:
     )
     count: int = execute(sql, (location_id,)).fetchone()[0]
     return count
-
-
-def _resolve(organization_id: int, parent: Parent) -> int | None:
-    """Each form that was given is resolved first, then they are compared (spec: Location parentage)."""
-    resolved: list[int | None] = []
-    for field, column, value in (
-        ("parent_id", "id", parent.id),
-        ("parent_external_key", "external_key", parent.external_key),
-    ):
-        if value is not UNSET:
-            resolved.append(_find_parent(organization_id, field, column, value))
-    if len(set(resolved)) > 1:
-        message = "parent_id and parent_external_key name different parents"
-        pair = ("parent_id", "parent_external_key")
-        raise Invalid([FieldError(field, "ambiguous_fields", message) for field in pair])
-    return resolved[0] if resolved else None
-
-
-def _find_parent(organization_id: int, field: str, column: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    sql = f"SELECT id FROM location WHERE {column} = ? AND organization_id = ? AND deleted_at IS NULL"  # noqa: S608
-    found = execute(sql, (value, organization_id)).fetchone()
-    if found is None:
-        raise Invalid.one(field, "fk_not_found", f"{field} does not name a live location")
-    parent_id: int = found[0]
-    return parent_id
 
 
 def _by_ids(ids: Sequence[int]) -> list[LocationRow]:

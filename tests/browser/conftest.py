@@ -22,7 +22,8 @@ from edge.store import assets, locations, migrate, organizations, people
 from edge.store.actors import shell
 from edge.store.assets import AssetRow
 from edge.store.database import close_database
-from edge.store.locations import UNSET, LocationRow, Parent
+from edge.store.locations import LocationRow
+from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.tags import NewTag
 

@@ -27,7 +27,7 @@ from edge.store import (
     unknown_tags,
 )
 from edge.store.actors import shell
-from edge.store.locations import UNSET, Parent
+from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan

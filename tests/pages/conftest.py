@@ -18,7 +18,8 @@ from edge.pages.guard import DEVICE_COOKIE, SESSION_COOKIE
 from edge.store import actors, assets, locations, people, sessions
 from edge.store.actors import shell
 from edge.store.assets import AssetRow
-from edge.store.locations import UNSET, LocationRow, Parent
+from edge.store.locations import LocationRow
+from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from tests.conftest import Cast

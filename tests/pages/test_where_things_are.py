@@ -11,7 +11,7 @@ from edge.store import assets, board, location_board, locations, scans
 from edge.store.actors import shell
 from edge.store.board import BoardFilter
 from edge.store.database import database
-from edge.store.locations import UNSET, Parent
+from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag

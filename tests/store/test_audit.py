@@ -43,6 +43,7 @@ from edge.store.database import execute, writing
 from edge.store.dead_letters import NewDeadLetter
 from edge.store.handheld import Submitted
 from edge.store.label_printers import LabelPrinter
+from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
@@ -351,7 +352,7 @@ def test_a_refused_act_leaves_no_line(stage: Stage) -> None:
 
 def test_the_line_tells_what_changed_from_what_to_what(stage: Stage) -> None:
     hall = locations.create(stage.ada, name="Hall", external_key="H-1")
-    locations.patch(stage.ada, stage.location.id, {"name": "Dock 1"}, parent=locations.Parent(hall.id, locations.UNSET))
+    locations.patch(stage.ada, stage.location.id, {"name": "Dock 1"}, parent=Parent(hall.id, UNSET))
     readers.change_reader(stage.ada, stage.reader.id, {"location_id": hall.id, "min_rssi": -60.0})
     reader, location = audit_trail.recent(stage.ada.organization_id, 2)
     assert location.detail == {"name": {"old": "Dock", "new": "Dock 1"}, "parent": {"old": None, "new": "H-1"}}

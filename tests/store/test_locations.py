@@ -11,7 +11,8 @@ from edge.errors import Conflict, Corrupt, Invalid
 from edge.store import locations
 from edge.store.actors import shell
 from edge.store.database import execute, writing
-from edge.store.locations import UNSET, LocationRow, Parent
+from edge.store.locations import LocationRow
+from edge.store.parents import UNSET, Parent
 from tests.conftest import Cast
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import assets, locations
+from edge.store import assets, locations, parents
 from edge.store.stays import take_back
 from edge.store.tags import NewTag
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
@@ -79,7 +79,7 @@ def test_records_keep_what_they_are_by_id_whatever_their_key(ber: SiteBox) -> No
         assets.detach_tag(actor, first, tag.id)
         assets.attach_tag(actor, second, NewTag(tag.tag_type, tag.value))
         locations.rename(actor, ber.docks[0], "GATE")
-        locations.patch(actor, ber.docks[1], {}, parent=locations.Parent(ber.docks[2], locations.UNSET))
+        locations.patch(actor, ber.docks[1], {}, parent=parents.Parent(ber.docks[2], parents.UNSET))
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
     with ber.in_use():

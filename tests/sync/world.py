@@ -15,7 +15,7 @@ from edge.auth.secrets import hash_secret
 from edge.errors import EdgeError
 from edge.store import actors, assets, locations, migrate, organizations, readers, sites, target
 from edge.store.database import FILE_NAME, close_database, open_database
-from edge.store.locations import UNSET, Parent
+from edge.store.parents import UNSET, Parent
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
