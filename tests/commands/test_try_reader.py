@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.commands.test_commands import Shell, bare, edge
+from tests.commands.conftest import Shell
 
-__all__ = ["bare", "edge"]  # its fixtures
 EPC = "3074257BF7194E4000001A85"
 
 
