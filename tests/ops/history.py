@@ -36,7 +36,8 @@ def add_asset(stays: list[Stay]) -> int:
         ).fetchone()[0]
         for seq, stay in enumerate(sorted(stays)):
             execute(
-                "INSERT INTO history VALUES (?, ?, ?, ?, ?, 0, 0, NULL)",
+                "INSERT INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality)"
+                " VALUES (?, ?, ?, ?, ?, 0, 0)",
                 (position, stay.observed_at, seq, stay.seen_for, source),
             )
     return position

@@ -1,7 +1,6 @@
 """systemd/mosquitto.conf as the installer writes it, in a real mosquitto."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,10 +24,7 @@ SYSTEMD = Path(__file__).parents[2] / "systemd"
 OWN = Own("edge", "own password")
 MEMORY = 16_000_000
 
-pytestmark = [
-    pytest.mark.mosquitto,
-    pytest.mark.skipif(not shutil.which("mosquitto"), reason="no mosquitto on PATH"),
-]
+pytestmark = pytest.mark.mosquitto
 
 
 class Running(NamedTuple):

@@ -288,6 +288,7 @@ def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Fl
 
 def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) -> None:
     with writing():
-        unassigned_topics.record([("dock/7", clock.now(), b'{"tag": 1}'), ("bin", clock.now(), b"\x00\xff")])
+        came = [("dock/7", clock.now(), b'{"tag": 1}'), ("bin", clock.now(), b"\x00\xff")]
+        unassigned_topics.record([unassigned_topics.Unassigned(*one) for one in came])
     assert "{&#34;tag&#34;: 1}" in admin.get("/readers/new?topic=dock/7").text
     assert "00 ff" in admin.get("/readers/new?topic=bin").text

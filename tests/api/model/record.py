@@ -137,8 +137,8 @@ class Record:
     # Tracking
 
     def sight(self, one: Sighting) -> None:
-        """The same scan again changes nothing."""
-        if one not in self.sightings:
+        """What a reader saw is told once; a person's scans are two, also in one instant (contract: Tracking)."""
+        if one.by_person or one not in self.sightings:
             self.sightings.append(one)
 
     @property
