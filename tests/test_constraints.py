@@ -1,21 +1,38 @@
-"""The two lists of versions: what an installation gets is what was tested."""
+"""The lists of versions: what an installation gets is what was tested, and every file of it is known by its hash."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
-BUILD_ONLY = {"hatchling", "tomlkit", "trove-classifiers"}  # used while the package is built
 
 
 def versions(file: str) -> dict[str, str]:
-    lines = (ROOT / file).read_text("utf-8").splitlines()
-    pairs = (line.split("==") for line in lines if "==" in line)
-    return {name.lower().replace("_", "-"): version for name, version in pairs}
+    pairs = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / file).read_text("utf-8"), re.M)
+    return {re.sub("[_.]", "-", name.lower()): version for name, version in pairs}
 
 
 def test_what_is_installed_is_what_was_tested() -> None:
     tested, installed = versions("tests/constraints.txt"), versions("systemd/constraints.txt")
-    wrong = {name: version for name, version in installed.items() if tested.get(name, version) != version}
-    assert wrong == {}
-    assert set(installed) - set(tested) <= BUILD_ONLY
+    assert {name: version for name, version in installed.items() if tested.get(name) != version} == {}
+
+
+@pytest.mark.parametrize("folder", ["systemd", "tests"])
+def test_the_hashes_are_those_of_the_versions(folder: str) -> None:
+    """Otherwise run .ci/lock."""
+    chosen, locked = versions(f"{folder}/constraints.txt"), versions(f"{folder}/requirements.txt")
+    assert {name: version for name, version in locked.items() if chosen.get(name) != version} == {}
+    assert folder == "systemd" or set(chosen) == set(locked)  # a box has no use for the broker of the demo
+    for entry in re.split(r"\n(?=[\w])", (ROOT / folder / "requirements.txt").read_text("utf-8"))[1:]:
+        assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry)) >= 1, entry
+
+
+def test_every_library_of_the_program_is_among_them() -> None:
+    wanted = re.search(r"^dependencies = \[$(.*?)^\]$", (ROOT / "pyproject.toml").read_text("utf-8"), re.M | re.S)
+    assert wanted
+    names = set(re.findall(r'^  "([\w-]+)', wanted[1], re.M))
+    assert names
+    assert names <= set(versions("systemd/requirements.txt")) & set(versions("tests/requirements.txt"))
