@@ -174,7 +174,7 @@ def _told(here: Target) -> list[tuple[str, str]]:
         ("Waiting", f"{changes.count_after(here.acked_seq)} changes"),
         ("Last answer", _when(here.last_contact_at)),
         ("Last commit at the hub", _when(here.last_commit_at)),
-        ("Board there as of", _when(here.told_at or None)),
+        ("Board there as of", _when(here.board_at)),
         ("Today", f"{here.bytes_sent >> 10} KB sent, {here.bytes_received >> 10} KB received"),
         ("Clock of the hub", f"{(here.clock_offset or 0) / clock.SECOND:+.1f} s"),
         ("Compared", f"{_when(here.verified_at)} {here.verify_result or ''}"),

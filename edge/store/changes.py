@@ -22,7 +22,7 @@ class Kind(IntEnum):
     LOCATION = 3
     READER = 4  # the name of reader `a`
     PERSON = 5
-    TRACK = 6  # track `a` is new or gone, or its last sighting changed in a way that asking for the newest misses
+    TRACK = 6  # track `a` is gone
     RANGE = 7  # all history rows of track `a` that begin from `b` to `c`: a repair or a first copy
 
 
@@ -60,6 +60,17 @@ def newest() -> int:
     return row[0] if row else 0
 
 
+def claim(after_seq: int) -> int | None:
+    """A number for a batch that tells no change, so that each batch has one of its own; None when there is a change."""
+    with writing():
+        if newest() != after_seq:
+            return None
+        execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'change'")
+        if newest() == after_seq:  # nothing was ever in it
+            execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('change', ?)", (after_seq + 1,))
+        return after_seq + 1
+
+
 def oldest_kept() -> int:
     """All changes from this number on are there."""
     row = execute("SELECT min(seq) FROM change").fetchone()
@@ -87,21 +98,13 @@ def add_everything(organization_id: int) -> None:
 
 
 def add_names(organization_id: int) -> None:
-    """Have all records and tracks sent as they are now, but no history."""
+    """Have all records sent as they are now, but no history."""
     with writing():
         for sql in (
             "INSERT INTO change (kind, a) SELECT 3, id FROM location WHERE organization_id = ? ORDER BY id",
             "INSERT INTO change (kind, a) SELECT 2, id FROM asset WHERE organization_id = ? ORDER BY id",
-            "INSERT INTO change (kind, a) SELECT 6, no FROM track WHERE organization_id = ? AND site_no IS NULL "
-            "ORDER BY no",
         ):
             execute(sql, (organization_id,))
-
-
-def keys_after(kind: Kind, seq: int, limit: int) -> list[int]:
-    """Of one kind, wherever they are in the feed."""
-    found = execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind = ? LIMIT ?", (seq, kind, limit))
-    return [row[0] for row in found]
 
 
 def trim(until_seq: int, limit: int) -> int:

@@ -17,7 +17,7 @@ from edge.store.database import execute
 
 Digest = tuple[int, int]  # rows, sum of their hashes
 
-_ROW = Struct("<qqqqqqqq")
+_ROW = Struct("<qqqqqqqqq")
 _NO_RSSI = 2**62
 
 
@@ -52,7 +52,7 @@ def asset_names(tracks: Iterable[int]) -> dict[int, str]:
     return dict(found.fetchall())
 
 
-Row = tuple[int, int, int, int, int, int, int, int | None]
+Row = tuple[int, int, int, int, int, int, int, int, int | None]
 
 
 def _add_up(rows: Iterable[tuple[int, Row]]) -> dict[int, Digest]:
@@ -70,8 +70,8 @@ def _rows(of: Of, since: int, until: int) -> Iterable[Row]:
     origins = {no: _origin(facts) for no, *facts in execute(_ORIGINS, (of.site_no or 0, of.organization_id))}
     tracks = execute(_TRACKS, (of.organization_id, of.site_no)).fetchall()
     for no, remote_no in tracks:
-        for at, seq, seen_for, source, delay, quality, rssi in execute(_HISTORY, (no, since, until)):
-            yield remote_no, at, seq, seen_for, origins[source], delay, quality, rssi
+        for at, seq, seen_for, source, delay, quality, rule, rssi in execute(_HISTORY, (no, since, until)):
+            yield remote_no, at, seq, seen_for, origins[source], delay, quality, rule, rssi
 
 
 def _origin(facts: list[int | None]) -> int:
@@ -89,6 +89,6 @@ SELECT no, ifnull(remote_no, no) FROM track
 WHERE organization_id = ?1 AND site_no IS ?2 AND ifnull(remote_no, 1) > 0
 """
 _HISTORY = """
-SELECT observed_at, seq, seen_for, source_no, delay, quality, rssi FROM history
+SELECT observed_at, seq, seen_for, source_no, delay, quality, rule, rssi FROM history
 WHERE position_no = ? AND observed_at BETWEEN ? AND ?
 """

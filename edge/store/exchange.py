@@ -68,6 +68,7 @@ class TrackState(NamedTuple):
     dwell_started_at: int
     row_at: int
     row_seq: int
+    row_rule: int
 
 
 class Stay(NamedTuple):
@@ -79,6 +80,7 @@ class Stay(NamedTuple):
     origin: int
     delay: int
     quality: int
+    rule: int  # why it is there; see edge.store.evidence.Rule
     rssi: int | None
 
 

@@ -102,7 +102,7 @@ def _track_numbers(site_no: int, remote_numbers: Sequence[int]) -> dict[int, int
 
 def _keep_track(peer: Peer, state: TrackState, no: int | None, assets: dict[int, int], location_id: int) -> int:
     """The site's values replace the hub's, never the greater of both: an undo moves the last sighting backwards."""
-    values = (location_id, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq)
+    values = (location_id, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
     if no is not None and state.asset is not None and _asset_of(no) != assets[state.asset]:
         # A database that was copied back gave the number out a second time: what it was before stays history.
         execute("UPDATE track SET remote_no = -no WHERE no = ?", (no,))
@@ -110,13 +110,14 @@ def _keep_track(peer: Peer, state: TrackState, no: int | None, assets: dict[int,
     if no is None and state.asset is not None:
         found: int = execute(
             "INSERT INTO track (asset_id, site_no, remote_no, organization_id, location_id, last_seen_at, "
-            "dwell_started_at, row_at, row_seq, history_rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING no",
+            "dwell_started_at, row_at, row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) "
+            "RETURNING no",
             (assets[state.asset], peer.no, state.no, peer.organization_id, *values),
         ).fetchone()[0]
         return found
     execute(
-        "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ? "
-        "WHERE no = ?",
+        "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, "
+        "row_rule = ? WHERE no = ?",
         (*values, no),
     )
     return no or 0
@@ -158,8 +159,9 @@ def _replace_stays(patches: Sequence[Patch], known: dict[int, int], sources: Seq
         [(known[patch.track], patch.since, patch.until, horizon) for patch in patches],
     )
     execute_many(
-        "INSERT OR REPLACE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rssi) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO history "
+        "(position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (known[patch.track], stay.observed_at, stay.seq, stay.seen_for, sources[stay.origin], *stay[4:])
             for patch in patches

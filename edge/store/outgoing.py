@@ -23,8 +23,9 @@ class Contents:
         self._readers: set[int] = set()
         self._people: set[int] = set()
         self._tracks: set[int] = set()
-        self._declared: set[int] = set()
+        self._gone: set[int] = set()
         self._needed: set[int] = set()  # names of mirrors
+        self._asked: set[int] = set()  # tracks that the hub did not know
         self._instants: set[tuple[int, int]] = set()
         self._origins: dict[Origin, int] = {}
         self._ranges: list[Patch] = []
@@ -45,7 +46,7 @@ class Contents:
         elif kind == Kind.PERSON:
             self._people.add(key)
         elif kind == Kind.TRACK:
-            self._declared.add(key)
+            self._gone.add(key)
         elif kind == Kind.RANGE and change.b is not None and change.c is not None:
             self._add_range(key, change.b, change.c, max_rows)
 
@@ -54,14 +55,14 @@ class Contents:
         self._assets.update(local_ids(needs.assets))
         self._locations.update(local_ids(needs.locations))
         self._needed.update(ref for ref in (*needs.assets, *needs.locations) if ref < 0)
-        self._declared.update(needs.tracks)
+        self._asked.update(needs.tracks)
 
     def add_tracks(self, numbers: Iterable[int]) -> None:
         self._tracks.update(numbers)
 
     def batch(self, until_seq: int) -> Batch:
         patches = sorted([*self._instant_patches(), *self._ranges])
-        tracks = _tracks(self._organization_id, self._tracks | self._declared, self._declared)
+        tracks = _tracks(self._organization_id, self._tracks | self._asked, self._asked)
         known = {track.no for track in tracks}
         return Batch(
             until_seq,
@@ -71,7 +72,7 @@ class Contents:
             _names("reader", self._organization_id, self._readers),
             _names("person", self._organization_id, self._people),
             tracks,
-            sorted(no for no in self._declared - known if not _is_track(no)),
+            sorted(no for no in (self._gone | self._asked) - known if not _is_track(no)),
             list(self._origins),
             [patch for patch in patches if patch.track in known],
         )
@@ -102,13 +103,14 @@ class Contents:
                 yield Patch(track, at, at, stays)
 
     def _stay(self, row: Sequence[Any]) -> Stay:
-        _, at, seq, seen_for, delay, quality, rssi, location, reader, port, person = row
+        _, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person = row
         origin = Origin(location, reader, port, person)
         if reader is not None:
             self._readers.add(reader)
         if person is not None:
             self._people.add(person)
-        return Stay(at, seq, seen_for, self._origins.setdefault(origin, len(self._origins)), delay, quality, rssi)
+        place = self._origins.setdefault(origin, len(self._origins))
+        return Stay(at, seq, seen_for, place, delay, quality, rule, rssi)
 
 
 _REF = "ifnull((SELECT -link.remote_id FROM link WHERE link.local_id = {0} AND link.peer = 0), {0})"
@@ -117,8 +119,9 @@ _PERSON = (
     "AND hs.observed_at = h.observed_at AND hs.seq = h.seq AND hs.undone_at IS NULL ORDER BY hs.id LIMIT 1)"
 )
 _STAY_COLUMNS = (
-    f"h.position_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rssi, {_REF.format('s.location_id')}, "
-    f"s.reader_id, s.port, iif(s.reader_id IS NULL, {_PERSON}, NULL)"
+    "h.position_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
+    f"{_REF.format('s.location_id')}, "
+    f"ifnull(s.reader_id, s.remote_reader), s.port, iif(s.reader_id IS NULL, ifnull({_PERSON}, s.remote_person), NULL)"
 )
 _SELECT_RANGE = (
     f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "  # noqa: S608
@@ -131,27 +134,27 @@ _SELECT_INSTANTS = (
 )
 
 
-def _tracks(organization_id: int, numbers: set[int], declared: set[int]) -> list[TrackState]:
-    """Of those that are still there, in the order of their numbers; the declared ones name their asset."""
+def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[TrackState]:
+    """Of those that are still there, in the order of their numbers; those the hub cannot know name their asset."""
     found = execute(
-        f"SELECT no, {_REF.format('asset_id')}, {_REF.format('location_id')}, last_seen_at, dwell_started_at, "  # noqa: S608
-        "row_at, row_seq FROM track WHERE no IN (SELECT value FROM json_each(?)) AND organization_id = ? "
-        "AND site_no IS NULL ORDER BY no",
-        (json.dumps(list(numbers)), organization_id),
+        f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "  # noqa: S608
+        f"NULL), {_REF.format('location_id')}, track.last_seen_at, dwell_started_at, row_at, row_seq, row_rule "
+        "FROM track LEFT JOIN told ON told.track_no = track.no "
+        "WHERE no IN (SELECT value FROM json_each(?1)) AND organization_id = ?2 AND site_no IS NULL ORDER BY no",
+        (json.dumps(list(numbers)), organization_id, json.dumps(list(asked))),
     )
-    states = [TrackState(*row) for row in found]
-    return [state if state.no in declared else state._replace(asset=None) for state in states]
+    return [TrackState(*row) for row in found]
 
 
-def newest_tracks(organization_id: int, seen_after: int, after_no: int, limit: int) -> list[tuple[int, int]]:
-    """(last seen, number) of the tracks that were seen after what was told, the longest waiting first."""
-    return list(
-        execute(
-            "SELECT last_seen_at, no FROM track WHERE organization_id = ? AND is_newest = 1 AND last_seen_at >= ? "
-            "AND (last_seen_at, no) > (?, ?) AND site_no IS NULL ORDER BY last_seen_at, no LIMIT ?",
-            (organization_id, seen_after, seen_after, after_no, limit),
-        )
+def tracks_to_tell(organization_id: int, limit: int) -> list[int]:
+    """The tracks of which the hub does not know when they were seen, the one told longest ago first."""
+    found = execute(
+        "SELECT no FROM track LEFT JOIN told ON told.track_no = track.no "
+        "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
+        "ORDER BY told.last_seen_at, no LIMIT ?",
+        (organization_id, limit),
     )
+    return [row[0] for row in found]
 
 
 def _is_track(no: int) -> bool:

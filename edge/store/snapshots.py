@@ -11,7 +11,7 @@ from typing import NamedTuple
 from edge.errors import Corrupt
 from edge.store.database import database, translating
 from edge.store.migrate import known_schema, newest_schema, schema_of
-from edge.store.target import RENEW_EPOCHS
+from edge.store.target import RENEW_EPOCHS, TELL_NO_POSITION
 
 # More ids than a box gives out between two backups, and 9 million restores before the range of ids is used up.
 ID_LEAP = 1_000_000_000
@@ -93,7 +93,7 @@ def move_ids_forward(path: Path, present: Path) -> None:
         id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
         count = max(count, _id_count(present, id_key))
         copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
-        for statement in RENEW_EPOCHS:
+        for statement in (*RENEW_EPOCHS, TELL_NO_POSITION):
             copy.execute(statement)
         copy.commit()
 

@@ -33,14 +33,8 @@ _TRACKING = {
         "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL",
         "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at",
     ),
-    "change_track_added": ("INSERT ON track", "6, new.no, NULL"),
+    # There is none for a track that changes: it would look at every read. See the table `told`.
     "change_track_removed": ("DELETE ON track", "6, old.no, NULL"),
-    # Nearly all sightings are newer than all that was sent, and are found by asking for the newest.
-    "change_track_back": (
-        "UPDATE OF last_seen_at ON track "
-        "WHEN new.last_seen_at <> old.last_seen_at AND new.last_seen_at <= (SELECT now_at FROM target)",
-        "6, new.no, NULL",
-    ),
     "change_reader_renamed": ("UPDATE OF name ON reader WHEN new.name <> old.name", "4, new.id, NULL"),
     "change_person_renamed": ("UPDATE OF name ON person WHEN new.name <> old.name", "5, new.id, NULL"),
 }

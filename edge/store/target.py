@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 from edge import clock
@@ -11,8 +12,8 @@ from edge.errors import Conflict, NotFound
 from edge.store import changes
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
-from edge.store.database import execute, writing
-from edge.store.exchange import Cursor
+from edge.store.database import execute, execute_many, writing
+from edge.store.exchange import Cursor, TrackState
 
 EXACT_CHECKPOINTS = 1000  # newest; of older ones one an hour
 
@@ -32,13 +33,10 @@ class Target(NamedTuple):
     former_epochs: str
     acked_seq: int
     chain: bytes
-    now_at: int
-    told_at: int
-    told_no: int
+    board_at: int | None
     pending: bytes | None
     pending_seq: int | None
-    pending_told_at: int
-    pending_told_no: int
+    pending_board_at: int | None
     horizon: int
     restored_from: int | None
     verify_wanted: int
@@ -103,7 +101,7 @@ def end(actor: Actor) -> None:
         if found is None:
             return
         changes.stop()
-        for table in ("target", "checkpoint"):
+        for table in ("target", "checkpoint", "told"):
             execute(f"DELETE FROM {table}")  # noqa: S608
         for table in ("link", "mirror", "conflict", "set_aside"):
             execute(f"DELETE FROM {table} WHERE peer = 0")  # noqa: S608
@@ -127,20 +125,26 @@ def update(**values: Any) -> None:
         execute(f"UPDATE target SET {columns}", tuple(values.values()))  # noqa: S608  names of ours
 
 
-def keep_pending(body: bytes, until_seq: int, told: tuple[int, int]) -> None:
+def keep_pending(body: bytes, until_seq: int, board_at: int | None) -> None:
     """Before it is sent: when the answer is lost, the very same batch is recognised."""
-    update(pending=body, pending_seq=until_seq, pending_told_at=told[0], pending_told_no=told[1])
+    update(pending=body, pending_seq=until_seq, pending_board_at=board_at)
 
 
-def acknowledge(cursor: Cursor) -> None:
-    """The hub has the pending batch on its disk."""
+def acknowledge(cursor: Cursor, tracks: Iterable[TrackState], gone: Iterable[int]) -> None:
+    """The hub has the pending batch on its disk, with these tracks in it."""
     moment = clock.now()
     with writing():
         execute(
             "INSERT OR REPLACE INTO checkpoint (seq, chain, at) VALUES (?, ?, ?)",
             (cursor.acked_seq, cursor.chain, moment),
         )
-        execute("UPDATE target SET told_at = pending_told_at, told_no = pending_told_no")
+        execute_many(
+            "INSERT INTO told (track_no, last_seen_at) VALUES (?, ?) "
+            "ON CONFLICT DO UPDATE SET last_seen_at = excluded.last_seen_at",
+            [(state.no, state.last_seen_at) for state in tracks],
+        )
+        execute_many("DELETE FROM told WHERE track_no = ?", [(no,) for no in gone])
+        execute("UPDATE target SET board_at = ifnull(pending_board_at, board_at)")
         update(
             acked_seq=cursor.acked_seq,
             chain=cursor.chain,
@@ -170,7 +174,8 @@ def checkpoint_chain(seq: int) -> bytes | None:
 
 def go_on_from(cursor: Cursor) -> None:
     """The hub is elsewhere than this box thought: what it lacks is sent again, and where everything is."""
-    update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, told_at=0, told_no=0)
+    execute("DELETE FROM told")
+    update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, board_at=None)
 
 
 def renew_epoch() -> None:
@@ -185,11 +190,12 @@ def renew_epoch() -> None:
 RENEW_EPOCHS = (
     "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
     "chain = x'', pending = NULL, pending_seq = NULL, "
-    "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track), "
-    "told_at = (SELECT ifnull(max(last_seen_at), 0) FROM track), told_no = (SELECT ifnull(max(no), 0) FROM track)",
+    "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track)",
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
     "UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name IN ('track', 'change')",
 )
+# In a backup nothing is newer than what the hub has: it knows better where all this is, until it is seen again.
+TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
 
 
 def new_epoch() -> str:

@@ -14,7 +14,7 @@ from edge.errors import EdgeError
 from edge.store import changes, mirrors, outgoing, target
 from edge.store.changes import Kind
 from edge.store.database import reading, writing
-from edge.store.exchange import HUB, Cursor, Needs
+from edge.store.exchange import HUB, Batch, Cursor, Needs
 from edge.store.instance import fingerprint
 from edge.store.mirrors import Peer, set_aside
 from edge.store.target import Target
@@ -59,7 +59,7 @@ class Sender:
         self._max_rows = MAX_ROWS
         self._needs = Needs()
         self._asked: set[tuple[Any, ...]] = set()
-        self._is_first = True
+        self._on_its_way: Batch | None = None  # what `pending` holds, when this conversation made it
         self._hub_masters: list[Any] = []  # epoch and newest change of the hub's master data, as it last said
         self._page: int | None = None
         self._paging_until = 0
@@ -83,8 +83,9 @@ class Sender:
         if here.pending is None:
             if clock.now() - (here.last_contact_at or 0) > SILENCE:
                 self.connect()
+                target.update(board_at=clock.now())
             return Sent(0, True)
-        rows = (here.pending_seq or 0) - here.acked_seq
+        rows, is_all = (here.pending_seq or 0) - here.acked_seq, here.pending_board_at is not None
         try:
             answer = self._call("changes", here.pending)
         except BatchRefused as error:
@@ -95,7 +96,7 @@ class Sender:
             set_aside(0, what, why)
         self._heard(answer)
         self._settle(here, answer)
-        return Sent(rows, changes.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
+        return Sent(rows, is_all and changes.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
 
     def pull(self) -> None:
         """Fetch the assets of the hub, and of the other sites, that changed since."""
@@ -126,7 +127,7 @@ class Sender:
     def _settle(self, here: Target, answer: Any) -> None:
         present = _cursor(answer)
         if answer["applied"]:
-            target.acknowledge(present)
+            self._acknowledge(here, present)
             self._max_rows = min(answer["max_rows"], self._max_rows * 2)
             self._needs = Needs()
             self._asked.clear()
@@ -147,36 +148,36 @@ class Sender:
 
     def _prepare(self, here: Target) -> None:
         """Read what is due and store it as the batch that is on its way."""
-        told = self._announce(here)
         with reading():
+            moment, until = clock.now(), changes.newest()
             due = changes.after(here.acked_seq, self._max_rows)
             contents = outgoing.Contents(here.organization_id, here.horizon)
             contents.need(self._needs)
             for change in due:
                 contents.add(change, self._max_rows)
-            newest = outgoing.newest_tracks(here.organization_id, here.told_at, here.told_no, NOW_ROWS)
-            newest = [row for row in newest if row <= told]
-            contents.add_tracks(no for _, no in newest)
-            if self._is_first:
-                contents.add_tracks(changes.keys_after(Kind.TRACK, here.acked_seq, NOW_ROWS))
-            if not due and not newest and not any(self._needs):
+            seen = outgoing.tracks_to_tell(here.organization_id, NOW_ROWS)
+            contents.add_tracks(seen)
+            if until == here.acked_seq and not seen and not any(self._needs):
                 return
-            batch = contents.batch(due[-1].seq if due else here.acked_seq)
-            batch = batch._replace(report=_report(here, batch.until_seq))
+            batch = contents.batch(due[-1].seq if due else until)
+        if batch.until_seq == here.acked_seq:  # sightings only
+            claimed = changes.claim(here.acked_seq)
+            if claimed is None:
+                self._prepare(here)
+                return
+            batch = batch._replace(until_seq=claimed)
+        batch = batch._replace(report=_report(here, batch.until_seq))
         body = wire.encode(here.cursor, batch)
         with writing():
             for piece in contents.rest:
                 changes.add_range(*piece)
-            target.keep_pending(body, batch.until_seq, newest[-1] if newest else (here.told_at, here.told_no))
-        self._is_first = False
+            target.keep_pending(body, batch.until_seq, moment if len(seen) < NOW_ROWS else None)
+        self._on_its_way = batch
 
-    def _announce(self, here: Target) -> tuple[int, int]:
-        """Up to where positions will be told; from now on the feed has those that are seen at an earlier time."""
-        newest = outgoing.newest_tracks(here.organization_id, here.told_at, here.told_no, NOW_ROWS)
-        told = newest[-1] if newest else (here.told_at, here.told_no)
-        if told[0] > here.now_at:
-            target.update(now_at=told[0])
-        return told
+    def _acknowledge(self, here: Target, cursor: Cursor) -> None:
+        batch = self._on_its_way or wire.decode(here.pending or b"")[1]
+        target.acknowledge(cursor, batch.tracks, batch.gone_tracks)
+        self._on_its_way = None
 
     def _take_less(self, here: Target, reason: str) -> None:
         """Half the batch, until a single change is left that the hub cannot take: that one is set aside."""
@@ -196,7 +197,7 @@ class Sender:
         if hub == here.cursor:
             return True
         if here.pending and hub.chain == wire.next_chain(here.chain, here.pending):
-            target.acknowledge(hub)  # it was taken, and only the answer was lost
+            self._acknowledge(here, hub)  # it was taken, and only the answer was lost
             return True
         known = target.checkpoint_chain(hub.acked_seq)
         if hub.epoch == here.epoch and hub.acked_seq <= here.acked_seq and known in (None, hub.chain):
@@ -212,7 +213,6 @@ class Sender:
             if hub.acked_seq + 1 < changes.oldest_kept():
                 changes.add_names(here.organization_id)
                 target.update(verify_wanted=1)
-        self._is_first = True
 
 
 def _target() -> Target:

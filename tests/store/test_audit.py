@@ -74,9 +74,9 @@ NOT_AUDITED = {
         "tags.remove", "tags.remove_all", "unassigned_topics.forget", "unknown_tags.forget",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
-        "changes.add_everything", "changes.add_names", "changes.add_range", "changes.stop", "changes.trim",
-        "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts", "mirrors.set_aside",
-        "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
+        "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
+        "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
+        "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
         "target.drop_pending", "target.go_on_from", "target.keep_pending", "target.renew_epoch", "target.skip",
         "target.trim", "target.update",
     },

@@ -38,6 +38,20 @@ def test_what_happens_afterwards_follows(ber: SiteBox) -> None:
         assert hub_dump(ber) == site_dump(ber)
 
 
+def test_sightings_alone_are_told_and_hold_nothing_up(ber: SiteBox) -> None:
+    pallet = ber.add_asset("P-1")
+    ber.join()
+    ber.scan(pallet, 0, EPOCH)
+    ber.sync()
+    for seconds in (1, 2, 3):
+        ber.scan(pallet, 0, EPOCH + seconds * SECOND)  # changes no row of history
+        ber.sync()
+        assert hub_dump(ber) == site_dump(ber)
+    ber.scan(pallet, 1, EPOCH + HOUR)
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+
+
 def test_late_scans_and_what_is_taken_back_change_what_was_sent(ber: SiteBox) -> None:
     pallet = ber.add_asset("P-1")
     ber.join()

@@ -146,14 +146,14 @@ class SiteBox(Box):
 
 _SITE_HISTORY = """
 SELECT a.external_key, a.created_at, l.external_key, h.observed_at, h.seq, h.seen_for, r.name,
-       s.port, h.delay, h.quality, h.rssi
+       s.port, h.delay, h.quality, h.rule, h.rssi
 FROM history h JOIN track t ON t.no = h.position_no JOIN asset a ON a.id = t.asset_id
 JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id LEFT JOIN reader r ON r.id = s.reader_id
 ORDER BY 1, 2, 4, 5
 """
 _HUB_HISTORY = """
 SELECT a.external_key, a.created_at, substr(l.external_key, {prefix}), h.observed_at, h.seq, h.seen_for,
-       n.name, s.port, h.delay,       h.quality, h.rssi
+       n.name, s.port, h.delay, h.quality, h.rule, h.rssi
 FROM history h JOIN track t ON t.no = h.position_no JOIN asset a ON a.id = t.asset_id
 JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
 LEFT JOIN remote_name n ON n.site_no = t.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
@@ -161,12 +161,12 @@ WHERE t.site_no = {site} ORDER BY 1, 2, 4, 5
 """
 _SITE_TRACKS = """
 SELECT a.external_key, a.created_at, l.external_key, t.last_seen_at, t.dwell_started_at, t.row_at, t.row_seq,
-       t.history_rows
+       t.row_rule, t.history_rows
 FROM track t JOIN asset a ON a.id = t.asset_id JOIN location l ON l.id = t.location_id ORDER BY 1, 2
 """
 _HUB_TRACKS = """
 SELECT a.external_key, a.created_at, substr(l.external_key, {prefix}), t.last_seen_at, t.dwell_started_at, t.row_at,
-       t.row_seq,       t.history_rows
+       t.row_seq, t.row_rule, t.history_rows
 FROM track t JOIN asset a ON a.id = t.asset_id JOIN location l ON l.id = t.location_id WHERE t.site_no = {site}
 ORDER BY 1, 2
 """

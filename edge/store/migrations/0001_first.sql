@@ -601,13 +601,10 @@ CREATE TABLE target (
     former_epochs   TEXT NOT NULL DEFAULT '[]', -- JSON
     acked_seq       INTEGER NOT NULL DEFAULT 0, -- the hub has everything up to here on its disk
     chain           BLOB NOT NULL DEFAULT x'',  -- over all batches it acknowledged
-    now_at          INTEGER NOT NULL DEFAULT 0, -- what is seen at a later time is found without the feed
-    told_at         INTEGER NOT NULL DEFAULT 0, -- where assets are was told up to this time of last sight, and of
-    told_no         INTEGER NOT NULL DEFAULT 0, -- those seen at that time, up to this track
+    board_at        INTEGER,                    -- the hub knows where everything was at this time
     pending         BLOB,                       -- the batch on its way, stored before it is sent
     pending_seq     INTEGER,
-    pending_told_at INTEGER NOT NULL DEFAULT 0,
-    pending_told_no INTEGER NOT NULL DEFAULT 0,
+    pending_board_at INTEGER,                   -- what `board_at` will be with it; null while it does not tell all
     horizon         INTEGER NOT NULL DEFAULT 0, -- retention dropped history that ended before; nothing is said of it
     restored_from   INTEGER,                    -- after a restore: the hub may know more than this box from here on
     verify_wanted   INTEGER NOT NULL DEFAULT 0, -- the feed does not tell all that differs
@@ -623,6 +620,13 @@ CREATE TABLE target (
     day             INTEGER NOT NULL DEFAULT 0, -- days since the epoch, of the two counters
     bytes_sent      INTEGER NOT NULL DEFAULT 0,
     bytes_received  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- When the hub was last told that each track was seen. Most reads change nothing but that, so they are found by
+-- comparing: a trigger would look at every one of them.
+CREATE TABLE told (
+    track_no     INTEGER PRIMARY KEY,
+    last_seen_at INTEGER NOT NULL
 ) STRICT;
 
 -- Where the site can go back to when the hub was restored from a backup.
