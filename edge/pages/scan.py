@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from typing import Any, TypeGuard
 
@@ -12,6 +11,7 @@ from flask import Response, abort, current_app, g, jsonify, render_template, req
 from edge import clock
 from edge.errors import EdgeError
 from edge.pages import device_acts, labels
+from edge.pages.compression import compressed
 from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
@@ -35,15 +35,13 @@ from edge.store.people import Role
 from edge.store.sessions import was_on_device
 
 MAX_BATCH = 100
-WORTH_COMPRESSING = 2000  # bytes
 SERVICE_WORKER = "scan/sw.js"
-# What takes and keeps scans; the browser is told of all at once, so that it need not find one in another.
+# The browser is told of all at once, so that it need not find one in another: what catches codes comes before the rest.
 FIRST_SCRIPTS = (
-    "times.js",
-    *("scan/main.js", "scan/carrier.js", "scan/caught.js", "scan/codes.js", "scan/copy.js", "scan/count.js"),
-    *("scan/feedback.js", "scan/leave.js", "scan/locations.js", "scan/profile.js", "scan/queue.js"),
-    *("scan/scanner.js", "scan/sheets.js", "scan/show.js", "scan/sync.js", "scan/take.js", "scan/texts.js"),
-    *("scan/view.js", "scan/where.js"),
+    *("scan/catch.js", "scan/scanner.js", "scan/codes.js", "scan/profile.js"),
+    *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
+    *("scan/carrier.js", "scan/copy.js", "scan/count.js", "scan/feedback.js", "scan/leave.js", "scan/locations.js"),
+    *("scan/take.js", "scan/view.js", "scan/where.js"),
 )
 # Characters that another keyboard layout, or a scanner's own rules, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
@@ -54,9 +52,10 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 @pages.get("/scan")
 @require_role(Role.OPERATOR)
-def scan_page() -> str:
+def scan_page() -> Response:
     """The same for everybody, so that a device may keep it for the time without a connection."""
-    return render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
+    page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
+    return compressed(page.encode(), "text/html")
 
 
 @pages.get("/scan/test-code")
@@ -121,11 +120,7 @@ def scan_assets() -> Response:
         abort(400, "digests: the device's own, one after the other")
     found = device_copy.differing(current_session().organization_id, digests)
     content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in found])
-    response = Response(content, mimetype="application/json")
-    if len(content) > WORTH_COMPRESSING and request.accept_encodings["gzip"] > 0:
-        response.set_data(gzip.compress(content, 4))
-        response.headers["Content-Encoding"] = "gzip"
-    return response
+    return compressed(content, "application/json")
 
 
 @pages.post("/scan/batch")

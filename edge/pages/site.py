@@ -141,8 +141,8 @@ def secure(response: Response) -> Response:
     headers = response.headers
     if not request.path.startswith("/static/"):  # it says what a document may load; a handheld gets thirty files
         headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("X-Content-Type-Options", "nosniff")
-    headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("Cache-Control", "no-store")
     if request.is_secure:  # browsers complain of it elsewhere
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from edge.auth import badges, devices
 from edge.pages.scan import TEST_CODE
@@ -325,3 +325,18 @@ def test_a_reload_while_the_device_is_behind_loses_nothing(scan_page: ScanPage) 
     expect(page.locator("#count-total")).to_have_text("60", timeout=60_000)
     expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
     assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (60, 60)
+
+
+def test_what_is_scanned_while_the_page_still_loads_is_kept(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(service_workers="block", expected=("Service Worker",))
+    held: list[Route] = []
+    page.route("**/main.js", held.append)
+    page.reload(wait_until="commit")
+    page.wait_for_selector("body[data-listening]")
+    for number in (1, 2, 3):
+        scan(page, f"BC-{number:04}")
+    held[0].continue_()
+    outcome(page, "recorded", "Pallet 3")
+    expect(page.locator("#count-total")).to_have_text("3")
+    expect(page.locator("#link")).to_have_text("All saved")
+    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (3, 3)

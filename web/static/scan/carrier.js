@@ -1,6 +1,6 @@
 // Put things on a carrier, or take them off: a mode of scanning that stays until it is ended.
 
-import { newId } from "./queue.js";
+import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { flush, link } from "./sync.js";
 

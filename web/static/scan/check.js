@@ -2,6 +2,7 @@
 
 import { ago } from "../times.js";
 import * as copy from "./copy.js";
+import { newId } from "./catch.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { button, choice, closeSheet, fill, message, openSheet, part, anchor } from "./sheets.js";
@@ -71,7 +72,7 @@ async function offerOthers(list) {
 async function goOn(one) {
   await join(one);
   const location = locations.byId(one.location);
-  if (location) await locations.choose(location, queue.newId());
+  if (location) await locations.choose(location, newId());
   closeSheet();
   await redraw();
 }

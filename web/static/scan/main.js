@@ -2,14 +2,12 @@
 
 import { looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
-import * as caught from "./caught.js";
+import { forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { guardExits } from "./leave.js";
 import * as locations from "./locations.js";
-import { newId } from "./queue.js";
 import * as queue from "./queue.js";
-import { listen } from "./scanner.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, link, start } from "./sync.js";
@@ -24,7 +22,7 @@ const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "reco
 
 let lastCode = { code: "", at: 0 };
 const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
-let line = load(); // codes are worked on one after the other, in the order they were scanned
+let line = Promise.resolve(); // codes are worked on one after the other, in the order they were scanned
 
 async function onCode({ id, code, raw, at }) {
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
@@ -162,12 +160,6 @@ function opens(id, open) {
 }
 
 function wire() {
-  listen($("catcher"), (code, raw) => {
-    const one = { id: newId(), code, raw, at: Date.now() }; // now, not when its turn comes
-    const isScan = !["test", "find"].includes(sheet.name);
-    if (isScan) caught.note(one);
-    inLine(() => onCode(one)).then(() => isScan && caught.forget(one.id));
-  }, (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)));
   guardBack(say);
   guardExits();
   const onLocation = (location) => inLine(() => chooseLocation(location));
@@ -190,7 +182,6 @@ function wire() {
     if (!$("menu").contains(event.target)) $("menu").open = false;
   });
   showMute();
-  document.body.dataset.listening = "1"; // whatever is scanned from here on is kept
 }
 
 function showListed(entry) {
@@ -208,17 +199,24 @@ function report(error) {
   showResult({ outcome: "refused", thing: t("This page has a problem"), told: String(error.message || error), state: "" });
 }
 
-/** What the device kept; a code that is scanned before it is there waits for it. */
+/** What the device kept. */
 async function load() {
   [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load(), carrier.load()]);
   showLocation(locations.choice);
-  for (const one of caught.left()) {
-    await onCode(one);
-    caught.forget(one.id);
-  }
+}
+
+async function workOn(one) {
+  await onCode(one);
+  forget(one.id);
 }
 
 async function begin() {
+  inLine(load);
+  handOver(
+    (one) => inLine(() => workOn(one)),
+    () => !["test", "find"].includes(sheet.name),
+    (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)),
+  ).forEach((one) => inLine(() => workOn(one)));
   wire();
   keepAwake();
   await line;
@@ -231,8 +229,8 @@ async function begin() {
   queue.tidy(stock.take && stock.take.id);
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
+  document.body.dataset.ready = String(Math.round(performance.now()));
   useTools().catch(() => {}); // asked for again when it is needed
-  document.body.dataset.ready = "1";
   await catchUp();
 }
 

@@ -3,7 +3,7 @@
 import { openLocations } from "./choose.js";
 import * as copy from "./copy.js";
 import * as locations from "./locations.js";
-import { newId } from "./queue.js";
+import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { button, closeSheet, message, openSheet } from "./sheets.js";
 import { say } from "./show.js";

@@ -147,11 +147,5 @@ export async function tidy(take, keep = 500) {
 export const loadAssets = () => work(["assets"], "readonly", (t) => t.objectStore("assets").getAll());
 export const saveAssets = (buckets) => work(["assets"], "readwrite", (t) => buckets.forEach((one) => t.objectStore("assets").put(one)));
 
-export function newId() {
-  if (crypto.randomUUID) return crypto.randomUUID(); // only on https, and not in old browsers
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 export const load = (name) => work(["kept"], "readonly", (t) => t.objectStore("kept").get(name));
 export const save = (name, value) => work(["kept"], "readwrite", (t) => t.objectStore("kept").put(value, name));

@@ -3,7 +3,7 @@
 
 import * as copy from "./copy.js";
 import { withBelow } from "./locations.js";
-import { newId } from "./queue.js";
+import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { ask, flush, link } from "./sync.js";
 

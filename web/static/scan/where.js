@@ -2,7 +2,7 @@
 
 import { signal } from "./feedback.js";
 import * as locations from "./locations.js";
-import { newId } from "./queue.js";
+import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { closeSheet } from "./sheets.js";
 import { say, showLocation, showResult } from "./show.js";
