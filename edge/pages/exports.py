@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
-from flask import Response, abort, current_app, render_template, request, stream_with_context
+from flask import Response, current_app, render_template, request, stream_with_context
 
 from edge import clock
 from edge.pages.board import wanted_filter
+from edge.pages.days import local, wanted_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
+from edge.pages.past import past_filter
 from edge.store import exports
 from edge.store.people import Role
 from edge.validation import csv_text
@@ -22,10 +23,7 @@ DAYS = 31  # of history, unless others are asked for
 @pages.get("/export")
 @require_role(Role.VIEWER)
 def export_form() -> str:
-    since, until = _range()
-    zone = current_app.extensions["site"].zone
-    days = [clock.to_datetime(moment).astimezone(zone).strftime("%Y-%m-%d") for moment in (since, until - 1)]
-    return render_template("export.html", since=days[0], until=days[1])
+    return render_template("export.html", days=wanted_days(DAYS))
 
 
 @pages.get("/export/board.csv")
@@ -42,17 +40,29 @@ def export_board() -> Response:
     return _file("assets.csv", heading, rows)
 
 
+@pages.get("/export/past.csv")
+@require_role(Role.VIEWER)
+def export_past() -> Response:
+    heading = ("external_key", "name", "location_key", "location", "arrived", "last_seen")
+    wanted = past_filter(clock.now())
+    rows = (
+        (row.external_key, row.name, row.location_key, row.location_name, *_times(row.arrived_at, row.last_seen_at))
+        for row in exports.past_rows(current_session().organization_id, wanted)
+    )
+    return _file(f"assets-{local(wanted.at).replace(':', '')}.csv", heading, rows)
+
+
 @pages.get("/export/history.csv")
 @require_role(Role.VIEWER)
 def export_history() -> Response:
-    since, until = _range()
+    days = wanted_days(DAYS)
     heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds", "reader", "antenna")
     rows = (
         (*row[:4], *_times(row.since, row.until), (row.until - row.since) // clock.SECOND, row.reader_name, row.port)
         for row in exports.history_rows(
             current_session().organization_id,
-            since=since,
-            until=until,
+            since=days.since,
+            until=days.until,
             asset_id=request.args.get("asset", type=whole),
             location_id=request.args.get("location", type=whole),
         )
@@ -63,33 +73,12 @@ def export_history() -> Response:
 @pages.get("/export/ledger.csv")
 @require_role(Role.EDITOR)
 def export_ledger() -> Response:
-    since, until = _range()
+    days = wanted_days(DAYS)
     rows = (
         (row.reader_name, *_times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
-        for row in exports.ledger_rows(current_session().organization_id, since=since, until=until)
+        for row in exports.ledger_rows(current_session().organization_id, since=days.since, until=days.until)
     )
     return _file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)
-
-
-def _range() -> tuple[int, int]:
-    """From the first instant of one day of the site to the last of another; 404 for what is no day."""
-    zone = current_app.extensions["site"].zone
-    until = clock.midnight(zone) + clock.DAY
-    since = until - DAYS * clock.DAY
-    try:
-        if request.args.get("from"):
-            since = _day(request.args["from"])
-        if request.args.get("to"):
-            until = _day(request.args["to"], next_day=True)
-    except (ValueError, OverflowError):
-        abort(404, "Write days like 2026-03-02.")
-    return since, until
-
-
-def _day(text: str, *, next_day: bool = False) -> int:
-    zone = current_app.extensions["site"].zone
-    day = datetime.strptime(text, "%Y-%m-%d").toordinal() + next_day
-    return clock.to_micros(datetime.fromordinal(day).replace(tzinfo=zone))
 
 
 def _times(*moments: int | None) -> Iterator[str]:

@@ -27,6 +27,7 @@ from edge.pages import (
     inbox,
     keys,
     locations,
+    past,
     people,
     print_labels,
     readers,
@@ -50,7 +51,7 @@ VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     stock_takes,
     *(readers, inbox, status, keys, people, devices, audit, sync),
-    *(imports, exports, api_docs),
+    *(imports, exports, api_docs, past),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-from edge.store.board import Move
+from typing import NamedTuple, Protocol
 
 WIDTH = 1000
 LEAST_WIDTH = 3  # of a stay that was too short to be seen
 COLOURS = 24  # of the style sheet: 8 hues, plain, then striped, then dotted
+
+
+class Seen(Protocol):
+    """A row of history, or a stay that was made of several."""
+
+    @property
+    def observed_at(self) -> int: ...
+    @property
+    def location_id(self) -> int: ...
+    @property
+    def location_name(self) -> str: ...
 
 
 class Stay(NamedTuple):
@@ -35,7 +44,7 @@ class Strip(NamedTuple):
         return {stay.name: stay.colour for stay in self.stays}
 
 
-def strip(moves: Sequence[Move], now: int) -> Strip | None:
+def strip(moves: Sequence[Seen], now: int) -> Strip | None:
     """From the oldest of the moves (newest first) until now. A stay lasts until the next one begins."""
     if len(moves) < 2 or now <= moves[-1].observed_at:
         return None

@@ -74,7 +74,7 @@ _BY_GS1 = """
 SELECT asset_id FROM tag WHERE organization_id = :organization_id AND gs1_key = :gs1_key AND gs1_key IS NOT NULL
 AND deleted_at IS NULL AND asset_id IS NOT NULL
 """
-_BELOW = """
+BELOW = """
 WITH RECURSIVE below (id) AS (
     SELECT :location_id
     UNION
@@ -93,7 +93,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
     """Live assets, or the retired ones, in the wanted order."""
     with reading():
         where, values = _where(organization_id, wanted)
-        start = _BELOW if wanted.location_id is not None else ""
+        start = BELOW if wanted.location_id is not None else ""
         counted = f"{start} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"  # noqa: S608
         total = execute(counted, values).fetchone()[0]
         listed, values = board_statement(organization_id, wanted)
@@ -104,12 +104,24 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
 def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
     """The board's rows as SQL, with its values but for `limit` and `offset`."""
     where, values = _where(organization_id, wanted)
-    start = _BELOW if wanted.location_id is not None else ""
+    start = BELOW if wanted.location_id is not None else ""
     return (
         f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         f"WHERE {where} ORDER BY {_order(wanted.sort)} LIMIT :limit OFFSET :offset"
     ), values
+
+
+def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]:
+    """How many live assets were not seen for so many hours; those that never were are in each number."""
+    now = clock.now()
+    columns = ", ".join("sum(p.last_seen_at IS NULL OR p.last_seen_at < ?)" for _ in lengths)
+    found = execute(
+        f"SELECT {columns} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        "WHERE a.organization_id = ? AND a.deleted_at IS NULL",
+        (*(now - hours * clock.HOUR for hours in lengths), organization_id),
+    ).fetchone()
+    return {hours: count or 0 for hours, count in zip(lengths, found, strict=True)}
 
 
 def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
@@ -173,14 +185,9 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
     parts = ["a.organization_id = :organization_id", f"a.deleted_at IS {'NOT ' if wanted.retired else ''}NULL"]
     values: dict[str, Any] = {"organization_id": organization_id}
     if wanted.q:
-        found = search.match("asset", organization_id, wanted.q, descriptions=False)
-        values |= found.values | {"gs1_key": gs1.identity(wanted.q)}
-        if found.ids is None:
-            fits = f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})"  # noqa: S608
-        else:
-            fits = "a.id IN (SELECT value FROM json_each(:ids))"
-            values["ids"] = found.ids
-        parts.append(f"({fits} OR a.id IN ({_BY_GS1}))" if values["gs1_key"] else fits)
+        fits, found = has_words(organization_id, wanted.q)
+        parts.append(fits)
+        values |= found
     if wanted.location_id is not None:
         parts.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = wanted.location_id
@@ -188,6 +195,18 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
         parts.append("(p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)")
         values["unseen_since"] = clock.now() - wanted.unseen_hours * clock.HOUR
     return " AND ".join(parts), values
+
+
+def has_words(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
+    """The condition on an asset `a` that has `q` in its name, key or live tags, with its values."""
+    found = search.match("asset", organization_id, q, descriptions=False)
+    values = found.values | {"gs1_key": gs1.identity(q)}
+    if found.ids is None:
+        fits = f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})"  # noqa: S608
+    else:
+        fits = "a.id IN (SELECT value FROM json_each(:ids))"
+        values["ids"] = found.ids
+    return (f"({fits} OR a.id IN ({_BY_GS1}))" if values["gs1_key"] else fits), values
 
 
 def _order(sort: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from edge.store.board import BoardFilter, BoardRow, board_statement
 from edge.store.database import execute, limit_statements
 from edge.store.ledger import hour_of
+from edge.store.past import PastFilter, PastRow, past_row, past_statement
 
 
 class StayRow(NamedTuple):
@@ -38,6 +39,13 @@ def board_rows(organization_id: int, wanted: BoardFilter) -> Iterator[BoardRow]:
     sql, values = board_statement(organization_id, wanted)
     for row in _all(sql, {**values, "limit": -1, "offset": 0}):
         yield BoardRow(*row)
+
+
+def past_rows(organization_id: int, wanted: PastFilter) -> Iterator[PastRow]:
+    """The board of a moment without its pages."""
+    sql, values = past_statement(organization_id, wanted)
+    for row in _all(sql, {**values, "limit": -1, "offset": 0}):
+        yield past_row(row)
 
 
 _HISTORY = """

@@ -30,9 +30,10 @@ from edge.store import board, keys, migrate, organizations
 from edge.store.actors import shell
 from edge.store.board import BoardFilter
 from edge.store.database import FILE_NAME, close_database, database, execute, execute_many, writing
+from edge.store.evidence import Rule
 from edge.store.ids import new_ids
 from edge.store.keys import SCOPES
-from edge.store.stays import Quality
+from edge.store.stays import INSERT_ROW, Quality
 
 ASSETS, LOCATIONS, PORTS = 10_000, 200, 4
 BUSY_SHARE = 0.02  # of all rows, those of one forklift
@@ -125,14 +126,14 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
                 at = before[0] + 1
             source = chance.randint(1, LOCATIONS)
             delay, rssi = chance.randint(50_000, 2_000_000), -chance.randint(400, 750)
-            opened.append((number + 1, at, 0, 0, source, delay, Quality.READER, rssi))
+            opened.append((number + 1, at, 0, 0, source, delay, Quality.READER, rssi, Rule.EVERY_READ))
             if before:
                 closed.append((chance.randint(0, at - before[0] - 1), number + 1, before[0]))
             moved = before is None or before[1] != source
             last[number] = (at, source, at if moved or before is None else before[2])
             counts[number] += 1
         with writing():
-            execute_many("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?)", opened)
+            execute_many(INSERT_ROW, opened)
             execute_many("UPDATE history SET seen_for = ? WHERE position_no = ? AND observed_at = ?", closed)
     with writing():
         execute_many(

@@ -44,9 +44,9 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
 });
 
-// What a mouse finds by hovering over a timeline, a finger finds by a tap.
+// What a mouse finds by hovering over a timeline or a chart, a finger finds by a tap.
 document.addEventListener("click", (event) => {
-  const stay = event.target.closest(".strip-line g");
+  const stay = event.target.closest(".strip-line g, .plot g");
   if (stay) stay.closest("figure").querySelector(".told").textContent = stay.querySelector("title").textContent;
 });
 

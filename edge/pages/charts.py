@@ -1,0 +1,122 @@
+"""Charts as numbers: where each bar is in a plot of 1000 by 200. The template draws them, with a table beneath."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.pages import words
+from edge.store.flows import Span
+from edge.store.past import Stay
+
+WIDTH, HEIGHT = 1000, 200
+GAP = 0.15  # of the width of a bar with the space beside it
+LABELS = 6  # below a chart, at most
+LEAST_HEIGHT = 2  # of what is not nothing
+
+
+class Bar(NamedTuple):
+    """`colour` is a number of the style sheet's palette; `told` is what hovering and tapping shows."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: int
+    told: str
+
+
+class Chart(NamedTuple):
+    """`upper` and `lower` are what the top and the bottom of the plot stand for, `zero` is where nothing is."""
+
+    title: str
+    about: str
+    bars: Sequence[Bar]
+    upper: str
+    lower: str
+    zero: float
+    labels: Sequence[str]
+
+
+def coming_and_going(spans: Sequence[Span], names: Sequence[str]) -> Chart:
+    """What arrived upwards, what left downwards, by the same scale."""
+    most = max(1, *(max(span.arrived, span.left) for span in spans))
+    middle = HEIGHT / 2
+    bars = []
+    for number, (span, name) in enumerate(zip(spans, names, strict=True)):
+        x, width = _slot(number, len(spans))
+        for count, colour, word in ((span.arrived, 0, "arrived"), (span.left, 1, "left")):
+            if count:
+                height = max(count / most * middle, LEAST_HEIGHT)
+                y = middle - height if colour == 0 else middle
+                bars.append(Bar(x, round(y, 1), width, round(height, 1), colour, f"{name}: {count:,} {word}"))
+    came, went = sum(span.arrived for span in spans), sum(span.left for span in spans)
+    about = f"{came:,} arrived and {went:,} left; bars upwards are arrivals, bars downwards what left."
+    return Chart("Arrived and left", about, bars, f"{most:,} arrived", f"{most:,} left", middle, _labels(names))
+
+
+def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
+    """How many assets were there, on average over each piece of time."""
+    means = [mean(span) for span in spans]
+    most = max(1.0, *means)
+    bars = []
+    for number, (value, name) in enumerate(zip(means, names, strict=True)):
+        if value:
+            x, width = _slot(number, len(spans))
+            height = round(max(value / most * HEIGHT, LEAST_HEIGHT), 1)
+            bars.append(Bar(x, HEIGHT - height, width, height, 2, f"{name}: {value:,.1f} assets on average"))
+    about = f"At most {most:,.1f} assets on average in one of {len(spans)} bars."
+    return Chart("Assets there, on average", about, bars, f"{most:,.0f}", "0", HEIGHT, _labels(names))
+
+
+def mean(span: Span) -> float:
+    return span.asset_time / (span.until - span.since)
+
+
+def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], colours: Mapping[int, int]) -> Chart:
+    """How long the asset was at each location in each piece of time, as parts of one bar."""
+    longest = max(until - since for since, until in itertools.pairwise(edges))
+    bars = []
+    for number, (name, parts) in enumerate(zip(names, dwell_times(stays, edges), strict=True)):
+        x, width = _slot(number, len(names))
+        y = float(HEIGHT)
+        for stay, taken in parts.values():
+            height = taken / longest * HEIGHT
+            y -= height
+            told = f"{name}: {stay.location_name}, {words.micros_duration(taken)}"
+            bars.append(Bar(x, round(y, 1), width, round(height, 1), colours[stay.location_id], told))
+    upper = words.micros_duration(longest)
+    return Chart("Time at each location", f"A full bar is {upper}.", bars, upper, "0", HEIGHT, _labels(names))
+
+
+def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, tuple[Stay, int]]]:
+    """For each piece of time, by location: a stay there, and how long all of them lasted within the piece."""
+    found: list[dict[int, tuple[Stay, int]]] = [{} for _ in edges[1:]]
+    for stay in stays:
+        for number, (since, until) in enumerate(itertools.pairwise(edges)):
+            taken = min(stay.until, until) - max(stay.observed_at, since)
+            if taken > 0:
+                before = found[number].get(stay.location_id, (stay, 0))[1]
+                found[number][stay.location_id] = (stay, before + taken)
+    return found
+
+
+def names_of(edges: Sequence[int]) -> list[str]:
+    """Of the pieces between them: `14:00` for an hour, `2026-03-02` for a day."""
+    is_by_hour = len(edges) > 1 and edges[1] - edges[0] <= clock.HOUR
+    moments = [words.moment(edge) for edge in edges[:-1]]
+    return moments if is_by_hour else [moment[:10] for moment in moments]
+
+
+def _slot(number: int, slots: int) -> tuple[float, float]:
+    width = WIDTH / slots
+    return round((number + GAP / 2) * width, 1), round((1 - GAP) * width, 1)
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    shown = min(len(names), LABELS)
+    if shown < 2:
+        return list(names)
+    return [names[round(number * (len(names) - 1) / (shown - 1))] for number in range(shown)]

@@ -1,0 +1,94 @@
+"""Days of the site: as addresses and forms name them, and when they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from flask import abort, current_app, request
+
+from edge import clock
+
+BY_HOUR = 2  # days that are told hour by hour, not day by day
+
+
+class Days(NamedTuple):
+    """`first` to `last`, both included: from the instant `since` to before `until`."""
+
+    first: date
+    last: date
+    since: int
+    until: int
+
+    @property
+    def number(self) -> int:
+        return (self.last - self.first).days + 1
+
+    @property
+    def query(self) -> str:
+        return f"from={self.first}&to={self.last}"
+
+    def midnights(self) -> list[int]:
+        """When each day began, and when the last one ends. Days are 23 or 25 hours long where clocks are changed."""
+        return [begin_of(self.first + timedelta(days=number)) for number in range(self.number + 1)]
+
+    def edges(self) -> list[int]:
+        """Of the hours where it is a day or two, else of the days; nothing of the future."""
+        is_short = self.number <= BY_HOUR
+        found = list(range(self.since, self.until + 1, clock.HOUR)) if is_short else self.midnights()
+        now = clock.now()
+        return [edge for edge in found if edge < now] + ([now] if found[-1] >= now else [])
+
+
+def wanted_days(usual: int, most: int | None = None) -> Days:
+    """From `from` and `to` of the address, or the last `usual` days; 404 for what is no day, or for too many."""
+    today = datetime.now(_zone()).date()
+    try:
+        last = _day("to") or max(today, _day("from") or today)
+        first = _day("from") or last - timedelta(days=usual - 1)
+        days = Days(first, last, begin_of(first), begin_of(last + timedelta(days=1)))
+    except (ValueError, OverflowError):
+        abort(404, "Write days like 2026-03-02.")
+    if days.number < 1:
+        abort(404, "The first day is after the last one.")
+    if most is not None and days.number > most:
+        abort(404, f"Ask for at most {most} days.")
+    return days
+
+
+def begin_of(day: date) -> int:
+    return clock.to_micros(datetime(day.year, day.month, day.day, tzinfo=_zone()))
+
+
+def shortcuts(lengths: Sequence[int]) -> dict[int, str]:
+    """Addresses of the last so many days, today included."""
+    today = datetime.now(_zone()).date()
+    return {length: f"?from={today - timedelta(days=length - 1)}&to={today}" for length in lengths}
+
+
+def wanted_moment(usual: int) -> int:
+    """From `at` of the address, as a form writes it in the site's time; 404 for what is no moment."""
+    if not request.args.get("at"):
+        return usual
+    try:
+        moment = datetime.fromisoformat(request.args["at"])
+        return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=_zone()))
+    except (ValueError, OverflowError):
+        abort(404, "Write a moment like 2026-03-02T14:00.")
+
+
+def local(moment: int) -> str:
+    """As `wanted_moment` takes it: `2026-03-02T14:00`."""
+    return f"{clock.to_datetime(moment).astimezone(_zone()):%Y-%m-%dT%H:%M}"
+
+
+def _day(name: str) -> date | None:
+    entered = request.args.get(name)
+    return datetime.strptime(entered, "%Y-%m-%d").date() if entered else None
+
+
+def _zone() -> ZoneInfo:
+    zone: ZoneInfo = current_app.extensions["site"].zone
+    return zone
