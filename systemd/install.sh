@@ -3,6 +3,8 @@
 #
 #   sudo systemd/install.sh                    asks for the organization and its first administrator
 #   sudo systemd/install.sh --answers FILE     asks nothing; see systemd/answers.example
+#   sudo systemd/install.sh --check            looks whether this computer can take it, and changes nothing
+#   sudo systemd/install.sh --offline FILE     without internet, from a file that systemd/make-bundle.sh made
 #   sudo systemd/install.sh --http             without HTTPS, for a network that nobody else can reach
 #   sudo systemd/install.sh --uninstall        removes the program, keeps settings, database and backups
 #   sudo systemd/install.sh --uninstall --purge    removes those, too
@@ -14,16 +16,19 @@ program=/opt/edge
 settings=/etc/edge
 data=/var/lib/edge
 units=/etc/systemd/system
+apt=(apt-get)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes upgraded=''
+  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
+      --check) check=yes ;;
+      --offline) bundle=$(realpath -e "${2:?--offline needs a file}"); shift ;;
       --http) https='' ;;
       --uninstall) uninstall=yes ;;
       --purge) purge=yes ;;
-      *) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+      *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     shift
   done
@@ -32,8 +37,11 @@ main() {
     uninstall "$purge"
     return
   fi
-  check_system
+  [[ -f $checkout/pyproject.toml ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
   read_answers "$answers"
+  check_machine "$check"
+  if [[ -n $bundle ]]; then open_bundle; fi
+  [[ -z $check ]] || return 0
   install_packages
   make_user
   write_settings
@@ -49,11 +57,48 @@ main() {
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
 
-check_system() {
-  if ! command -v apt-get || ! command -v systemctl; then
-    fail "this needs Debian 12 or later with systemd"
-  fi >/dev/null
-  [[ -f $checkout/pyproject.toml ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
+# Everything that can be in the way is looked at before anything is changed.
+check_machine() {
+  local ports="http=${http_port:-8080} mqtt=${mqtt_port:-1883}" said
+  if [[ -f $settings/edge.toml ]]; then # it was looked at when it was installed, and its ports are its own
+    ports=''
+  elif [[ -n $https ]]; then
+    ports+=" https=$https_port redirect=$redirect_port mqtts=$mqtts_port"
+  fi
+  if said=$("$here/check-machine" ${bundle:+--offline} --ports "$ports"); then
+    if [[ -n $1 ]]; then printf '%s\n' "$said"; else grep '^NOTE' <<<"$said" || true; fi
+    return
+  fi
+  if [[ -n $1 ]]; then printf '%s\n' "$said"; else grep '^STOP' <<<"$said" >&2; fi
+  fail "nothing was changed"
+}
+
+# Every file in it is as it was put there, and it was made for this release. From here on pip and apt take what they
+# need from it, and nothing from anywhere else.
+open_bundle() {
+  say "Bundle"
+  scratch=$(mktemp -d)
+  # shellcheck disable=SC2064  # the folder of now
+  trap "rm -rf '$scratch'" EXIT
+  tar --extract --file "$bundle" --directory "$scratch" --no-same-owner 2>/dev/null ||
+    fail "$bundle cannot be unpacked, and nothing was changed: copy it here again"
+  (cd "$scratch" && sha256sum --check --quiet --strict SHA256SUMS >/dev/null 2>&1) ||
+    fail "$bundle is damaged, and nothing was changed: copy it here again, and compare its checksum with the one that make-bundle.sh printed"
+  [[ -z $(cd "$scratch" && find . -type f ! -name SHA256SUMS | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
+    fail "$bundle holds files without a checksum, and nothing was changed: get it again from whoever made it"
+  cmp -s "$scratch/requirements.txt" "$here/requirements.txt" ||
+    fail "$bundle was made for another release than this checkout, and nothing was changed: use the edge folder that is in it"
+  local target
+  target=debian$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' /etc/os-release)
+  [[ $(cat "$scratch/target") = "$target $(dpkg --print-architecture)" ]] ||
+    fail "$bundle is for $(cat "$scratch/target"), this is $target $(dpkg --print-architecture), and nothing was changed: make-bundle.sh makes one for it"
+  export PIP_NO_INDEX=1 PIP_FIND_LINKS=$scratch/wheels
+  unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL
+  chmod 755 "$scratch"
+  echo "deb [trusted=yes] file:$scratch/packages ./" >"$scratch/sources.list"
+  mkdir "$scratch/lists"
+  apt=(apt-get -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$scratch/lists")
+  echo "whole, $(find "$scratch/wheels" "$scratch/packages" -type f | wc -l) files"
 }
 
 # Only names that are known are taken from the file; nothing in it is run.
@@ -82,15 +127,15 @@ read_answers() {
 
 install_packages() {
   say "Packages of Debian"
-  local package missing=()
-  for package in python3 python3-venv mosquitto ca-certificates; do
+  local package wanted=(python3 python3-venv mosquitto ca-certificates) missing=()
+  if [[ -n $https ]]; then wanted+=(caddy openssl); fi
+  for package in "${wanted[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
   done
   if [[ ${#missing[@]} -gt 0 ]]; then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    "${apt[@]}" update -qq || fail "the lists of Debian's packages cannot be had, and nothing was changed: is there a network? Without one: --offline FILE"
+    DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   fi
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or later is needed"
   echo "ok"
 }
 

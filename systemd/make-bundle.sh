@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# One file with which edge is installed without internet, for `install.sh --offline FILE`: this checkout, the wheels and
+# the Debian packages it needs, and a checksum of each. Needs a Debian with a network, and nothing of the target.
+#
+#   systemd/make-bundle.sh [--debian 12|13] [--arch amd64|arm64] [--output FILE]
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+checkout=$(dirname "$here")
+packages=(python3 python3-venv mosquitto caddy openssl ca-certificates)
+
+main() {
+  local debian=12 arch=amd64 output='' suite python scratch
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      --debian) debian=${2:?} ;;
+      --arch) arch=${2:?} ;;
+      --output) output=$(realpath -m "${2:?}") ;;
+      *) sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    esac
+    shift 2
+  done
+  case $debian in
+    12) suite=bookworm python=3.11 ;;
+    13) suite=trixie python=3.13 ;;
+    *) fail "--debian is 12 or 13" ;;
+  esac
+  [[ $arch = amd64 || $arch = arm64 ]] || fail "--arch is amd64 or arm64"
+  output=${output:-$PWD/edge-debian$debian-$arch.tar}
+  scratch=$(mktemp -d)
+  # shellcheck disable=SC2064  # the folder of now
+  trap "rm -rf '$scratch'" EXIT
+  mkdir "$scratch/bundle"
+  get_wheels "$scratch/bundle/wheels" "$python" "$arch"
+  get_packages "$scratch" "$suite" "$arch"
+  copy_checkout "$scratch/bundle/edge"
+  cp "$here/requirements.txt" "$scratch/bundle/"
+  echo "debian$debian $arch" >"$scratch/bundle/target"
+  seal "$scratch/bundle" "$output"
+}
+
+say() { printf '== %s\n' "$*"; }
+fail() { printf 'make-bundle.sh: %s\n' "$*" >&2; exit 1; }
+
+# Everything in requirements.txt, by its hashes; also what builds the program. Conditions there would be judged by the
+# Python that runs this, so they are left out. A tag for each glibc up to Debian 12's.
+get_wheels() {
+  local folder=$1 python=$2 machine=x86_64 minor platforms=()
+  say "Wheels for Python $python"
+  if [[ $3 = arm64 ]]; then machine=aarch64; fi
+  for minor in $(seq 17 36); do platforms+=(--platform "manylinux_2_${minor}_$machine"); done
+  mkdir "$folder"
+  sed "s/ ; [^\\]*//" "$here/requirements.txt" >"$folder/requirements.txt"
+  python3 -m pip --disable-pip-version-check -qqq download --no-deps --require-hashes --only-binary :all: \
+    --implementation cp --python-version "$python" --abi "cp${python/./}" --abi abi3 --abi none \
+    "${platforms[@]}" --platform "manylinux2014_$machine" --requirement "$folder/requirements.txt" --dest "$folder"
+  rm "$folder/requirements.txt"
+}
+
+# With everything they need, down to libc, so that the target may have any state. apt works in a folder of its own, for
+# a system that has nothing.
+get_packages() {
+  local scratch=$1 suite=$2 arch=$3 root=$1/apt folder=$1/bundle/packages options
+  say "Packages of Debian, $suite"
+  mkdir -p "$root"/{lists/partial,archives/partial} "$folder"
+  : >"$root/status"
+  mirror "$suite" >"$root/sources.list"
+  options=(-o "APT::Architecture=$arch" -o "APT::Architectures::=$arch" -o "Dir::State=$root" -o "Dir::State::status=$root/status"
+    -o "Dir::State::Lists=$root/lists" -o "Dir::Cache=$root" -o "Dir::Etc::SourceList=$root/sources.list"
+    -o Dir::Etc::SourceParts=- -o APT::Install-Recommends=false -o APT::Sandbox::User=root -o Debug::NoLocking=1)
+  apt-get "${options[@]}" -qq update
+  apt-get "${options[@]}" -qq --yes --download-only install "${packages[@]}" >/dev/null
+  cp "$root"/archives/*.deb "$folder/"
+  index "$folder"
+}
+
+mirror() {
+  local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  printf 'deb [signed-by=%s] http://deb.debian.org/debian %s main\n' "$keyring" "$1" "$keyring" "$1-updates"
+  printf 'deb [signed-by=%s] http://deb.debian.org/debian-security %s-security main\n' "$keyring" "$1"
+}
+
+# What makes a folder a source for apt.
+index() {
+  local file
+  for file in "$1"/*.deb; do
+    dpkg-deb --field "$file"
+    printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "${file##*/}" "$(stat -c %s "$file")" "$(sha256sum "$file" | cut -d' ' -f1)"
+  done >"$1/Packages"
+}
+
+# What is committed; nothing that lies about.
+copy_checkout() {
+  mkdir "$1"
+  git -C "$checkout" archive HEAD | tar --extract --directory "$1"
+}
+
+seal() {
+  local sums=$2.sums
+  (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$sums"
+  mv "$sums" "$1/SHA256SUMS"
+  tar --create --file "$2" --directory "$1" --owner 0 --group 0 --sort name .
+  say "$2, $(du -m "$2" | cut -f1) MB"
+  sha256sum "$2"
+}
+
+main "$@"
