@@ -224,6 +224,28 @@ class Config:
         "backup.keep_weekly", 8, setting_types.whole(0, 1000), "weeks of which the newest backup is kept"
     )
 
+    events_unseen_hours: int = _setting(
+        "events.unseen_hours", 24, setting_types.whole(1, 8_760), "not seen so long, an asset is told as asset.unseen"
+    )
+    events_reader_offline_minutes: int = _setting(
+        "events.reader_offline_minutes",
+        15,
+        setting_types.whole(1, 10_080),
+        "not heard so long, a reader is told as reader.offline",
+    )
+    events_keep_days: int = _setting(
+        "events.keep_days",
+        7,
+        setting_types.whole(1, 90),
+        "how long events wait for a receiver that is away, and can be read again from the live stream",
+    )
+    events_authority_file: Path | None = _setting(
+        "events.authority_file",
+        None,
+        setting_types.optional_path,
+        "certificates of authorities that receivers of events may have beside the system's",
+    )
+
     sync_interval_seconds: int = _setting(
         "sync.interval_seconds", 5, setting_types.whole(1, 3600), "how often a site tells its hub what is new"
     )

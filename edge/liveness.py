@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from edge.events import worker as events
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.ops.health import Check
+from edge.store import event_destinations
 from edge.store.database import execute, is_long_writing
 from edge.sync import worker as sync
 
@@ -73,3 +75,9 @@ def check_sync(worker: sync.Worker) -> Check:
         return Check("sync", False, "its thread has ended; restart the service")
     trouble = sync.trouble()
     return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")
+
+
+def check_events(worker: events.Worker) -> Check:
+    """A receiver being away is not our end: what happens waits in the log."""
+    trouble = worker.trouble() or "; ".join(event_destinations.troubles())
+    return Check("events", not trouble, trouble or "every destination takes its events, or there is none")

@@ -20,9 +20,11 @@ from edge import __version__, liveness, metrics
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
-from edge.clock import HOUR, SECOND
+from edge.clock import DAY, HOUR, SECOND
 from edge.config import Config
 from edge.errors import SetupError
+from edge.events.worker import Pace as EventsPace
+from edge.events.worker import Worker as EventsWorker
 from edge.ingest.parsers.examples import examples
 from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
 from edge.ingest.pipeline import Pipeline
@@ -39,6 +41,7 @@ from edge.ops.upgrade import StartedAfterUpgrade, is_pending
 from edge.pages.formats import Formats
 from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
+from edge.store.event_making import Silence
 from edge.store.instance import use_signing_key
 from edge.store.migrate import migrate
 from edge.store.raw_messages import Window
@@ -107,6 +110,7 @@ def running(config: Config) -> Iterator[str]:
 
         _start_upkeep(config, subscriber, health, parts)
         _start_sync(config, health, parts)
+        _start_events(config, health, parts)
         server = _serve_http(config, health, _formats(subscriber))
         health.register(server.check)
         parts.callback(server.stop)
@@ -181,6 +185,15 @@ def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
     pace = Pace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
     worker = SyncWorker(config.data_dir, pace)
     health.register(lambda: liveness.check_sync(worker), vital=False)
+    worker.start()
+    parts.callback(worker.stop)
+
+
+def _start_events(config: Config, health: Health, parts: ExitStack) -> None:
+    """Always there, so that a destination needs no restart; without one it has nothing to do."""
+    silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
+    worker = EventsWorker(EventsPace(silence, config.events_keep_days * DAY), config.events_authority_file)
+    health.register(lambda: liveness.check_events(worker), vital=False)
     worker.start()
     parts.callback(worker.stop)
 

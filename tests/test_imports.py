@@ -16,8 +16,10 @@ ALLOWED = {
     "cli": {"*"},
     "commands": {"*"},
     "demo": {"*"},
-    "liveness": {"ingest", "ops", "store", "sync"},
-    "runtime": {"liveness", "app", "server", "api", "pages", "ingest", "sync", "ops", "auth", "store", "config"},
+    "liveness": {"events", "ingest", "ops", "store", "sync"},
+    "runtime": {
+        *("liveness", "app", "server", "api", "pages", "events", "ingest", "sync", "ops", "auth", "store", "config"),
+    },
     "server": {"api", "connections", "sync.wire", "workers"},
     "connections": set(),
     "workers": set(),
@@ -27,6 +29,7 @@ ALLOWED = {
     "pages": {"auth", "store", "labels", "ops.health"},  # the type of what the probes are handed
     "ingest": {"store"},
     "sync": {"auth", "store"},
+    "events": {"auth", "store"},
     "ops": {"store"},
     "auth": {"store"},
     "store": set(),
@@ -51,11 +54,13 @@ HOMES = {
     "paho": {
         "ingest.subscriber",
         "ingest.broker_probe",
+        "events.mqtt",
         "demo",
     },  # the simulated readers of the demo publish like real ones
     "reportlab": {"labels"},
     "ppf": {"labels"},
     "amqtt": {"ingest.broker"},
+    "pyrage": {"auth.sealed", "ops.archives"},
     "urllib3": {"sync.client"},
     "biip": {"store.gs1"},
     "epcpy": {"store.gs1"},

@@ -39,10 +39,10 @@ def signing_key() -> bytes:
     A file of its own, never in the database: whoever has a backup could make tokens with it. So a backup that is
     restored on another box meets another key, and the tokens of the old box are worth nothing there.
     """
-    file = _key_file or Path(database.database).with_name(KEY_NAME)
+    file = _key_file or beside_database(KEY_NAME)
     if file not in _signing_keys:
         if _key_file is None:
-            _make_key(file)
+            make_key(file, secrets.token_urlsafe(48))
         _signing_keys[file] = _read_key(file)
     return _signing_keys[file]
 
@@ -59,13 +59,18 @@ def _read_key(file: Path) -> bytes:
     return key
 
 
-def _make_key(file: Path) -> None:
+def beside_database(name: str) -> Path:
+    """A file of the data directory, which no backup takes along."""
+    return Path(database.database).with_name(name)
+
+
+def make_key(file: Path, key: str) -> None:
     """Unless there is one; whole or not at all, also when two processes begin at once."""
     if file.exists():
         return
     unfinished = file.with_name(f"{file.name}.{os.getpid()}")
     unfinished.touch(mode=0o600)
-    unfinished.write_text(secrets.token_urlsafe(48), "ascii")
+    unfinished.write_text(key, "ascii")
     try:
         os.link(unfinished, file)
     except FileExistsError:

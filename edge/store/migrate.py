@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import SetupError
-from edge.store import sync_triggers
+from edge.store import event_triggers, sync_triggers
 from edge.store.database import FILE_NAME, execute, open_database, writing
 
 
@@ -77,11 +77,11 @@ class SchemaObject(NamedTuple):
 
 
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
-    """All that a database of this schema consists of: at least, and at most, with the triggers of sync."""
+    """All that a database of this schema consists of: at least, and at most, with the triggers of sync and events."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         create_schema(fresh, number)
         always = schema_of(fresh)
-        for statement in sync_triggers.OPTIONAL:
+        for statement in (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values()):
             fresh.execute(statement)
         return always, schema_of(fresh)
 

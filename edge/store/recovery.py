@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edge.errors import Corrupt
-from edge.store import sync_triggers
+from edge.store import event_triggers, sync_triggers
 from edge.store.migrate import create_schema, newest_schema
 
 _SEARCH = ("trigram", "version")  # made by triggers as the rest comes in
@@ -46,14 +46,14 @@ def recover(damaged: Path, target: Path) -> Recovered:
                 tables = [_common(old, fresh, name) for name in _names(fresh)]
                 fresh.execute("BEGIN")
                 counts = {table.name: _copy(old, fresh, table) for table in tables if table.columns}
-                feed = _sync_triggers(old)
+                triggers = _optional_triggers(old)
         except sqlite3.DatabaseError as error:
             raise Corrupt(f"Nothing of {damaged} can be recovered ({error}); restore a backup: edge restore") from error
         rejected = {name: count for name, (_, count) in counts.items()}
         for name in _orphans(fresh):
             rejected[name] = rejected.get(name, 0) + 1
         fresh.execute(_COUNT_HISTORY)
-        for statement in feed:  # last, since nothing of this is news to a hub
+        for statement in triggers:  # last, since nothing of this is news to a hub or a receiver
             fresh.execute(statement)
         fresh.execute("COMMIT")
         rows = {table.name: _count(fresh, table.name) for table in tables}
@@ -140,10 +140,11 @@ def _select(table: _Table, direction: str) -> str:
     return f"SELECT {', '.join(table.key + table.columns)} FROM {table.name} NOT INDEXED {between} ORDER BY {order}"  # noqa: S608
 
 
-def _sync_triggers(old: sqlite3.Connection) -> list[str]:
-    """Those that a database has only while it is joined to others."""
+def _optional_triggers(old: sqlite3.Connection) -> list[str]:
+    """Those that a database has only while it is joined to others, or tells somebody of events."""
     present = {name for (name,) in old.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")}
-    return [statement for statement in sync_triggers.OPTIONAL if present & set(statement.split())]
+    known = (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values())
+    return [statement for statement in known if present & set(statement.split())]
 
 
 def _orphans(connection: sqlite3.Connection) -> Iterator[str]:

@@ -19,6 +19,7 @@ from edge.store import (
     conflicts,
     dead_letters,
     devices,
+    event_destinations,
     handheld,
     imports,
     keys,
@@ -41,6 +42,8 @@ from edge.store.actors import Actor, ActorKind, shell
 from edge.store.audit import acting
 from edge.store.database import execute, writing
 from edge.store.dead_letters import NewDeadLetter
+from edge.store.event_destinations import DestinationKind, NewDestination
+from edge.store.events import KINDS, Filter
 from edge.store.handheld import Submitted
 from edge.store.label_printers import LabelPrinter
 from edge.store.parents import UNSET, Parent
@@ -79,6 +82,11 @@ NOT_AUDITED = {
         "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
         "target.drop_pending", "target.go_on_from", "target.keep_pending", "target.renew_epoch", "target.skip",
         "target.trim", "target.update",
+    },
+    "outbound events: what happened, and how far each destination was told": {
+        "event_destinations.note_progress", "event_destinations.note_test", "event_making.make",
+        "event_making.make_readers", "event_making.make_unseen", "event_making.start", "event_making.stop",
+        "events.add", "events.drop_old",
     },
     "the file as a whole, while nobody works on it": {
         "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "recovery.recover",
@@ -163,6 +171,12 @@ def merge(on: Stage) -> None:
 
 def begin_stock_take(on: Stage) -> None:
     stock_takes.begin(on.ada, "take-1", on.location.id, with_sublocations=False, expected=[on.asset.id], started_at=1)
+
+
+def add_webhook(on: Stage) -> int:
+    url, wanted = "https://erp.example/hook", Filter(frozenset(KINDS))
+    new = NewDestination(DestinationKind.WEBHOOK, "ERP", url, b"sealed", wanted)
+    return event_destinations.add(on.ada, new).no
 
 
 def undo(on: Stage) -> None:
@@ -282,6 +296,26 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "imports.import_records": (
         lambda on: imports.import_records(on.ada, "asset", [], lambda _: None), "asset.imported", "0 rows",
+    ),
+    "event_destinations.add": (lambda on: add_webhook(on), "event_destination.created", "ERP"),
+    "event_destinations.open_stream": (
+        lambda on: event_destinations.open_stream(on.ada), "event_destination.created", "Live stream",
+    ),
+    "event_destinations.remove": (
+        lambda on: event_destinations.remove(on.ada, add_webhook(on)), "event_destination.deleted", "ERP",
+    ),
+    "event_destinations.enable": (
+        lambda on: event_destinations.enable(on.ada, add_webhook(on)), "event_destination.enabled", "ERP",
+    ),
+    "event_destinations.disable": (
+        lambda on: event_destinations.disable(on.ada, add_webhook(on)), "event_destination.disabled", "ERP",
+    ),
+    "event_destinations.change_secret": (
+        lambda on: event_destinations.change_secret(on.ada, add_webhook(on), b"new"),
+        "event_destination.secret_changed", "ERP",
+    ),
+    "event_destinations.ask_for_test": (
+        lambda on: event_destinations.ask_for_test(on.ada, add_webhook(on)), "event_destination.tested", "ERP",
     ),
     "target.steer": (
         lambda on: (target.begin(on.ada, "https://hub", "N", "Hub", "id"),

@@ -725,3 +725,91 @@ CREATE TABLE set_aside (
     since  INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX set_aside_what ON set_aside (peer, what);
+
+-- Outbound events --------------------------------------------------------------------------------------------
+
+-- What may have to be told, in the order of the commits. Filled by triggers that exist only while somebody is told: see
+-- edge.store.event_making.
+CREATE TABLE event_candidate (
+    no   INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL, -- see edge.store.event_making.Candidate
+    key  INTEGER NOT NULL
+) STRICT;
+
+-- What was told of each asset and reader last: an event is what differs now.
+CREATE TABLE event_asset (
+    asset_id    INTEGER PRIMARY KEY REFERENCES asset (id),
+    is_live     INTEGER NOT NULL,
+    location_id INTEGER REFERENCES location (id), -- null: it was never seen, or is unseen
+    observed_at INTEGER                           -- of the last stay that was told
+) STRICT;
+
+CREATE TABLE event_reader (
+    reader_id  INTEGER PRIMARY KEY REFERENCES reader (id),
+    is_offline INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE event (
+    seq             INTEGER PRIMARY KEY AUTOINCREMENT,
+    nonce           TEXT NOT NULL, -- a box that was restored uses a number again, but never with the same nonce
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    kind            TEXT NOT NULL, -- see edge.store.events.EventKind
+    subject_id      INTEGER NOT NULL, -- asset or reader: what is told of it is told in order
+    at              INTEGER NOT NULL, -- when it happened
+    made_at         INTEGER NOT NULL,
+    within          TEXT NOT NULL, -- JSON: ids of the locations it happened in, each with those above it
+    within_before   TEXT NOT NULL, -- of a move: those of the location it came from
+    data            TEXT NOT NULL  -- JSON
+) STRICT;
+CREATE INDEX event_organization ON event (organization_id, seq);
+
+-- Who is told.
+CREATE TABLE event_destination (
+    no              INTEGER PRIMARY KEY AUTOINCREMENT,
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    kind            TEXT NOT NULL CHECK (kind IN ('webhook', 'mqtt', 'stream')),
+    name            TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    url             TEXT NOT NULL,
+    topic           TEXT NOT NULL,    -- template, of MQTT
+    event_kinds     TEXT NOT NULL,    -- blank-separated
+    location_id     INTEGER REFERENCES location (id), -- with its sub-locations; null: all
+    network         TEXT NOT NULL CHECK (network IN ('internet', 'private', 'loopback')), -- where it may be
+    secret          BLOB NOT NULL,    -- encrypted to a key that is in no backup; see edge.auth.sealed
+    created_at      INTEGER NOT NULL,
+    disabled_at     INTEGER,
+    disabled_reason TEXT,             -- why it was given up, in words; null: by hand
+    seq             INTEGER NOT NULL, -- up to here every event is delivered, or waits in event_retry
+    failures        INTEGER NOT NULL DEFAULT 0, -- attempts since the last success
+    failing_since   INTEGER,
+    next_try_at     INTEGER NOT NULL DEFAULT 0,
+    last_error      TEXT,
+    last_success_at INTEGER,
+    delivered       INTEGER NOT NULL DEFAULT 0,
+    lost            INTEGER NOT NULL DEFAULT 0, -- given up after days, or dropped from the log before they could be sent
+    is_test_wanted  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX event_destination_name ON event_destination (organization_id, name);
+
+-- Events that a receiver refused while it took others: tried again, and what follows of the same asset waits for them.
+CREATE TABLE event_retry (
+    destination_no INTEGER NOT NULL REFERENCES event_destination (no) ON DELETE CASCADE,
+    seq            INTEGER NOT NULL,
+    subject_id     INTEGER NOT NULL,
+    since          INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,
+    next_try_at    INTEGER NOT NULL,
+    PRIMARY KEY (destination_no, seq)
+) STRICT, WITHOUT ROWID;
+
+-- The newest attempts of each destination.
+CREATE TABLE event_attempt (
+    no             INTEGER PRIMARY KEY,
+    destination_no INTEGER NOT NULL REFERENCES event_destination (no) ON DELETE CASCADE,
+    at             INTEGER NOT NULL,
+    milliseconds   INTEGER NOT NULL,
+    event_id       TEXT NOT NULL,
+    event_kind     TEXT NOT NULL,
+    is_delivered   INTEGER NOT NULL,
+    told           TEXT NOT NULL -- what the receiver answered, in words
+) STRICT;
+CREATE INDEX event_attempt_destination ON event_attempt (destination_no, no);

@@ -1,0 +1,1 @@
+"""Outbound events: delivered to webhooks and brokers, and streamed to whoever listens."""

@@ -1,0 +1,186 @@
+"""One round of deliveries to one destination: what is due is sent, in order for each asset, and noted once at the end.
+
+A receiver that cannot be reached, or answers that it cannot take anything, is left alone for a while: seconds at first,
+an hour at most, with everything waiting in the log. A receiver that refuses one event and takes others must not be
+blocked by it for ever, so a refused event is put beside, together with what follows of the same asset, and tried again
+by itself. After days without success the destination is disabled, and a refused event given up.
+
+A kill between sending and noting sends again what was sent, under the same ids and in the same order.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+from edge import clock
+from edge.events.outcomes import Message, Outcome, Result, Sender
+from edge.store import event_destinations as store
+from edge.store import events
+from edge.store.event_destinations import Attempt, Destination, Progress, Retry
+from edge.store.events import Event
+
+MOST_EVENTS = 200  # in one round
+ROUND_SECONDS = 1.0
+FIRST_WAIT_SECONDS = 5.0
+LONGEST_WAIT_SECONDS = 3600.0
+GIVE_UP_AFTER = 5 * clock.DAY
+MOST_BESIDE = 100  # refused events, and those that wait for one of the same asset
+REFUSALS_IN_A_ROW = 3  # so many different events refused, and it is the receiver
+
+
+class Round:
+    def __init__(self, row: Destination, sender: Sender, stopping: threading.Event, *, is_note_due: bool) -> None:
+        """With `is_note_due` it is noted, too, that events were passed by which the filter leaves out."""
+        self._row = row
+        self._sender = sender
+        self._stopping = stopping
+        self._is_note_due = is_note_due
+        self.seq = row.seq
+        self._beside = {retry.seq: retry for retry in store.retries_of(row.no)}
+        self._attempts: list[Attempt] = []
+        self._failures = row.failures
+        self._failing_since = row.failing_since
+        self._next_try_at = 0
+        self._error = row.last_error
+        self._lost = 0
+        self._disabled_reason: str | None = None
+        self._is_over = False
+        self._ends_at = time.monotonic() + ROUND_SECONDS
+
+    def run(self) -> bool:
+        """Send what is due; whether there may be more at once."""
+        self._count_dropped()
+        self._send_beside()
+        has_more = self._send_new()
+        if self._is_noteworthy():
+            store.note_progress(self._row.no, self._progress())
+        return has_more and not self._is_over
+
+    def _count_dropped(self) -> None:
+        """The log is kept for days, not for ever."""
+        oldest = events.oldest_kept()
+        if self.seq < oldest - 1:
+            self._lost += oldest - 1 - self.seq
+            self.seq = oldest - 1
+
+    def _send_beside(self) -> None:
+        """The first of each asset that is due; when it is taken, the next of that asset is due."""
+        now = clock.now()
+        heads: dict[int, Retry] = {}
+        for retry in self._beside.values():
+            heads.setdefault(retry.subject_id, retry)
+        due = [retry for retry in heads.values() if retry.next_try_at <= now]
+        found = events.with_numbers(self._row.organization_id, [retry.seq for retry in due])
+        for retry in due:
+            if self._must_end():
+                return
+            event = found.get(retry.seq)
+            if event is None or now - retry.since > GIVE_UP_AFTER:
+                self._give_up(retry)
+                continue
+            self._try_again(retry, event)
+
+    def _try_again(self, retry: Retry, event: Event) -> None:
+        kind = self._row.wanted.kind_of(event)
+        outcome = self._send(event, kind) if kind else None
+        if outcome is None or outcome.result is Result.DELIVERED:
+            del self._beside[retry.seq]
+        elif outcome.result is Result.REFUSED:
+            attempts = retry.attempts + 1
+            self._beside[retry.seq] = retry._replace(attempts=attempts, next_try_at=clock.now() + _wait(attempts))
+        else:
+            self._stop_for_now(outcome)
+
+    def _give_up(self, retry: Retry) -> None:
+        del self._beside[retry.seq]
+        self._lost += 1
+
+    def _send_new(self) -> bool:
+        found = events.after(self._row.organization_id, self.seq, MOST_EVENTS)
+        for event in found:
+            if self._must_end():
+                return True
+            kind = self._row.wanted.kind_of(event)
+            if kind and not self._take(event, kind):
+                return False
+            self.seq = event.seq
+        return len(found) == MOST_EVENTS
+
+    def _take(self, event: Event, kind: str) -> bool:
+        """Whether the next event may be looked at."""
+        is_room = len(self._beside) < MOST_BESIDE
+        now = clock.now()
+        if any(retry.subject_id == event.subject_id for retry in self._beside.values()):
+            if is_room:
+                self._beside[event.seq] = Retry(event.seq, event.subject_id, now, 0, now)
+            else:
+                self._stop_for_now(Outcome(Result.FAILED, f"{MOST_BESIDE} events wait because they were refused"))
+            return is_room
+        outcome = self._send(event, kind)
+        if outcome.result is Result.DELIVERED:
+            return True
+        if outcome.result is Result.REFUSED and is_room and self._failures < REFUSALS_IN_A_ROW:
+            self._beside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + _wait(1))
+            return True
+        self._stop_for_now(outcome)
+        return False
+
+    def _send(self, event: Event, kind: str) -> Outcome:
+        message = Message(event.id, kind, event.data, events.body(event, kind))
+        outcome, attempt = attempt_to_send(self._sender, message)
+        self._attempts.append(attempt)
+        if outcome.result is Result.DELIVERED:
+            self._failures, self._failing_since, self._error = 0, None, None
+        else:
+            self._failures += 1
+            self._failing_since = self._failing_since or attempt.at
+            self._error = outcome.told
+        return outcome
+
+    def _stop_for_now(self, outcome: Outcome) -> None:
+        now = clock.now()
+        self._is_over = True
+        self._error = outcome.told
+        self._failing_since = self._failing_since or now
+        self._next_try_at = now + max(_wait(self._failures), int(outcome.wait_seconds * clock.SECOND))
+        if outcome.result is Result.GONE:
+            self._disabled_reason = outcome.told
+        elif now - self._failing_since > GIVE_UP_AFTER:
+            days = GIVE_UP_AFTER // clock.DAY
+            self._disabled_reason = f"nothing could be delivered for {days} days: {outcome.told}"
+
+    def _must_end(self) -> bool:
+        return self._is_over or self._stopping.is_set() or time.monotonic() > self._ends_at
+
+    def _is_noteworthy(self) -> bool:
+        """Events that the filter leaves out are not worth a commit each time; passing them by again costs less."""
+        return bool(self._attempts or self._lost or self._is_over or (self._is_note_due and self.seq > self._row.seq))
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self.seq,
+            list(self._beside.values()),
+            self._attempts,
+            self._failures,
+            self._failing_since,
+            self._next_try_at,
+            self._error,
+            self._lost,
+            self._disabled_reason,
+        )
+
+
+def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]:
+    at, began = clock.now(), time.monotonic()
+    outcome = sender.send(message)
+    took = int((time.monotonic() - began) * 1000)
+    is_delivered = outcome.result is Result.DELIVERED
+    return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.told)
+
+
+def _wait(failures: int) -> int:
+    """Microseconds: three times as long after each failure, and never all receivers at once."""
+    seconds = min(FIRST_WAIT_SECONDS * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
+    return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311

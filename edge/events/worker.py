@@ -1,0 +1,244 @@
+"""The threads of outbound events: one puts into the log what happened, a few tell it to the destinations.
+
+Without a destination the first one only looks, now and then, whether there is one.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from edge import clock
+from edge.auth import sealed
+from edge.errors import EdgeError, SetupError
+from edge.events.delivery import Round, attempt_to_send
+from edge.events.mqtt import Broker
+from edge.events.outcomes import Message, Outcome, Result, Sender
+from edge.events.webhook import Webhook
+from edge.store import event_destinations as store
+from edge.store import event_making, events
+from edge.store.database import close_database
+from edge.store.event_destinations import Destination, DestinationKind
+from edge.store.event_making import Silence
+from edge.store.instance import fingerprint
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+IDLE_SECONDS = 1.0  # while nobody is told
+READERS_SECONDS = 10.0
+UNSEEN_SECONDS = 30.0
+TRIM_SECONDS = 600.0
+TRIM_ROWS = 1_000
+NOTE_SECONDS = 60.0  # how often it is noted that a destination passed by what it does not want
+UNEXPECTED_SECONDS = 60.0
+SENDERS = 4
+
+
+class Pace(NamedTuple):
+    """What counts as silence, and how long events are kept (microseconds)."""
+
+    silence: Silence
+    keep: int
+
+
+class Worker:
+    def __init__(self, pace: Pace, authority_file: Path | None = None) -> None:
+        """`authority_file`: certificates that are trusted beside the system's."""
+        self._pace = pace
+        self._tls = ssl.create_default_context()
+        if authority_file:
+            self._tls.load_verify_locations(authority_file)
+        self._stopping = threading.Event()
+        self._queue: queue.SimpleQueue[Destination | None] = queue.SimpleQueue()
+        self._busy: set[int] = set()  # destinations in the queue or in hand
+        self._held_until: dict[int, float] = {}  # after an unexpected fault
+        self._passed: dict[int, _Passed] = {}
+        self._senders: dict[int, tuple[tuple[str, bytes], Sender]] = {}
+        self._due: dict[str, float] = {}
+        self._fault = ""
+        self._threads = [threading.Thread(target=self._run, name="events", daemon=True)]
+        self._threads += [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for _ in range(SENDERS):
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(2)  # longer only while a receiver hangs; what it may have got is sent once more
+        for _, sender in self._senders.values():
+            sender.close()
+
+    def trouble(self) -> str:
+        """What is wrong with the threads themselves; empty when all is well."""
+        if not all(thread.is_alive() for thread in self._threads):
+            return "a thread has ended; restart the service"
+        return self._fault
+
+    def _run(self) -> None:
+        wait = LOOK_SECONDS
+        while not self._stopping.wait(wait):
+            try:
+                wait = self._look()
+                self._fault = ""
+            except EdgeError as error:
+                self._note(str(error))
+                wait = UNEXPECTED_SECONDS / 10
+            except Exception as error:
+                log.exception("Events failed unexpectedly; they go on in a minute")
+                self._fault = repr(error)
+                wait = UNEXPECTED_SECONDS
+        close_database()
+
+    def _look(self) -> float:
+        """One look at everything; seconds until the next."""
+        rows = store.enabled()
+        self._every("trim", TRIM_SECONDS, self._trim)
+        if not rows:
+            if event_making.is_running():
+                event_making.stop()
+                log.info("Events: nobody is told any more")
+            return IDLE_SECONDS
+        if not event_making.is_running():
+            event_making.start(self._pace.silence)
+            log.info("Events: what happens is logged from now on")
+        self._make()
+        self._close_removed({row.no for row in rows})
+        newest, retries, now = events.newest(), store.retries_due(), clock.now()
+        for row in rows:
+            if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
+                self._busy.add(row.no)
+                self._queue.put(row)
+        return LOOK_SECONDS
+
+    def _make(self) -> None:
+        while event_making.has_candidates() and event_making.make(self._pace.silence):
+            if self._stopping.is_set():
+                return
+        self._every("readers", READERS_SECONDS, lambda: event_making.make_readers(self._pace.silence))
+        self._every("unseen", UNSEEN_SECONDS, self._make_unseen)
+
+    def _make_unseen(self) -> None:
+        while event_making.make_unseen(self._pace.silence) and not self._stopping.is_set():
+            pass
+
+    def _trim(self) -> None:
+        while events.drop_old(clock.now() - self._pace.keep, TRIM_ROWS) and not self._stopping.wait(0.05):
+            pass
+
+    def _close_removed(self, present: set[int]) -> None:
+        for no in set(self._senders) - present - self._busy:
+            self._senders.pop(no)[1].close()
+            self._passed.pop(no, None)
+
+    def _is_due(self, row: Destination, newest: int, retries: set[int], now: int) -> bool:
+        if row.no in self._busy or time.monotonic() < self._held_until.get(row.no, 0):
+            return False
+        if row.is_test_wanted:
+            return True
+        seq = max(row.seq, self._passed[row.no].seq if row.no in self._passed else 0)
+        return row.next_try_at <= now and (newest > seq or row.no in retries)
+
+    def _send(self) -> None:
+        while (row := self._queue.get()) is not None and not self._stopping.is_set():
+            try:
+                self._deliver(row)
+            except EdgeError as error:
+                self._note(str(error))
+                self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS / 10
+            except Exception:
+                log.exception("Events: a delivery to %s failed unexpectedly; it goes on in a minute", row.name)
+                self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
+            finally:
+                self._busy.discard(row.no)
+        close_database()
+
+    def _deliver(self, row: Destination) -> None:
+        sender = self._sender(row)
+        if row.is_test_wanted:
+            _, attempt = attempt_to_send(sender, _test_message())
+            store.note_test(row.no, attempt)
+            return
+        passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
+        is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS
+        row = row._replace(seq=max(row.seq, passed.seq))
+        while True:
+            one = Round(row, sender, self._stopping, is_note_due=is_note_due)
+            has_more = one.run()
+            noted_at = time.monotonic() if is_note_due else passed.noted_at
+            self._passed[row.no] = passed = _Passed(one.seq, noted_at)
+            found = store.find_enabled(row.no) if has_more else None
+            if found is None or found.is_test_wanted or self._stopping.is_set():
+                return
+            row, is_note_due = found._replace(seq=max(found.seq, one.seq)), False
+
+    def _sender(self, row: Destination) -> Sender:
+        """The one that is connected already, or a new one."""
+        key = (f"{row.kind} {row.url} {row.topic} {row.network}", row.secret)
+        known = self._senders.get(row.no)
+        if known and known[0] == key:
+            return known[1]
+        if known:
+            known[1].close()
+        sender = self._new_sender(row)
+        self._senders[row.no] = (key, sender)
+        return sender
+
+    def _new_sender(self, row: Destination) -> Sender:
+        try:
+            secret = sealed.unseal(row.secret)
+        except SetupError as error:
+            return _Unusable(str(error))
+        if row.kind is DestinationKind.WEBHOOK:
+            return Webhook(row.url, secret, row.network, self._tls)
+        client_id = f"edge-events-{fingerprint()}-{row.no}"
+        return Broker(row.url, secret, row.topic, row.network, self._tls, client_id)
+
+    def _every(self, name: str, seconds: float, do: Callable[[], object]) -> None:
+        if time.monotonic() >= self._due.get(name, 0):
+            do()
+            self._due[name] = time.monotonic() + seconds
+
+    def _note(self, fault: str) -> None:
+        if fault != self._fault:
+            log.warning("Events: %s", fault)
+        self._fault = fault
+
+
+class _Passed(NamedTuple):
+    """How far a destination has looked at the log, which is not noted at once where it wanted none of it."""
+
+    seq: int
+    noted_at: float
+
+
+class _Unusable:
+    """Stands for a destination that cannot be told anything."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def send(self, _message: Message) -> Outcome:
+        return Outcome(Result.FAILED, self._why)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _test_message() -> Message:
+    event_id = f"evt_test_{secrets.token_hex(8)}"
+    told = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
+    return Message(event_id, "test", {}, orjson.dumps(told))

@@ -1,0 +1,354 @@
+"""Who is told of events: webhooks, brokers, and the live stream of an organization; and how far each of them is.
+
+Every change of a destination by somebody is audited. What the deliveries note of themselves is not: the attempts are
+kept in a list of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from edge import clock
+from edge.errors import Conflict, Invalid, NotFound
+from edge.store import events
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting, given
+from edge.store.database import execute, execute_many, writing
+from edge.store.events import Filter
+
+MOST = 20  # of one organization
+MOST_ATTEMPTS = 100  # that are kept of each
+TROUBLE_AFTER = clock.HOUR  # a receiver may be restarted
+STREAM_NAME = "Live stream"
+
+
+class DestinationKind(StrEnum):
+    WEBHOOK = "webhook"
+    MQTT = "mqtt"
+    STREAM = "stream"
+
+
+class Network(StrEnum):
+    """Where a destination may be. An administrator allows more than the internet, the shell of the box everything."""
+
+    INTERNET = "internet"
+    PRIVATE = "private"
+    LOOPBACK = "loopback"
+
+
+class NewDestination(NamedTuple):
+    """`secret` is sealed (see `edge.auth.sealed`), `topic` a template."""
+
+    kind: DestinationKind
+    name: str
+    url: str
+    secret: bytes
+    wanted: Filter
+    network: Network = Network.INTERNET
+    topic: str = ""
+
+
+class Destination(NamedTuple):
+    """See the table `event_destination`."""
+
+    no: int
+    organization_id: int
+    kind: DestinationKind
+    name: str
+    url: str
+    topic: str
+    event_kinds: Sequence[str]
+    location_id: int | None
+    network: Network
+    secret: bytes
+    created_at: int
+    disabled_at: int | None
+    disabled_reason: str | None
+    seq: int
+    failures: int
+    failing_since: int | None
+    next_try_at: int
+    last_error: str | None
+    last_success_at: int | None
+    delivered: int
+    lost: int
+    is_test_wanted: bool
+
+    @property
+    def wanted(self) -> Filter:
+        return Filter(frozenset(self.event_kinds), self.location_id)
+
+
+class Retry(NamedTuple):
+    """An event that was refused, or waits for one of the same asset that was."""
+
+    seq: int
+    subject_id: int
+    since: int
+    attempts: int
+    next_try_at: int
+
+
+class Attempt(NamedTuple):
+    at: int
+    milliseconds: int
+    event_id: str
+    event_kind: str
+    is_delivered: bool
+    told: str
+
+
+class Progress(NamedTuple):
+    """What became of one round of deliveries. `retries` replace those that were there."""
+
+    seq: int
+    retries: Collection[Retry]
+    attempts: Sequence[Attempt]
+    failures: int
+    failing_since: int | None
+    next_try_at: int
+    last_error: str | None
+    lost: int
+    disabled_reason: str | None = None
+
+
+_SELECT = f"SELECT {', '.join(Destination._fields)} FROM event_destination "  # noqa: S608  our own names
+
+
+def add(actor: Actor, new: NewDestination) -> Destination:
+    """It is told of what happens from now on.
+
+    Raises Conflict for a name that is taken, or one too many, and Invalid for a location that is not there.
+    """
+    organization_id = actor.organization_id
+    with acting(actor) as act:
+        if new.wanted.location_id is not None and not _has_location(organization_id, new.wanted.location_id):
+            raise Invalid.one("location", "fk_not_found", "There is no such location")
+        present = list_destinations(organization_id)
+        if any(row.name == new.name for row in present):
+            raise Conflict(f"There is a destination {new.name} already; choose another name")
+        if len(present) >= MOST:
+            raise Conflict(f"There are {MOST} destinations already; remove one first")
+        values = (
+            *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.wanted.kinds))),
+            *(new.wanted.location_id, new.network, new.secret, clock.now(), events.newest()),
+        )
+        no = execute(
+            "INSERT INTO event_destination (organization_id, kind, name, url, topic, event_kinds, location_id, "
+            "network, secret, created_at, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
+            values,
+        ).fetchone()[0]
+        row = get(organization_id, no)
+        act.note("event_destination.created", _subject(row), _told(row))
+    return row
+
+
+def open_stream(actor: Actor) -> None:
+    """Have events logged for live streams, unless they are already."""
+    if _stream(actor.organization_id) is None:
+        with acting(actor):
+            if _stream(actor.organization_id) is None:
+                wanted = Filter(frozenset(events.KINDS))
+                add(actor, NewDestination(DestinationKind.STREAM, STREAM_NAME, "", b"", wanted))
+
+
+def remove(actor: Actor, no: int) -> None:
+    """What it was not told yet is never told. Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id, no)
+        execute("DELETE FROM event_destination WHERE no = ?", (no,))
+        act.note("event_destination.deleted", _subject(row))
+
+
+def enable(actor: Actor, no: int) -> None:
+    """Go on after it was disabled, with what is still in the log. Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id, no)
+        execute(
+            "UPDATE event_destination SET disabled_at = NULL, disabled_reason = NULL, failures = 0, "
+            "failing_since = NULL, next_try_at = 0, last_error = NULL WHERE no = ?",
+            (no,),
+        )
+        execute("UPDATE event_retry SET since = ?, next_try_at = 0 WHERE destination_no = ?", (clock.now(), no))
+        act.note("event_destination.enabled", _subject(row))
+
+
+def disable(actor: Actor, no: int) -> None:
+    """Tell it nothing until it is enabled. Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id, no)
+        execute("UPDATE event_destination SET disabled_at = ?, disabled_reason = NULL WHERE no = ?", (clock.now(), no))
+        act.note("event_destination.disabled", _subject(row))
+
+
+def change_secret(actor: Actor, no: int, secret: bytes) -> None:
+    """The old one stops working at once. Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id, no)
+        execute("UPDATE event_destination SET secret = ?, next_try_at = 0 WHERE no = ?", (secret, no))
+        act.note("event_destination.secret_changed", _subject(row))
+
+
+def ask_for_test(actor: Actor, no: int) -> None:
+    """Have a test event sent soon, whatever else waits; its attempt tells how it went. Raises NotFound, Conflict."""
+    with acting(actor) as act:
+        row = get(actor.organization_id, no)
+        if row.disabled_at is not None:
+            raise Conflict(f"{row.name} is disabled; enable it first")
+        execute("UPDATE event_destination SET is_test_wanted = 1 WHERE no = ?", (no,))
+        act.note("event_destination.tested", _subject(row))
+
+
+def get(organization_id: int, no: int) -> Destination:
+    found = _rows("WHERE organization_id = ? AND no = ?", (organization_id, no))
+    if not found:
+        raise NotFound("no such event destination")
+    return found[0]
+
+
+def list_destinations(organization_id: int) -> list[Destination]:
+    return _rows("WHERE organization_id = ? ORDER BY name", (organization_id,))
+
+
+def list_attempts(organization_id: int, no: int, limit: int = MOST_ATTEMPTS) -> list[Attempt]:
+    """Newest first. Raises NotFound."""
+    get(organization_id, no)
+    found = execute(
+        "SELECT at, milliseconds, event_id, event_kind, is_delivered, told FROM event_attempt "
+        "WHERE destination_no = ? ORDER BY no DESC LIMIT ?",
+        (no, limit),
+    )
+    return [Attempt(*row)._replace(is_delivered=bool(row[4])) for row in found]
+
+
+def count_waiting(row: Destination) -> int:
+    """How many events it may still have to be told, of whatever kind."""
+    waiting = events.count_between(row.organization_id, row.seq, events.newest())
+    retries: int = execute("SELECT count(*) FROM event_retry WHERE destination_no = ?", (row.no,)).fetchone()[0]
+    return waiting + retries
+
+
+def enabled() -> list[Destination]:
+    """Of all organizations: for the service, which delivers for all of them."""
+    return _rows("WHERE disabled_at IS NULL ORDER BY no", ())
+
+
+def find_enabled(no: int) -> Destination | None:
+    """For the service, as `enabled`."""
+    found = _rows("WHERE no = ? AND disabled_at IS NULL", (no,))
+    return found[0] if found else None
+
+
+def all_destinations() -> list[Destination]:
+    """Of all organizations, disabled ones too: for those who look after the box."""
+    return _rows("ORDER BY organization_id, name", ())
+
+
+def troubles() -> list[str]:
+    """Of destinations that were given up, or take nothing for a while; one sentence each, by name."""
+    told = []
+    for row in all_destinations():
+        if row.disabled_reason:
+            told.append(f"{row.name} was disabled: {row.disabled_reason}")
+        elif row.failing_since and not row.disabled_at and row.failing_since < clock.now() - TROUBLE_AFTER:
+            told.append(f"{row.name} takes no events since {clock.rfc3339(row.failing_since)}: {row.last_error}")
+    return told
+
+
+def retries_of(no: int) -> list[Retry]:
+    found = execute(
+        "SELECT seq, subject_id, since, attempts, next_try_at FROM event_retry WHERE destination_no = ? ORDER BY seq",
+        (no,),
+    )
+    return [Retry(*row) for row in found]
+
+
+def retries_due() -> set[int]:
+    """The destinations with an event that may be tried again now."""
+    found = execute("SELECT DISTINCT destination_no FROM event_retry WHERE next_try_at <= ?", (clock.now(),))
+    return {no for (no,) in found}
+
+
+def note_progress(no: int, progress: Progress) -> None:
+    """In one transaction, after the receiver had it: what a kill undoes is sent once more under the same id."""
+    delivered = sum(attempt.is_delivered for attempt in progress.attempts)
+    with writing():
+        execute(
+            "UPDATE event_destination SET seq = max(seq, ?), failures = ?, failing_since = ?, next_try_at = ?, "
+            "last_error = ?, delivered = delivered + ?, lost = lost + ?, "
+            "last_success_at = iif(?, ?, last_success_at), "
+            "disabled_at = iif(? IS NULL, disabled_at, ?), disabled_reason = ifnull(?, disabled_reason) WHERE no = ?",
+            (
+                *(progress.seq, progress.failures, progress.failing_since, progress.next_try_at),
+                *(progress.last_error, delivered, progress.lost, delivered, clock.now()),
+                *(progress.disabled_reason, clock.now(), progress.disabled_reason, no),
+            ),
+        )
+        if not execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():
+            return  # removed meanwhile
+        execute("DELETE FROM event_retry WHERE destination_no = ?", (no,))
+        execute_many("INSERT INTO event_retry VALUES (?, ?, ?, ?, ?, ?)", [(no, *retry) for retry in progress.retries])
+        _keep_attempts(no, progress.attempts)
+
+
+def note_test(no: int, attempt: Attempt) -> None:
+    with writing():
+        execute("UPDATE event_destination SET is_test_wanted = 0 WHERE no = ?", (no,))
+        if execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():
+            _keep_attempts(no, [attempt])
+
+
+def _keep_attempts(no: int, attempts: Sequence[Attempt]) -> None:
+    execute_many(
+        "INSERT INTO event_attempt (destination_no, at, milliseconds, event_id, event_kind, is_delivered, told) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(no, *attempt) for attempt in attempts[-MOST_ATTEMPTS:]],
+    )
+    execute(
+        "DELETE FROM event_attempt WHERE destination_no = ? AND no <= (SELECT no FROM event_attempt "
+        "WHERE destination_no = ? ORDER BY no DESC LIMIT 1 OFFSET ?)",
+        (no, no, MOST_ATTEMPTS),
+    )
+
+
+def _has_location(organization_id: int, location_id: int) -> bool:
+    values = (location_id, organization_id)
+    sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+    return execute(sql, values).fetchone() is not None
+
+
+def _stream(organization_id: int) -> Destination | None:
+    found = _rows("WHERE organization_id = ? AND kind = 'stream' AND disabled_at IS NULL", (organization_id,))
+    return found[0] if found else None
+
+
+def _rows(where: str, values: Sequence[object]) -> list[Destination]:
+    found = execute(_SELECT + where, values).fetchall()
+    return [
+        row._replace(
+            kind=DestinationKind(row.kind),
+            event_kinds=tuple(str(row.event_kinds).split()),
+            network=Network(row.network),
+            is_test_wanted=bool(row.is_test_wanted),
+        )
+        for row in map(Destination._make, found)
+    ]
+
+
+def _subject(row: Destination) -> Subject:
+    return Subject("event_destination", row.no, row.name)
+
+
+def _told(row: Destination) -> dict[str, object]:
+    """Without the secret, and without the query of the address, where some receivers have one."""
+    facts = {
+        "kind": row.kind,
+        "url": row.url.partition("?")[0],
+        "topic": row.topic,
+        "events": list(row.event_kinds),
+        "location_id": row.location_id,
+        "network": row.network,
+    }
+    return given(facts)

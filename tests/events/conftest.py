@@ -1,0 +1,113 @@
+"""A warehouse of two halls with something in it, and whoever is told of it."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from edge import clock
+from edge.auth import sealed
+from edge.clock import SECOND
+from edge.events import webhook
+from edge.events.delivery import Round
+from edge.events.webhook import Webhook
+from edge.events.worker import Pace
+from edge.store import actors, assets, database, event_destinations, event_making, locations, readers
+from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_making import Silence
+from edge.store.events import KINDS, Filter
+from edge.store.parents import UNSET, Parent
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
+from tests.conftest import Cast
+from tests.events.receiver import Receiver, receiving
+
+SILENCE = Silence(24 * clock.HOUR, 15 * 60 * SECOND)
+PACE = Pace(SILENCE, 7 * clock.DAY)
+GAP = 300 * SECOND
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These boxes need not survive a power cut."""
+    monkeypatch.setitem(database.PRAGMAS, "synchronous", "off")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as one:
+        yield one
+
+
+class Warehouse:
+    """Halls `north` and `south`, each with a dock; everything happens some seconds after `began`."""
+
+    def __init__(self, organization_id: int, name: str = "") -> None:
+        self.organization_id = organization_id
+        self.actor = actors.shell(organization_id)
+        self.began = clock.now() - clock.HOUR
+        self.places = {}
+        for hall in ("north", "south"):
+            parent = locations.create(self.actor, name=hall.title(), external_key=hall.upper())
+            dock = locations.create(
+                self.actor, name=f"Dock {hall}", external_key=f"DOCK-{hall.upper()}", parent=Parent(parent.id, UNSET)
+            )
+            self.places |= {hall: parent.id, f"{hall} dock": dock.id}
+        self.reader = readers.add_reader(self.actor, name=f"Portal{name}", topic=f"portal{name}", format="edge").id
+
+    def add_asset(self, key: str) -> int:
+        return assets.create(self.actor, name=f"Pallet {key}", external_key=key).id
+
+    def seen(self, asset_id: int, place: str, second: int) -> None:
+        self.record([(asset_id, place, second)])
+
+    def record(self, sightings: list[tuple[int, str, int]]) -> None:
+        scans = [
+            Scan(
+                self.organization_id,
+                asset_id,
+                self.places[place],
+                self.reader,
+                None,
+                self.began + second * SECOND,
+                self.began + second * SECOND,
+                Quality.READER,
+            )
+            for asset_id, place, second in sightings
+        ]
+        record(scans, GAP)
+
+    def add_webhook(
+        self, url: str, name: str = "ERP", kinds: tuple[str, ...] = KINDS, place: str | None = None
+    ) -> Destination:
+        wanted = Filter(frozenset(kinds), self.places[place] if place else None)
+        secret = sealed.seal(webhook.new_secret())
+        new = NewDestination(DestinationKind.WEBHOOK, name, url, secret, wanted, Network.LOOPBACK)
+        return event_destinations.add(self.actor, new)
+
+    def again(self, row: Destination) -> Destination:
+        return event_destinations.get(self.organization_id, row.no)
+
+
+@pytest.fixture
+def warehouse(cast: Cast) -> Warehouse:
+    made = Warehouse(cast.acme)
+    event_making.start(SILENCE)
+    return made
+
+
+def make_events() -> None:
+    while event_making.make(SILENCE):
+        pass
+
+
+def deliver(row: Destination, network: Network | None = None) -> None:
+    """Rounds until nothing is due any more."""
+    secret = sealed.unseal(row.secret)
+    with closing(Webhook(row.url, secret, network or row.network, ssl.create_default_context())) as sender:
+        while Round(row, sender, threading.Event(), is_note_due=True).run():
+            row = event_destinations.get(row.organization_id, row.no)
