@@ -30,7 +30,7 @@ class Candidate(IntEnum):
 
     TRACK = 1  # the number of a track
     GONE = 2  # an asset whose track is gone
-    RECORD = 3  # an asset whose record is new or changed
+    RECORD = 3  # an asset whose record or tags are new or changed
 
 
 class Silence(NamedTuple):
@@ -244,7 +244,8 @@ class _Made:
         at = self._before.location_id
         record = self._record_event()
         if record and record is not EventKind.ASSET_DELETED:
-            yield self._event(record, self.asset.updated_at, places, at)
+            is_new = record is EventKind.ASSET_CREATED  # a tag does not touch when the record was changed
+            yield self._event(record, self.asset.updated_at if is_new else clock.now(), places, at)
         for step in self._steps:
             if step.location_id is None:
                 seen = {"last_seen_at": clock.rfc3339(self.asset.last_seen_at)} if self.asset.last_seen_at else {}

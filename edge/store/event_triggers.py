@@ -16,6 +16,8 @@ _EVENTS = {
     "event_track_removed": ("DELETE ON track", "2, old.asset_id"),
     "event_asset_added": ("INSERT ON asset", "3, new.id"),
     "event_asset_changed": ("UPDATE ON asset", "3, new.id"),
+    "event_tag_added": ("INSERT ON tag WHEN new.asset_id IS NOT NULL", "3, new.asset_id"),
+    "event_tag_changed": ("UPDATE ON tag WHEN new.asset_id IS NOT NULL", "3, new.asset_id"),
 }
 
 TRIGGERS = {
