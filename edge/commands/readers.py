@@ -233,7 +233,7 @@ def _message_to_try(organization_id: int, row: ReaderRow | None, options: dict[s
     if row:
         for ignored in ignored_messages.list_messages(organization_id, row.id):
             return ignored.topic, ignored.payload
-    heard = unassigned_topics.find_topic(topic) if topic else None
+    heard = unassigned_topics.find_topic(organization_id, topic) if topic else None
     if heard is None:
         raise click.UsageError("Give a message: --file FILE or --message TEXT")
     return heard.topic, heard.sample

@@ -31,7 +31,7 @@ def show_topics() -> str:
 def _grouped() -> list[tuple[Topic, Guess]]:
     """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
     found: dict[str, tuple[Topic, Guess]] = {}
-    for topic in unassigned_topics.list_topics():
+    for topic in unassigned_topics.list_topics(current_session().organization_id):
         guess = formats().recognise(topic.topic, topic.sample)
         together = formats().filter_for(guess.name, topic.topic)
         if together in found:

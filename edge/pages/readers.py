@@ -21,6 +21,7 @@ from edge.store import (
     ignored_messages,
     ledger,
     location_board,
+    organizations,
     reader_status,
     readers,
     unassigned_topics,
@@ -96,7 +97,7 @@ def show_reader(reader_id: int) -> str:
 def new_reader_form() -> str:
     """From a topic that was heard, the format is suggested; the rest are three fields."""
     topic = request.args.get("topic", "")
-    sample = unassigned_topics.find_topic(topic)
+    sample = unassigned_topics.find_topic(current_session().organization_id, topic)
     suggested = formats().recognise(topic, sample.sample).name if sample else None
     values = {"topic": topic, "format": suggested or "", "is_enabled": "1"}
     if sample:
@@ -245,4 +246,5 @@ def _form(
         titles=formats().titles,
         custom=formats().custom,
         places=places,
+        prefix=organizations.get_organization(organization_id).topic_prefix,
     )

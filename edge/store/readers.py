@@ -15,6 +15,7 @@ from edge.store.database import execute
 from edge.store.evidence import AntennaKind
 from edge.store.ids import new_id
 from edge.store.tables import Antenna, Location, Reader, rows
+from edge.store.topic_owners import check_owned
 from edge.validation.topics import check_filter, overlap
 
 REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # what did not count before may count now
@@ -251,7 +252,8 @@ def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
 
 
 def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
-    """One topic, one reader: otherwise a message would belong to two, perhaps of two organizations."""
+    """One topic, one reader, and the topics of another organization are not reached."""
+    check_owned(organization_id, topic)
     live = Reader.deleted_at.is_null() & (Reader.id != except_id)
     for owner, name, other in rows(Reader.select(Reader.organization_id, Reader.name, Reader.topic).where(live)):
         if overlap(topic, other):

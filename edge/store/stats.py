@@ -49,11 +49,14 @@ _UNPLACED = """
 """
 
 
-def unassigned_topics(heard_since: int) -> list[str]:
+def unassigned_topics(heard_since: int) -> list[tuple[str, bool]]:
+    """(topic, whether it is some organization's)"""
     return [
-        row[0]
-        for row in execute(
-            "SELECT topic FROM unassigned_topic WHERE last_heard_at >= ? ORDER BY messages DESC", (heard_since,)
+        (topic, bool(is_owned))
+        for topic, is_owned in execute(
+            "SELECT topic, organization_id IS NOT NULL FROM unassigned_topic WHERE last_heard_at >= ? "
+            "ORDER BY messages DESC",
+            (heard_since,),
         )
     ]
 

@@ -30,6 +30,7 @@ class Organization(Table):
     id = IntegerField(primary_key=True)
     name = TextField()
     created_at = IntegerField()
+    topic_prefix = TextField(null=True)
 
 
 class Person(Table):

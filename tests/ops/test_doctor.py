@@ -119,7 +119,7 @@ def test_whether_the_service_runs(subject: Subject) -> None:
 def test_a_damaged_database(subject: Subject) -> None:
     assert found(subject, "database")[0] is Level.OK
     with writing():
-        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'')")
+        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'', NULL)")
         execute("PRAGMA writable_schema = 1")
         execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unassigned_topic'")
     execute("PRAGMA writable_schema = RESET").fetchall()

@@ -162,7 +162,7 @@ def test_a_dead_letter_is_handed_in_once_more(
 
 
 def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
-    theirs = readers.add_reader(shell(cast.rival), name="P", topic="t", format="plain")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/t", format="plain")
     dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", 6, "why", 1)])
     unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
     no = dead_letters.list_letters(cast.rival, 9)[0].no
@@ -249,7 +249,7 @@ def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is
     assert "home/gate/+" in listed
     assert '<option value="plain" selected>' in admin.get("/readers/new?topic=home/gate/%2B").text
     admin.post("/readers/new", {"name": "Gate", "topic": "home/gate/+", "format": "plain", "location_id": ""})
-    assert [topic.topic for topic in unassigned_topics.list_topics()] == ["home/other/1/2"]
+    assert [topic.topic for topic in unassigned_topics.list_topics(cast.acme)] == ["home/other/1/2"]
 
 
 def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:

@@ -36,6 +36,7 @@ from edge.store import (
     stock_takes,
     target,
     token_families,
+    topic_owners,
     unknown_tags,
 )
 from edge.store.actors import Actor, ActorKind, shell
@@ -74,7 +75,7 @@ NOT_AUDITED = {
         "audit.Act", "audit.act_in_group", "audit.acting", "handheld.take_over_waiting", "ids.new_id",
         "ids.new_ids", "raw_messages.order_for_reader", "raw_messages.order_for_tags", "records.update",
         "search.remember", "tagging.attach", "tagging.attach_all", "tagging.detach", "tags.add_all",
-        "tags.remove", "tags.remove_all", "unassigned_topics.forget", "unknown_tags.forget",
+        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
@@ -266,6 +267,10 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "organizations.add_organization": (
         lambda _: organizations.add_organization(actors.shell(user="root"), "New"), "organization.created", "New",
+    ),
+    "topic_owners.set_prefix": (
+        lambda on: (readers.remove_reader(on.ada, on.reader.id), topic_owners.set_prefix(on.ada, "acme")),
+        "organization.changed", "Acme",
     ),
     "retired.restore": (
         lambda on: (assets.delete(on.ada, on.asset.id), retired.restore(on.ada, on.asset.id)), "asset.restored",

@@ -109,9 +109,16 @@ def antennas(_: Subject) -> Finding:
 
 def topics(_: Subject) -> Finding:
     found = stats.unassigned_topics(clock.now() - clock.DAY)
+    outside = [topic for topic, is_owned in found if not is_owned]
+    if outside:
+        return warning(
+            f"heard outside of the topics of all organizations: {some(outside)}",
+            "let these readers publish below what `edge org list` shows, or change that with: edge org topics",
+        )
     if found:
         return warning(
-            f"heard but not set up: {some(found)}", "set them up on the Readers page or with: edge reader add"
+            f"heard but not set up: {some([topic for topic, _ in found])}",
+            "set them up on the Readers page or with: edge reader add",
         )
     return ok("every topic heard belongs to a reader")
 

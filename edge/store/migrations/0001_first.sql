@@ -20,8 +20,11 @@ INSERT INTO version (one) VALUES (1);
 CREATE TABLE organization (
     id         INTEGER PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 255),
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    -- MQTT topics from here down are its own. One organization may have none: it owns what nobody else does.
+    topic_prefix TEXT
 ) STRICT;
+CREATE UNIQUE INDEX organization_topics ON organization (ifnull(topic_prefix, ''));
 
 -- People ------------------------------------------------------------------------------------------------------
 
@@ -544,14 +547,14 @@ CREATE INDEX unknown_tag_reader ON unknown_tag (organization_id, reader_id, last
 -- Messages that did not count, or not wholly, for a while: in packs of one reader and one batch, compressed.
 CREATE TABLE raw_message (
     no              INTEGER PRIMARY KEY,
-    organization_id INTEGER REFERENCES organization (id), -- null: no reader claims the topic
+    organization_id INTEGER REFERENCES organization (id), -- null: outside of what any organization owns
     reader_id       INTEGER NOT NULL,                     -- 0: no reader claims the topic
     received_at     INTEGER NOT NULL,                     -- of the newest message in it
     waits_for       BLOB NOT NULL,                        -- four bytes of hash for each tag in it that no asset has
     data            BLOB NOT NULL,
     size            INTEGER NOT NULL                      -- of the row
 ) STRICT;
-CREATE INDEX raw_message_reader ON raw_message (reader_id, no);
+CREATE INDEX raw_message_reader ON raw_message (reader_id, organization_id, no);
 CREATE INDEX raw_message_age ON raw_message (received_at);
 
 -- What was set up since and may make those count: a reader, or a tag.
@@ -562,15 +565,16 @@ CREATE TABLE replay (
     tag_hash        BLOB
 ) STRICT;
 
--- Topics that are heard but set up for nobody, so they belong to no organization yet.
+-- Topics that are heard but set up for no reader.
 CREATE TABLE unassigned_topic (
-    topic          TEXT PRIMARY KEY,
-    first_heard_at INTEGER NOT NULL,
-    last_heard_at  INTEGER NOT NULL,
-    messages       INTEGER NOT NULL,
-    sample         BLOB NOT NULL
+    topic           TEXT PRIMARY KEY,
+    first_heard_at  INTEGER NOT NULL,
+    last_heard_at   INTEGER NOT NULL,
+    messages        INTEGER NOT NULL,
+    sample          BLOB NOT NULL,
+    organization_id INTEGER REFERENCES organization (id) -- null: outside of what any organization owns
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX unassigned_topic_recent ON unassigned_topic (last_heard_at);
+CREATE INDEX unassigned_topic_recent ON unassigned_topic (organization_id, last_heard_at);
 
 -- Sync: what changed here ------------------------------------------------------------------------------------
 
