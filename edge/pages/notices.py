@@ -25,6 +25,10 @@ NOTICES = {
     "pause": "Paused. What happens meanwhile is kept.",
     "resume": "It goes on within seconds.",
     "verify": "It compares once nothing is waiting. Load this page again in a while.",
+    "destination-removed": "Removed. It is told nothing any more.",
+    "destination-enabled": "It goes on within seconds, with what is still in the log.",
+    "destination-disabled": "It is told nothing until it is enabled.",
+    "tested": "A test event is on its way. Load this page again to see what came of it.",
     "revoked": "The key was revoked. It stopped working at once.",
 }
 

@@ -22,6 +22,7 @@ from edge.pages import (
     devices,
     edit_assets,
     edit_locations,
+    event_destinations,
     exports,
     imports,
     inbox,
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     stock_takes,
-    *(readers, inbox, status, keys, people, devices, audit, sync),
+    *(readers, inbox, status, keys, people, devices, audit, sync, event_destinations),
     *(imports, exports, api_docs, past),
 )  # imported for their views
 
