@@ -31,7 +31,7 @@ CREATE UNIQUE INDEX organization_topics ON organization (ifnull(topic_prefix, ''
 CREATE TABLE person (
     id              INTEGER PRIMARY KEY,
     organization_id INTEGER NOT NULL REFERENCES organization (id),
-    email           TEXT UNIQUE COLLATE NOCASE, -- null for an operator who signs in by badge or name only
+    email           TEXT COLLATE NOCASE, -- null for an operator who signs in by badge or name only
     name            TEXT NOT NULL,
     role            TEXT NOT NULL CHECK (role IN ('administrator', 'editor', 'operator', 'viewer')),
     password_hash   TEXT,
@@ -42,6 +42,8 @@ CREATE TABLE person (
     updated_at      INTEGER NOT NULL,
     disabled_at     INTEGER
 ) STRICT;
+-- Unique in each organization only: otherwise one would learn whom another knows.
+CREATE UNIQUE INDEX person_email ON person (email, organization_id) WHERE email IS NOT NULL;
 CREATE UNIQUE INDEX person_badge ON person (organization_id, badge_hash) WHERE badge_hash IS NOT NULL;
 CREATE UNIQUE INDEX person_name ON person (organization_id, name COLLATE NOCASE) WHERE disabled_at IS NULL;
 
