@@ -32,6 +32,7 @@ from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
 from edge.ingest.try_out import try_out
 from edge.ops import accounts, integrity, retention, stats
+from edge.ops.continuous import ContinuousBackup
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.lock import hold
@@ -109,6 +110,7 @@ def running(config: Config) -> Iterator[str]:
         parts.callback(ingest.stop)
 
         _start_upkeep(config, subscriber, health, parts)
+        _start_continuous_backup(config, health, parts)
         _start_sync(config, health, parts)
         _start_events(config, health, parts)
         server = _serve_http(config, health, _formats(subscriber))
@@ -178,6 +180,16 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
     health.register(lambda: liveness.check_disk(config.data_dir, config.low_disk_mb), vital=False)
     housekeeper.start()
     parts.callback(housekeeper.stop)
+
+
+def _start_continuous_backup(config: Config, health: Health, parts: ExitStack) -> None:
+    if config.backup_continuous_dir is None:
+        return
+    backup = ContinuousBackup(config.data_dir, config.backup_continuous_dir)
+    health.register(backup.check, vital=False)
+    parts.enter_context(metrics.sampling(backup.sample))
+    backup.start()
+    parts.callback(backup.stop)
 
 
 def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:

@@ -103,6 +103,7 @@ def _command(context: click.Context, folder: Path, listen: str, broker_url: str)
         "mqtt.accounts_dir": "",
         "backup.dir": "",
         "backup.second_dir": "",
+        "backup.continuous_dir": "",
         "retention.low_disk_mb": 0,
     }
     file = context.parent.params["file"] if context.parent else None
