@@ -92,6 +92,7 @@ for command in (
     broker_accounts.leave_session,
     maintenance.backup,
     maintenance.restore,
+    maintenance.restore_drill,
     maintenance.repair,
     maintenance.backup_key,
     trial.try_release,

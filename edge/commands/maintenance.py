@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from edge import clock
-from edge.commands.site import Setup, open_file, require_database
+from edge.commands.site import Setup, open_file, open_site, require_database
 from edge.config import Config
 from edge.errors import SetupError
-from edge.ops import archives
+from edge.ops import archives, drill
 from edge.ops import backup as backups
 from edge.ops.lock import hold
 from edge.store.snapshots import CopyFacts
@@ -64,6 +64,18 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+@click.command("restore-drill")
+@click.pass_obj
+def restore_drill(setup: Setup) -> None:
+    """Restore the newest backups aside, and compare them with the live database; a timer does it every month."""
+    open_site(setup)
+    config = setup.config
+    report = drill.run(config.data_dir, config.backup_folder, config.backup_continuous_dir)
+    if not report.is_ok:
+        raise SetupError(f"The restore drill failed: {report.text}")
+    click.echo(f"Restored aside and compared: {report.text}")
 
 
 @click.command()

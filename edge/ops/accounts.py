@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from edge.errors import Corrupt, SetupError
 from edge.store.broker_accounts import BrokerAccountRow, list_accounts
-from edge.validation.topics import check_filter
+from edge.validation.topics import DOCTOR_TOPIC, check_filter
 
 _ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
 _NAME = re.compile("[a-z0-9-]{1,64}")
@@ -101,7 +101,7 @@ def _own_hash(name: str, password: str) -> str:
 
 def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
     blocks = [f"user {own.name}\ntopic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
-    blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\n"]
+    blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
     blocks += [f"user {account.name}\ntopic write {account.topic}\n" for account in accounts]
     return "# Written by edge; changes made here are lost.\n\n" + "\n".join(blocks)
 

@@ -86,3 +86,8 @@ def faults(limit: int = 3) -> list[str]:
     except Damaged as error:  # too damaged even to be checked
         return [str(error.__cause__)]
     return [] if found == ["ok"] else found
+
+
+def count_live(tables: list[str]) -> dict[str, int]:
+    """How many rows each of these tables has, whatever became of them."""
+    return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}  # noqa: S608  our own names

@@ -9,6 +9,8 @@ from edge.errors import Invalid
 MAX_BYTES = 65_535
 MAX_LEVELS = 200  # with more in its ACL, mosquitto does not start
 
+DOCTOR_TOPIC = "edge/doctor"  # what `edge doctor --publish` found, retained
+
 
 def check_filter(text: str) -> str:
     """A filter a reader may have. Raises Invalid on field `topic` with what to write instead."""
