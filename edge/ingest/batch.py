@@ -46,6 +46,7 @@ class Batch:
         self._notes: dict[int, str] = {}
         self._read_at: dict[int, int] = {}
         self._antennas: dict[tuple[int, int], int] = {}
+        self._offsets: dict[int, int | None] = {}  # of the clocks for which messages were held back
         self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
@@ -75,8 +76,11 @@ class Batch:
         elif line and opened.parsed:
             if opened.earlier is None:
                 self._hear(opened, line, opened.parsed)
+            elif message.held_as:
+                self._offsets[line.route.reader_id] = self._offset_of(opened)
             if opened.bucket:
-                outcomes = [opened.bucket] * len(opened.parsed.reads)
+                is_held = opened.bucket is Bucket.HELD  # its reads are counted when it is read
+                outcomes = [] if is_held else [opened.bucket] * len(opened.parsed.reads)
             else:
                 outcomes = [
                     self._classify(opened, line, read, stamp)
@@ -110,6 +114,7 @@ class Batch:
         if self._struck_messages:
             ledger.strike(self._struck_messages, self._struck_reads)
         reader_status.record_readers(self._states())
+        reader_status.record_offsets(self._offsets)
         reader_status.record_antennas(self._antennas)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
         return found
@@ -136,7 +141,8 @@ class Batch:
     def count(self) -> None:
         """For the metrics, once the ledger is on disk."""
         for counter, tallies in ((metrics.messages, self._messages), (metrics.reads, self._reads)):
-            metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in tallies.items()})
+            ended = {tally: number for tally, number in tallies.items() if tally.bucket is not Bucket.HELD}
+            metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in ended.items()})
 
     def _hear(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
@@ -164,11 +170,14 @@ class Batch:
                 reader_id,
                 newest.received_at,
                 self._read_at.get(reader_id),
-                self._timekeeper.offset(reader_id),
+                self._offset_of(newest),
                 newest.message.qos,
                 self._notes.get(reader_id),
                 newest.parsed is not None and newest.parsed.kind is Kind.OFFLINE,
             )
+
+    def _offset_of(self, opened: Opened) -> int | None:
+        return self._timekeeper.offset(opened.line.clock_of(opened.message.topic)) if opened.line else None
 
     def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""

@@ -22,6 +22,7 @@ from edge.store import (
     ledger,
     location_board,
     organizations,
+    reader_clocks,
     reader_status,
     readers,
     unassigned_topics,
@@ -32,8 +33,12 @@ from edge.store.readers import Placement, ReaderRow
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
 MOST_TO_TRY = 16_384
-NOTICEABLE_OFFSET = 2 * clock.SECOND
 
+CLOCK_SETTINGS = {
+    reader_clocks.AUTO: "Its own; corrected by what it is found to be off",
+    reader_clocks.READER: "Its own, as it is",
+    reader_clocks.RECEIPT: "The time of receipt, whatever its clock tells",
+}
 BUCKETS = {
     "recorded": "Recorded",
     "repeat": "Repeat",
@@ -43,6 +48,7 @@ BUCKETS = {
     "filtered": "Filtered",
     "malformed": "Unreadable",
     "too_large": "Too large",
+    "held": "Waiting",
     "status": "Status",
     "ignored": "Ignored",
     "retained": "Retained",
@@ -73,10 +79,11 @@ def show_reader(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     hours = ledger.hours(current_session().organization_id, reader_id)
     seen = {bucket for hour in hours for bucket in hour.buckets}
+    state = next(row for row in reader_status.list_states(current_session().organization_id) if row.id == reader_id)
     return render_template(
         "reader.html",
         reader=reader,
-        state=next(row for row in reader_status.list_states(current_session().organization_id) if row.id == reader_id),
+        state=state,
         ledger=hours,
         buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
         antennas=reader_status.antennas(current_session().organization_id, reader_id),
@@ -88,7 +95,8 @@ def show_reader(reader_id: int) -> str:
         titles=formats().titles,
         places=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
-        noticeable_offset=NOTICEABLE_OFFSET,
+        clock_is_off=reader_clocks.is_off(reader.clock_setting, state.clock_offset),
+        clock_in_words=reader_clocks.in_words(reader.clock_setting, state.clock_offset),
     )
 
 
@@ -185,6 +193,7 @@ def _entered() -> dict[str, Any]:
         "mapping": mapping,
         "location_id": _place(),
         "min_rssi": _rssi(),
+        "clock_setting": text(request.form, "clock_setting") or reader_clocks.AUTO,
         "is_enabled": "is_enabled" in request.form,
     }
 
@@ -212,7 +221,7 @@ def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
     except ValueError as error:
         raise Invalid.one("message", "invalid_value", "These are not bytes in hexadecimal, such as ef 30 01") from error
     topic = text(request.form, "message_topic") or values["topic"]
-    settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi")}
+    settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi", "clock_setting")}
     return Attempt(topic, payload, reader_id=reader_id, **settings)
 
 
@@ -245,6 +254,7 @@ def _form(
         suggested=suggested,
         titles=formats().titles,
         custom=formats().custom,
+        clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
         places=places,
         prefix=organizations.get_organization(organization_id).topic_prefix,
     )

@@ -15,6 +15,7 @@ class ReaderFigure(NamedTuple):
     organization: str
     is_enabled: bool
     last_heard_at: int | None
+    clock_setting: str
     clock_offset: int | None
     qos: int | None
     is_offline: bool
@@ -25,7 +26,7 @@ def reader_figures() -> list[ReaderFigure]:
 
 
 _READERS = """
-    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_offset, qos,
+    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_setting, clock_offset, qos,
            ifnull(is_offline, 0)
     FROM reader JOIN organization ON organization.id = reader.organization_id
     LEFT JOIN reader_state ON reader_id = reader.id

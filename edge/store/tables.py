@@ -107,6 +107,7 @@ class Reader(Table):
     mapping = TextField(null=True)
     location_id = IntegerField(null=True)
     min_rssi = FloatField(null=True)
+    clock_setting = TextField()
     is_enabled = BooleanField()
     created_at = IntegerField()
     updated_at = IntegerField()

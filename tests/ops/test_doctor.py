@@ -270,7 +270,7 @@ def wrong_format() -> None:
         ("readers", silent, "silent"),
         ("readers", offline, "offline"),
         ("reader-qos", weak, "weak"),
-        ("reader-clock", off, "off by +5 s"),
+        ("reader-clock", off, "off (5.0 s ahead, corrected)"),
         ("antennas", unplaced, "unplaced antenna 2"),
         ("topics", unassigned, "who/knows"),
         ("dead-letters", unreadable, "1 messages"),

@@ -58,9 +58,11 @@ from tests.store.writers import writing_functions
 NOT_AUDITED = {
     "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
-        "dead_letters.add", "dead_letters.discard", "handheld.submit", "ignored_messages.record", "ledger.add",
+        "dead_letters.add", "dead_letters.discard", "handheld.submit", "held_messages.discard", "held_messages.keep",
+        "ignored_messages.record", "ledger.add",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
-        "reader_status.record_readers", "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
+        "reader_status.record_offsets", "reader_status.record_readers",
+        "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
         "scans.record", "scans.record_by_person", "stays.insert_late", "stays.replace_rows", "stays.take_back",
         "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",

@@ -256,6 +256,7 @@ CREATE TABLE reader (
     mapping         TEXT,          -- JSON, of the format that is configured
     location_id     INTEGER REFERENCES location (id), -- of antennas without one of their own
     min_rssi        REAL,
+    clock_setting   TEXT NOT NULL DEFAULT 'auto', -- auto, reader, receipt, or a time zone; see edge.store.reader_clocks
     is_enabled           INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
@@ -310,7 +311,7 @@ CREATE TABLE reader_state (
     reader_id     INTEGER PRIMARY KEY REFERENCES reader (id),
     last_heard_at INTEGER NOT NULL, -- any recognised message
     last_read_at  INTEGER,
-    clock_offset  INTEGER,          -- microseconds the reader's clock is ahead, when it is constant
+    clock_offset  INTEGER,          -- microseconds the reader's clock is ahead; null: not known yet
     qos           INTEGER NOT NULL,
     note          TEXT,             -- what its last status message told
     is_offline    INTEGER NOT NULL DEFAULT 0
@@ -517,6 +518,17 @@ CREATE TABLE dead_letter (
     kept_bytes      INTEGER NOT NULL GENERATED ALWAYS AS (length(payload) + length(topic)) STORED
 ) STRICT;
 CREATE INDEX dead_letter_reader ON dead_letter (reader_id, no, kept_bytes);
+
+-- Messages that wait for some seconds, until it is known how far their reader's clock is off.
+CREATE TABLE held_message (
+    no          INTEGER PRIMARY KEY,
+    reader_id   INTEGER NOT NULL REFERENCES reader (id),
+    topic       TEXT NOT NULL,
+    payload     BLOB NOT NULL,
+    received_at INTEGER NOT NULL,
+    newest      INTEGER NOT NULL -- of its reads, by the reader's clock
+) STRICT;
+CREATE INDEX held_message_reader ON held_message (reader_id, no);
 
 -- The last few messages of each reader that its format does not know, so that a wrong format can be seen.
 CREATE TABLE ignored_message (
