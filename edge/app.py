@@ -18,7 +18,8 @@ from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ops.health import Health
-from edge.pages import formats, site
+from edge.pages import broker_facts, formats, site
+from edge.pages.broker_facts import BrokerFacts
 from edge.pages.formats import Formats
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
@@ -46,6 +47,7 @@ class AppSettings:
     public_url: str = ""
     time_zone: str = "UTC"
     formats: Formats = formats.NONE
+    broker: BrokerFacts = broker_facts.NONE
     is_upgrading: Callable[[], bool] = lambda: False
 
 
@@ -58,6 +60,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["authority_file"] = settings.authority_file
     _watch_requests(app, settings.is_upgrading)
     app.extensions["formats"] = settings.formats
+    app.extensions["broker"] = settings.broker
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.make_settings(

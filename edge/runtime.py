@@ -12,7 +12,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
@@ -39,7 +41,9 @@ from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.ops.upgrade import StartedAfterUpgrade, is_pending
+from edge.pages.broker_facts import BrokerFacts, NewAccount
 from edge.pages.formats import Formats
+from edge.store.actors import Actor
 from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
 from edge.store.event_making import Silence
@@ -270,6 +274,23 @@ def _formats(subscriber: Subscriber) -> Formats:
     return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue, try_out, shown)
 
 
+def _broker_facts(config: Config) -> BrokerFacts:
+    """What the pages tell of the broker, and how they give a reader its account."""
+    is_embedded = config.mqtt_broker == "embedded"
+    where = urlsplit(f"mqtt://{config.mqtt_listen}" if is_embedded else config.mqtt_broker)
+    make_account = partial(_make_account, config) if config.mqtt_accounts_dir and config.mqtt_password_file else None
+    port = where.port or (8883 if where.scheme == "mqtts" else 1883)
+    return BrokerFacts(
+        where.hostname or "localhost", port, config.mqtt_tls_port, config.mqtt_topics, is_embedded, make_account
+    )
+
+
+def _make_account(config: Config, actor: Actor, reader_id: int) -> NewAccount:
+    """The files of the broker follow within a minute, see `_jobs`."""
+    made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
+    return NewAccount(made.name, password, made.topic)
+
+
 def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
     app = create_app(
         AppSettings(
@@ -286,6 +307,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             public_url=config.http_public_url,
             time_zone=config.time_zone,
             formats=formats,
+            broker=_broker_facts(config),
             is_upgrading=lambda: is_pending(config.data_dir),
         ),
         health,

@@ -46,6 +46,7 @@ LEAVES = {
     "terminal",
     "buckets",
     "addresses",
+    "live_reads",
 }
 HOMES = {
     "flask": {"app", "api", "pages", "server", "sync.endpoints"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
-from edge import metrics
+from edge import live_reads, metrics
 from edge.ingest.messages import Earlier, Opened, Outcome
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
@@ -50,6 +50,7 @@ class Batch:
         self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
+        self._live: list[live_reads.LiveRead] = []  # of readers that somebody watches
         self._struck_messages: Counter[Tally] = Counter()  # what counts anew, with numbers below zero
         self._struck_reads: Counter[Tally] = Counter()
 
@@ -101,6 +102,8 @@ class Batch:
                 outcome if isinstance(outcome, Bucket) else (Bucket.RECORDED if news[outcome] else Bucket.REPEAT)
                 for outcome in outcomes
             ]
+            if opened.line and live_reads.is_watched(reader_id):
+                self._live += self._told_live(opened, outcomes, buckets)
             if opened.earlier:
                 buckets = _as_recorded_then(buckets, opened.earlier)
             for bucket in buckets:
@@ -118,6 +121,17 @@ class Batch:
         reader_status.record_antennas(self._antennas)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
         return found
+
+    def _told_live(
+        self, opened: Opened, outcomes: Sequence[Bucket | int], buckets: Sequence[Bucket]
+    ) -> Iterator[live_reads.LiveRead]:
+        if opened.line is None or opened.parsed is None or opened.earlier:
+            return
+        for read, outcome, bucket in zip(opened.parsed.reads, outcomes, buckets, strict=True):
+            asset_id = None if isinstance(outcome, Bucket) else self._scans[outcome].asset_id
+            antenna = read.antenna or NO_PORT
+            told = (read.tag_type, read.value, read.rssi, opened.received_at, str(bucket), asset_id)
+            yield live_reads.LiveRead(opened.line.route.reader_id, antenna, *told)
 
     def _take_back(self, earlier: Earlier, hour: int) -> None:
         """It counts anew, so that what it came to before is struck from the ledger."""
@@ -139,7 +153,8 @@ class Batch:
         return rest
 
     def count(self) -> None:
-        """For the metrics, once the ledger is on disk."""
+        """For the metrics and whoever is watching, once the ledger is on disk."""
+        live_reads.note(self._live)
         for counter, tallies in ((metrics.messages, self._messages), (metrics.reads, self._reads)):
             ended = {tally: number for tally, number in tallies.items() if tally.bucket is not Bucket.HELD}
             metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in ended.items()})

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from edge.errors import Corrupt, SetupError
-from edge.store.broker_accounts import BrokerAccountRow, list_accounts
+from edge.store.actors import Actor
+from edge.store.broker_accounts import BrokerAccountRow, list_accounts, set_account
 from edge.validation.topics import DOCTOR_TOPIC, check_filter
 
 _ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
@@ -41,6 +42,15 @@ def as_doctor(broker_url: str) -> str:
     parts = urlsplit(broker_url)
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
+
+
+def give_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccountRow, str]:
+    """The reader's account at the broker of that address, with a new password, which is seen here only.
+
+    It works once `write_files` has run.
+    """
+    password, own = new_password(), own_account(broker, "").name
+    return set_account(actor, reader_id, new_hash(password), (own, doctor_name(own))), password
 
 
 def new_password() -> str:

@@ -16,6 +16,8 @@ NOTICES = {
     "removed": "The reader was removed. What it recorded stays.",
     "printed": "Sent to the printer.",
     "dropped": "Removed from the list.",
+    "dismissed": "Dismissed for good. It is still counted.",
+    "brought-back": "It is shown again when it is next heard.",
     "retried": "Handed in again. If it fails once more, it comes back here.",
     "disabled": "They cannot sign in any more, and were signed out everywhere.",
     "enabled": "They can sign in again.",

@@ -27,6 +27,7 @@ from edge.pages import (
     imports,
     inbox,
     keys,
+    live_reads,
     locations,
     past,
     people,
@@ -52,7 +53,7 @@ VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     stock_takes,
     *(readers, inbox, status, keys, people, devices, audit, sync, event_destinations),
-    *(imports, exports, api_docs, past),
+    *(imports, exports, api_docs, past, live_reads),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

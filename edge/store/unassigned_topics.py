@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
+from edge.store import dismissals
 from edge.store.bounds import DEFAULT, until_swept
 from edge.store.database import execute, execute_many
 from edge.store.topic_owners import owner_finder
@@ -38,6 +39,8 @@ def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics
         return []
     owner_of = owner_finder()
     by_owner: dict[int | None, set[str]] = {}
+    dismissed = dismissals.topic_finder()
+    messages = [message for message in messages if not dismissed(owner_of(message.topic), message.topic)]
     for message in messages:
         if len(message.topic.encode()) <= LONGEST_TOPIC:
             by_owner.setdefault(owner_of(message.topic), set()).add(message.topic)
@@ -89,5 +92,6 @@ def find_topic(organization_id: int, topic_filter: str) -> Topic | None:
 
 def forget(topic_filter: str) -> None:
     """A reader has been set up for them. Within the caller's transaction."""
+    execute("DELETE FROM dismissal WHERE kind = 'topic' AND subject = ?", (topic_filter,))
     topics = [topic for (topic,) in execute("SELECT topic FROM unassigned_topic") if matches(topic_filter, topic)]
     execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])

@@ -590,6 +590,16 @@ CREATE TABLE unassigned_topic (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX unassigned_topic_recent ON unassigned_topic (organization_id, last_heard_at);
 
+-- What somebody does not want to be told of any more: unknown tags, and topics of no reader.
+CREATE TABLE dismissal (
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    kind            TEXT NOT NULL CHECK (kind IN ('tag', 'topic')),
+    subject         TEXT NOT NULL, -- type:match_key of a tag, or a topic filter
+    name            TEXT NOT NULL, -- as it was shown
+    dismissed_at    INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, kind, subject)
+) STRICT, WITHOUT ROWID;
+
 -- Sync: what changed here ------------------------------------------------------------------------------------
 
 -- Which rows changed, in the order of the commits; what they are now is read when it is sent. Filled by triggers that
