@@ -163,6 +163,15 @@ def show_reader(reader_id: int) -> str:
     )
 
 
+@pages.get("/readers/<int:reader_id>/unknown")
+@require_role(Role.EDITOR)
+def reader_unknown_tags(reader_id: int) -> Response:
+    """What it sees that is no asset yet, for the page of a reader that was just set up."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    unknown = unknown_tags.list_tags(reader.organization_id, reader_id, limit=10)
+    return fragment("_reader-unknown.html", unknown, reader=reader, unknown=unknown)
+
+
 @pages.get("/readers/new")
 @require_role(Role.ADMINISTRATOR)
 def new_reader_form() -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from flask import Flask
 
 from edge import clock, live_reads
-from edge.app import AppSettings, create_app
+from edge.app import create_app
 from edge.live_reads import LiveRead
 from edge.ops.health import Health
 from edge.pages import formats
@@ -30,10 +31,8 @@ FACTS = BrokerFacts(
 
 @pytest.fixture
 def app(cast: Cast) -> Flask:
-    settings = AppSettings(
-        **{**SETTINGS.__dict__, "broker": FACTS, "formats": formats.NONE._replace(titles={"edge": "edge"})}
-    )
-    return create_app(settings, Health())
+    known = formats.NONE._replace(titles={"edge": "edge"})
+    return create_app(replace(SETTINGS, public_url="http://box.lan:8080", broker=FACTS, formats=known), Health())
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def hear(topic: str) -> None:
 
 
 def test_the_page_says_what_to_enter_in_the_reader_and_waits_for_its_first_message(admin: Browser) -> None:
-    text = admin.get("/readers", headers={"Host": "box.lan:8080"}).text
+    text = admin.get("/readers").text
     for words in ("box.lan", "1884", "8883", "dock1/reads", "Waiting for the first message"):
         assert words in text
     first = admin.get("/readers/heard")
