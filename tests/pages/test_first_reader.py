@@ -83,7 +83,7 @@ def test_neither_reader_nor_location_is_created_when_one_is_wrong(
 
 def test_a_reader_gets_an_account_whose_password_is_shown_once(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
-    theirs = readers.add_reader(shell(cast.rival), name="P", topic="u", format="edge")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/u", format="edge")
     text = admin.post(f"/readers/{reader.id}/account").text
     assert "s3cret" in text
     assert f"t/{reader.id}" in text
@@ -94,7 +94,7 @@ def test_a_reader_gets_an_account_whose_password_is_shown_once(admin: Browser, s
 
 def test_live_reads_are_kept_only_while_somebody_watches(sign_in_as: SignIn, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
-    theirs = readers.add_reader(shell(cast.rival), name="P", topic="u", format="edge")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/u", format="edge")
     editor = sign_in_as(Role.EDITOR)
     read = LiveRead(reader.id, 1, "rfid", "E2AA", -55.0, clock.now(), "unmatched_tag", None)
     live_reads.note([read])
@@ -143,15 +143,15 @@ def test_a_dismissed_tag_stays_away_until_it_is_brought_back(sign_in_as: SignIn,
     assert len(unknown_tags.list_tags(cast.acme)) == 1
 
 
-def test_a_dismissed_topic_stays_away_until_it_is_brought_back(admin: Browser) -> None:
+def test_a_dismissed_topic_stays_away_until_it_is_brought_back(admin: Browser, cast: Cast) -> None:
     hear("tv/1")
     assert admin.post("/readers/topics", {"topic": "tv/+"}).status_code == 303
     hear("tv/2")
     hear("dock/1")
-    assert [topic.topic for topic in unassigned_topics.list_topics()] == ["dock/1"]
+    assert [topic.topic for topic in unassigned_topics.list_topics(cast.acme)] == ["dock/1"]
     assert admin.post("/readers/topics", {"bring_back": "tv/+"}).status_code == 303
     hear("tv/2")
-    assert len(unassigned_topics.list_topics()) == 2
+    assert len(unassigned_topics.list_topics(cast.acme)) == 2
 
 
 def test_what_fits_an_asset_is_suggested(sign_in_as: SignIn, site: Site) -> None:
