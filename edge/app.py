@@ -24,6 +24,7 @@ from edge.pages.formats import Formats
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
+from edge.turns import Turns
 
 STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is given up, and the client told to ask for less
 _READING = {"GET", "HEAD", "OPTIONS"}
@@ -46,6 +47,7 @@ class AppSettings:
     sighting_gap_seconds: int = 300
     public_url: str = ""
     time_zone: str = "UTC"
+    threads: int = 8
     formats: Formats = formats.NONE
     broker: BrokerFacts = broker_facts.NONE
     is_upgrading: Callable[[], bool] = lambda: False
@@ -58,13 +60,14 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["health"] = health
     app.extensions["metrics_from"] = settings.metrics_from
     app.extensions["authority_file"] = settings.authority_file
-    _watch_requests(app, settings.is_upgrading)
+    turns = app.extensions["turns"] = Turns(settings.threads)
+    _watch_requests(app, settings.is_upgrading, turns)
     app.extensions["formats"] = settings.formats
     app.extensions["broker"] = settings.broker
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.make_settings(
-        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst
+        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, turns
     )
     service.register(app, gate, settings.version)
     app.extensions["api_document"] = partial(openapi.document, OPERATIONS, settings.version)
@@ -91,8 +94,10 @@ def _on_error(error: Exception) -> Response:
     return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
 
 
-def _watch_requests(app: Flask, is_upgrading: Callable[[], bool]) -> None:
+def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) -> None:
     """Every request has a deadline for its statements, is refused changes during an upgrade, and is timed.
+
+    The turn that its caller was given ends with it, unless the view keeps it for a file that it streams.
 
     In one hook each: Flask takes two microseconds for any.
     """
@@ -116,6 +121,9 @@ def _watch_requests(app: Flask, is_upgrading: Callable[[], bool]) -> None:
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
         limit_statements(None)
+        caller = g.pop("turn", None)
+        if caller is not None:
+            turns.end(caller)
 
 
 @lru_cache(maxsize=4096)

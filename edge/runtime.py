@@ -306,6 +306,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             authority_file=config.http_authority_file,
             public_url=config.http_public_url,
             time_zone=config.time_zone,
+            threads=config.http_threads,
             formats=formats,
             broker=_broker_facts(config),
             is_upgrading=lambda: is_pending(config.data_dir),

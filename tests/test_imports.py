@@ -45,6 +45,7 @@ LEAVES = {
     "ingest.reads",
     "terminal",
     "buckets",
+    "turns",
     "addresses",
     "live_reads",
 }
