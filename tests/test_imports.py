@@ -45,11 +45,12 @@ LEAVES = {
     "ingest.reads",
     "terminal",
     "buckets",
-    "turns",
     "addresses",
-    "live_reads",
+    "texts",
 }
 HOMES = {
+    "babel": {"pages.languages"},
+    "flask_babel": {"pages"},
     "flask": {"app", "api", "pages", "server", "sync.endpoints"},
     "peewee": {"store"},
     "sqlite3": {"store"},

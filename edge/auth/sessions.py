@@ -11,10 +11,11 @@ from edge.addresses import network_of
 from edge.auth import badges, known_browsers, passwords
 from edge.auth.secrets import hash_secret, new_token
 from edge.buckets import Buckets
-from edge.store import actors, organizations, people, sessions
+from edge.store import actors, people, sessions
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
+from edge.texts import N_
 
 # Wrong answers that may be given in a row, and how soon one more may be. An account is counted for each network by
 # itself, so that nobody can lock its owner out from elsewhere.
@@ -26,7 +27,6 @@ _LONGEST_EMAIL = 255  # of an account; what is counted by is remembered, so it m
 
 # Each check takes 32 MB for a moment (scrypt), and the box is small.
 _checks_at_once = BoundedSemaphore(2)
-_MOST_COMPARED = 4  # passwords for one sign-in, in case an email has accounts in several organizations
 
 
 class SignIn(NamedTuple):
@@ -48,12 +48,12 @@ class Refused(NamedTuple):
     name: str = ""
 
 
-WRONG_PASSWORD = "Email and password do not match an account"  # noqa: S105
-WRONG_BADGE = "This badge or name cannot sign in here"
-WRONG_PIN = "That PIN is not right"
-NO_PIN = "A PIN is required here and none is set for you. Ask an administrator"
-PIN_LOCKED = "This PIN was wrong too often. Ask an administrator for a new one"
-TOO_MANY = "Too many wrong attempts"
+WRONG_PASSWORD = N_("Email and password do not match an account")
+WRONG_BADGE = N_("This badge or name cannot sign in here")
+WRONG_PIN = N_("That PIN is not right")
+NO_PIN = N_("A PIN is required here and none is set for you. Ask an administrator")
+PIN_LOCKED = N_("This PIN was wrong too often. Ask an administrator for a new one")
+TOO_MANY = N_("Too many wrong attempts")
 
 
 class Attempts(NamedTuple):
@@ -76,21 +76,14 @@ class Attempts(NamedTuple):
 
 
 def sign_in(email: str, password: str, *, address: str, hours: int, proof: str = "") -> SignIn | Refused:
-    """The answer, and the time it takes, are the same whether the account exists or not.
-
-    An email can have an account in several organizations, which its password tells apart.
-    """
-    known = people.with_email(email.strip())
-    attempts = _attempts(email, known, address, proof)
+    """The answer, and the time it takes, are the same whether the account exists or not."""
+    person = people.find_by_email(email.strip())
+    attempts = _attempts(email, person, address, proof)
     wait = attempts.wait_seconds()
     if wait:
         return Refused(TOO_MANY, wait)
-    person = _whose_password(known, password)
-    if person is None:
-        for refused in known:
-            sessions.refuse(refused, None, address)
-        if not known:
-            sessions.refuse(None, None, address)
+    if not _matches(person.password_hash if person else None, password) or person is None:
+        sessions.refuse(person, None, address)
         attempts.count_wrong()
         return Refused(WRONG_PASSWORD)
     attempts.forgive()
@@ -98,19 +91,10 @@ def sign_in(email: str, password: str, *, address: str, hours: int, proof: str =
     return begun._replace(proof=known_browsers.new_proof(person.id))
 
 
-def _whose_password(known: list[PersonRow], password: str) -> PersonRow | None:
-    """As many hashes are compared as on this box anybody could have, or the time would tell who has more than one."""
-    least = min(len(organizations.list_organizations()), _MOST_COMPARED)
-    stored = [person.password_hash for person in known]
-    fits = [_matches(one, password) for one in [*stored, *[None] * (least - len(stored))]]
-    return next((person for person, fit in zip(known, fits, strict=False) if fit), None)
-
-
-def _attempts(email: str, known: list[PersonRow], address: str, proof: str) -> Attempts:
-    for person in known:
-        browser = known_browsers.account_of(proof, person.id)
-        if browser:
-            return Attempts(browser, None)
+def _attempts(email: str, person: PersonRow | None, address: str, proof: str) -> Attempts:
+    browser = known_browsers.account_of(proof, person.id if person else None)
+    if browser:
+        return Attempts(browser, None)
     network = network_of(address, v4_bits=_V4_BITS)
     return Attempts(f"email:{email.strip().lower()[:_LONGEST_EMAIL]} {network}", network)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from edge.store import carriers, stock_takes
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result
+from edge.texts import N_
 
 
 def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer | None:
@@ -29,7 +30,9 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
             done = _is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
         case _:
             return None
-    return Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, "That is not possible any more")
+    return (
+        Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("That is not possible any more"))
+    )
 
 
 def _begin(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> bool:

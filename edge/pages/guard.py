@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
 from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, render_template, request
-from werkzeug.exceptions import Forbidden, TooManyRequests
+from flask_babel import gettext
+from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.addresses import network_of
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
 from edge.pages import kept_forms
@@ -23,7 +22,6 @@ from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import RANK, Role
 from edge.store.sessions import SessionRow, actor_of
-from edge.turns import Turns
 
 SESSION_COOKIE = "edge_session"
 FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
@@ -84,7 +82,6 @@ def _check() -> AnyResponse | None:
     identify()
     if g.session is not None:  # a larger body only from somebody we know
         request.max_content_length = getattr(view, "max_body", MAX_BODY)
-    _take_turn()
     if not hasattr(view, "required_role"):
         abort(403)
     role: Role | None = view.required_role
@@ -107,27 +104,20 @@ def identify() -> None:
     g.csrf = sessions.csrf_token(cookie)
 
 
-def _take_turn() -> None:
-    """The application ends it. Whoever is not signed in is known by their network."""
-    turns: Turns = current_app.extensions["turns"]
-    caller = f"person:{g.session.person_id}" if g.session else f"address:{network_of(address())}"
-    if not turns.begin(caller):
-        raise TooManyRequests(
-            "Too much of what you asked for is still under way. Try again when it is here.", retry_after=1
-        )
-    g.turn = caller
-
-
-def until_received(response: Response) -> Response:
-    """The turn ends when the client has it all, or has left: until then it holds a thread."""
-    response.call_on_close(partial(current_app.extensions["turns"].end, g.pop("turn")))
-    return response
-
-
 def device() -> DeviceRow | None:
     """The enrolled device that is asking, if it is one."""
     cookie = request.cookies.get(DEVICE_COOKIE, "")
     return devices.find(cookie) if cookie else None
+
+
+def wanted(fallback: str = "/") -> str:
+    """Where to go afterwards: a path of this site, never another site's address."""
+    path = request.values.get("next", "")
+    return path if is_own_path(path) and not path.startswith("/sign-") else fallback
+
+
+def is_own_path(path: str) -> bool:
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
 
 
 def wants_json() -> bool:
@@ -141,7 +131,7 @@ def _form_is_ours() -> bool:
 
 def _ask_to_sign_in() -> AnyResponse:
     if wants_json():
-        return _json_error(401, "Sign in again")
+        return _json_error(401, gettext("Sign in again"))
     if request.method not in ("GET", "HEAD"):
         return Response(render_template("sign-in-again.html", kept=kept_forms.keep()), 401)
     wanted = request.full_path.rstrip("?")
@@ -150,10 +140,12 @@ def _ask_to_sign_in() -> AnyResponse:
 
 def _stale_form() -> AnyResponse:
     if wants_json():
-        return _json_error(403, "This page is out of date; load it again")
+        return _json_error(403, gettext("This page is out of date; load it again"))
     if current_or_none() is not None and (form := kept_forms.kept(kept_forms.keep())):
         return Response(render_template("kept-form.html", form=form), 403)
-    raise Forbidden("This form is out of date, perhaps because you signed in again. Go back and load the page again.")
+    raise Forbidden(
+        gettext("This form is out of date, perhaps because you signed in again. Go back and load the page again.")
+    )
 
 
 def _json_error(status: int, message: str) -> Response:

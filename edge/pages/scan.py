@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 import orjson
 from flask import Response, abort, current_app, g, jsonify, render_template, request
+from flask_babel import gettext
 
 from edge import clock
 from edge.errors import EdgeError
@@ -29,10 +30,11 @@ from edge.store import (
     stock_takes,
 )
 from edge.store import devices as device_store
-from edge.store.actors import Actor, on_behalf_of
+from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
 from edge.store.sessions import was_on_device
+from edge.texts import N_
 
 MAX_BATCH = 100
 SERVICE_WORKER = "scan/sw.js"
@@ -53,9 +55,14 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @pages.get("/scan")
 @require_role(Role.OPERATOR)
 def scan_page() -> Response:
-    """The same for everybody, so that a device may keep it for the time without a connection."""
+    """The same for everybody but for the language, so that a device may keep it for the time without a connection."""
     page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
-    return compressed(page.encode(), "text/html")
+    response = compressed(page.encode(), "text/html")
+    files: Files = current_app.extensions["files"]
+    response.headers["Edge-Version"] = (
+        files.version
+    )  # the service worker keeps the page beside the files of its version
+    return response
 
 
 @pages.get("/scan/test-code")
@@ -174,20 +181,20 @@ def scan_attach() -> tuple[Response, int] | Response:
         else:
             abort(400, "id, and asset or name")
     except EdgeError as error:
-        return jsonify(error=str(error) or "Not possible"), 409
+        return jsonify(error=gettext(str(error) or N_("Not possible"))), 409
     return jsonify(result=_told(answer))
 
 
 def _name_of_thing(name: str) -> str:
     if not 1 <= len(name) <= 255 or not name.isprintable():
-        abort(400, "A name is 1 to 255 characters")
+        abort(400, gettext("A name is 1 to 255 characters"))
     return name
 
 
 def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
     """One that makes no sense is refused by itself: it must not hold up what is queued behind it."""
     if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
-        return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, "This scan has no id")
+        return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, N_("This scan has no id"))
     at, scan_id = item.get("at"), str(item["id"])
     moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
     sender = _sender(item.get("person"), moment)
@@ -200,9 +207,9 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return handheld.undo(actor(), str(item["undo"]), gap)._replace(id=scan_id)
     code, location, choice = item.get("code"), item.get("location"), str(item.get("choice", ""))
     if choice in ended:
-        return Answer(scan_id, Result.UNCLEAR, "It was scanned after the label of another location")
+        return Answer(scan_id, Result.UNCLEAR, N_("It was scanned after the label of another location"))
     if not isinstance(code, str) or not _is_id(location) or not isinstance(at, int | float):
-        return Answer(scan_id, Result.REFUSED, "This scan is not complete")
+        return Answer(scan_id, Result.REFUSED, N_("This scan is not complete"))
     sent_by = current_session().person_id
     scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment, sent_by=sent_by)
     if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
@@ -230,7 +237,7 @@ def _sender(person_id: Any, at: int) -> Actor:
     if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
         if earlier is not None and was_on_device(session.device_id, earlier.id, at):
-            return on_behalf_of(actor(), earlier.id, earlier.name)
+            return actor()._replace(id=str(earlier.id), name=earlier.name)
     return actor()
 
 
@@ -255,7 +262,7 @@ def _observed(at: float, correction: int, received_at: int) -> int:
 def _told(answer: Answer) -> dict[str, Any]:
     told: dict[str, Any] = {"id": answer.id, "result": answer.result.value}
     if answer.reason:
-        told["reason"] = answer.reason
+        told["reason"] = gettext(answer.reason)
     if answer.found:
         told[answer.found.kind] = {
             "id": answer.found.id,

@@ -22,6 +22,7 @@ from edge.pages.guard import (
     pages,
     require_role,
     set_cookie,
+    wanted,
     wants_json,
 )
 from edge.pages.notices import done
@@ -33,7 +34,7 @@ from edge.store.people import Role
 @open_to_all
 def sign_in_page() -> AnyResponse | str:
     if g.session is not None:
-        return redirect(_wanted(), 303)
+        return redirect(wanted(), 303)
     return _page()
 
 
@@ -72,7 +73,7 @@ def sign_in() -> AnyResponse:
     if kept is not None:
         response: AnyResponse = make_response(_still_here(kept, answer.token))
     else:
-        response = redirect(_wanted(fallback), 303)
+        response = redirect(wanted(fallback), 303)
     set_cookie(response, SESSION_COOKIE, answer.token, site.session_hours * 3600)
     if answer.proof:
         set_cookie(response, KNOWN_COOKIE, answer.proof, DEVICE_SECONDS)
@@ -156,7 +157,7 @@ def _page(refused: sessions.Refused | None = None) -> str:
         names=names,
         by_password=by_password,
         refused=refused,
-        next=_wanted(""),
+        next=wanted(""),
     )
 
 
@@ -166,10 +167,3 @@ def _refused(answer: sessions.Refused) -> Response:
         response.headers["Retry-After"] = str(answer.wait_seconds)
         return response
     return make_response(_page(answer), 200 if answer.needs_pin and not answer.reason else 403)
-
-
-def _wanted(fallback: str = "/") -> str:
-    """Where to go after signing in: a path of this site, never another site's address."""
-    wanted = request.values.get("next", "")
-    is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
-    return wanted if is_ours and not wanted.startswith("/sign-") else fallback

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from flask import Flask, Response, current_app, g, jsonify, render_template, request
+from flask_babel import gettext
 from jinja2 import FileSystemLoader
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
@@ -22,12 +23,11 @@ from edge.pages import (
     devices,
     edit_assets,
     edit_locations,
-    event_destinations,
     exports,
     imports,
     inbox,
     keys,
-    live_reads,
+    languages,
     locations,
     past,
     people,
@@ -46,14 +46,15 @@ from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.notices import NOTICES
 from edge.store.people import Role
 from edge.store.stays import Quality
+from edge.texts import N_
 
 log = logging.getLogger(__name__)
 
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
-    stock_takes,
-    *(readers, inbox, status, keys, people, devices, audit, sync, event_destinations),
-    *(imports, exports, api_docs, past, live_reads),
+    *(stock_takes, languages),
+    *(readers, inbox, status, keys, people, devices, audit, sync),
+    *(imports, exports, api_docs, past),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -116,6 +117,7 @@ def register(app: Flask, site: Site) -> None:
         ROLES=words.ROLES,
         site=site,
     )
+    languages.register(app)
     app.url_map.converters["int"] = _Whole
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.register_blueprint(pages)
@@ -159,22 +161,23 @@ class Problem(NamedTuple):
 
 
 _TITLES = {
-    403: ("This is not for your role", "Ask an administrator if you need it."),
-    404: ("Nothing here", "It may have been retired, or the address is wrong."),
-    405: ("That does not work this way", "Go back and use the form on the page."),
-    413: ("That is too large", "Send less at once."),
+    403: (N_("This is not for your role"), N_("Ask an administrator if you need it.")),
+    404: (N_("Nothing here"), N_("It may have been retired, or the address is wrong.")),
+    405: (N_("That does not work this way"), N_("Go back and use the form on the page.")),
+    413: (N_("That is too large"), N_("Send less at once.")),
 }
 
 
 def error_page(error: Exception) -> Response:
     """The page for a request that failed; the application asks for it outside `/api/`."""
+    if isinstance(error, HTTPException):  # no view was asked who this is, and the page depends on it
+        identify()
+    g.setdefault("session", None)
     problem = _problem(error)
+    problem = problem._replace(title=gettext(problem.title), text=gettext(problem.text) if problem.text else "")
     if request.is_json or request.headers.get("Accept", "").startswith("application/json"):
         response = jsonify(error=problem.text)
     else:
-        if isinstance(error, HTTPException):  # no view was asked who this is, and the navigation depends on it
-            identify()
-        g.setdefault("session", None)
         response = Response(render_template("error.html", problem=problem, **_on_every_page()), mimetype="text/html")
     response.status_code = problem.status
     if isinstance(error, HTTPException):
@@ -190,14 +193,16 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, NotFound):
         return Problem(404, *_TITLES[404])
     if isinstance(error, Unavailable):
-        return Problem(503, "Not possible right now", str(error))
+        return Problem(503, N_("Not possible right now"), str(error))
     if isinstance(error, Invalid):
-        return Problem(400, "That was not accepted", str(error))
+        return Problem(400, N_("That was not accepted"), str(error))
     if isinstance(error, EdgeError):
-        return Problem(409, "That was not accepted", str(error))
+        return Problem(409, N_("That was not accepted"), str(error))
     if isinstance(error, HTTPException) and error.code:
         title, text = _TITLES.get(error.code, (error.name, ""))
         own_words = error.description if error.description != type(error).description else ""
         return Problem(error.code, title, own_words or text)
     log.error("a page failed: %s %s", request.method, request.path, exc_info=error)
-    return Problem(500, "Something broke on our side", "The log says more. Try again, then tell an administrator.")
+    return Problem(
+        500, N_("Something broke on our side"), N_("The log says more. Try again, then tell an administrator.")
+    )

@@ -7,12 +7,13 @@ from flask import current_app
 from markupsafe import Markup
 
 from edge import clock
+from edge.texts import N_
 
 ROLES = {
-    "administrator": "Administrator",
-    "editor": "Editor",
-    "operator": "Operator",
-    "viewer": "Viewer",
+    "administrator": N_("Administrator"),
+    "editor": N_("Editor"),
+    "operator": N_("Operator"),
+    "viewer": N_("Viewer"),
 }
 
 

@@ -44,6 +44,7 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
                 "(?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?))",
                 (asset_id, at, carrier_id, actor.person_id, carrier_id),
             )
+            _go_after(actor.organization_id, carrier_id, at)
         return True
 
 
@@ -76,7 +77,7 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
     by_carrier = {scan.asset_id: scan for scan in seen}
     if not by_carrier or depth > DEEPEST or execute(_ANY).fetchone() is None:
         return
-    carried: list[Scan] = []
+    carried = [late for scan in by_carrier.values() for late in _carried_late(scan)]
     for one in _on(by_carrier):
         scan = _carried_scan(by_carrier[one.carrier_id], one)
         if scan is not None:
@@ -87,6 +88,36 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
             )
     scans.record(carried, gap)
     follow(carried, gap, depth + 1)
+
+
+def _go_after(organization_id: int, carrier_id: int, at: int) -> None:
+    """It was said late that something is on a carrier: it went where the carrier was seen since."""
+    for location_id, observed_at in execute(_WENT, (carrier_id, at)).fetchall():
+        scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
+        carried = [one for one in _carried_then(scan) if not _is_known(one)]
+        scans.record(carried, gap=0)
+        follow(carried, gap=0)
+
+
+def _carried_late(scan: Scan) -> list[Scan]:
+    """For a person's scan of a carrier that arrives after newer ones: what was on it was there with it."""
+    if scan.quality not in (Quality.HANDHELD, Quality.CARRIED):
+        return []  # what a reader told late is weighed with what it told before
+    newest = execute("SELECT last_seen_at FROM position WHERE asset_id = ?", (scan.asset_id,)).fetchone()
+    return _carried_then(scan) if newest and newest[0] > scan.observed_at else []
+
+
+def _carried_then(scan: Scan) -> list[Scan]:
+    """What was on a carrier at the moment of a scan, and had not been seen on its own where the carrier never was."""
+    values = {"carrier": scan.asset_id, "at": scan.observed_at, "here": scan.location_id, "carried": Quality.CARRIED}
+    return [
+        scan._replace(asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
+        for (asset_id,) in execute(_ON_THEN, values).fetchall()
+    ]
+
+
+def _is_known(scan: Scan) -> bool:
+    return execute(_KNOWN, (scan.asset_id, scan.observed_at, scan.location_id)).fetchone() is not None
 
 
 def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
@@ -130,6 +161,25 @@ FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.de
 LEFT JOIN position own ON own.asset_id = carried.asset_id
 WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
 """
+_ROWS = (
+    "history JOIN track ON track.no = history.position_no AND track.site_no IS NULL "
+    "JOIN source ON source.no = history.source_no"
+)
+_WENT = f"""
+SELECT source.location_id, history.observed_at FROM {_ROWS}
+WHERE track.asset_id = ? AND history.observed_at > ? ORDER BY history.observed_at
+"""  # noqa: S608
+_KNOWN = f"SELECT 1 FROM {_ROWS} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"  # noqa: S608
+_ON_THEN = f"""
+SELECT carried.asset_id FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
+WHERE carried.carrier_id = :carrier AND carried.loaded_at <= :at AND ifnull(carried.unloaded_at, :at + 1) > :at
+AND NOT EXISTS (
+    SELECT 1 FROM {_ROWS}
+    WHERE track.asset_id = carried.asset_id AND history.quality <> :carried AND source.location_id <> :here
+    AND history.observed_at > carried.loaded_at AND history.observed_at <= :at
+    AND source.location_id NOT IN (SELECT source.location_id FROM {_ROWS} WHERE track.asset_id = :carrier)
+)
+"""  # noqa: S608
 _CARRIED_ROWS = """
 SELECT DISTINCT track.asset_id, history.seq FROM carrier_load
 JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL

@@ -20,6 +20,7 @@ from edge.store.lookup import Found
 from edge.store.stays import Quality, Scan
 from edge.store.tables import HandheldScan
 from edge.store.tags import NewTag
+from edge.texts import N_
 
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
 AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same location again within it is news to nobody
@@ -84,7 +85,7 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
             return Answer(scan_id, Result.UNDONE)
         is_own = sender.person_id in (row.person_id, row.sent_by)
         if row.organization_id != sender.organization_id or not is_own:
-            return Answer(scan_id, Result.REFUSED, "Only your own scans can be undone")
+            return Answer(scan_id, Result.REFUSED, N_("Only your own scans can be undone"))
         found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
         if row.undone_at is None:
             _take_back(sender, row, found, moment, gap)
@@ -134,7 +135,7 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int) -> Answer:
     if before is not None:
         return first_answer(sender, before)
     if not 1 <= len(scan.code) <= MAX_CODE_LENGTH:
-        return _refuse(sender, scan, received_at, "The code is empty or too long")
+        return _refuse(sender, scan, received_at, N_("The code is empty or too long"))
     if not _is_live_location(sender.organization_id, scan.location_id):
         return _refuse(sender, scan, received_at, "The location was retired; choose another one")
     found = lookup.by_code(sender.organization_id, scan.code)
@@ -185,13 +186,13 @@ def _record(sender: Actor, scan: Submitted, found: Found, received_at: int) -> A
 
 def first_answer(sender: Actor, row: StoredScan) -> Answer:
     if row.organization_id != sender.organization_id:
-        return Answer(row.id, Result.REFUSED, "This scan belongs to another organization")
+        return Answer(row.id, Result.REFUSED, N_("This scan belongs to another organization"))
     found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
     if row.outcome == Result.LOCATION:
         found = lookup.by_code(sender.organization_id, row.code)
     if row.undone_at is not None:
         return Answer(row.id, Result.UNDONE, found=found)
-    reason = "It was refused when it first arrived" if row.outcome == Result.REFUSED else ""
+    reason = N_("It was refused when it first arrived") if row.outcome == Result.REFUSED else ""
     return Answer(row.id, Result(row.outcome), reason, found)
 
 

@@ -35,6 +35,7 @@ class PersonRow(NamedTuple):
     pin_hash: str | None
     wrong_pins: int
     badge_hash: bytes | None
+    language: str | None  # of the pages they see; as their browser says, if none
     created_at: int
     updated_at: int
     disabled_at: int | None
@@ -53,11 +54,11 @@ def add_person(
     pin_hash: str | None = None,
     badge_hash: bytes | None = None,
 ) -> PersonRow:
-    """Raises Conflict when the email, the name or the badge is taken within the organization."""
+    """Raises Conflict when the email is taken, on the whole box, or the name or badge, within the organization."""
     moment = clock.now()
     with acting(actor) as act:
         row = PersonRow(
-            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, 0, badge_hash),
+            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, 0, badge_hash, None),
             *(moment, moment, None),
         )
         _check(row)
@@ -67,7 +68,7 @@ def add_person(
 
 
 def update_person(actor: Actor, person_id: int, *, keep_session: bytes = b"", **changes: Any) -> PersonRow:
-    """Change name, email, role or one of the hashes. Raises NotFound, Invalid, Conflict.
+    """Change name, email, role, language or one of the hashes. Raises NotFound, Invalid, Conflict.
 
     A lower role takes effect in sessions that are open, since it is read with each request. A higher one, and a new
     password, PIN or badge, ends them all, but the one whose token has the hash `keep_session`. With a higher role the
@@ -128,7 +129,7 @@ def subject_of(row: PersonRow) -> Subject:
 
 def _facts(row: PersonRow) -> dict[str, Any]:
     """What the audit keeps of a person: no hash of anything."""
-    return {"name": row.name, "email": row.email, "role": str(row.role)}
+    return {"name": row.name, "email": row.email, "role": str(row.role), "language": row.language}
 
 
 def list_people(organization_id: int) -> list[PersonRow]:
@@ -140,10 +141,9 @@ def find_person(organization_id: int, person_id: int) -> PersonRow | None:
     return _one((Person.organization_id == organization_id) & (Person.id == person_id))
 
 
-def with_email(email: str) -> list[PersonRow]:
-    """Only people who may sign in, of each organization one, the eldest first."""
-    wanted = (Person.email == email) & Person.disabled_at.is_null()
-    return [PersonRow(*row) for row in rows(Person.select().where(wanted).order_by(Person.created_at, Person.id))]
+def find_by_email(email: str) -> PersonRow | None:
+    """Only people who may sign in."""
+    return _one((Person.email == email) & Person.disabled_at.is_null())
 
 
 def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
@@ -170,9 +170,9 @@ def _check(row: PersonRow) -> None:
         raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME_LENGTH} characters")
     if row.email is not None and not (3 <= len(row.email) <= MAX_NAME_LENGTH and "@" in row.email):
         raise Invalid.one("email", "invalid_value", "That is not an email address")
-    own = others & (Person.organization_id == row.organization_id)
-    if row.email is not None and _one(own & (Person.email == row.email)):
+    if row.email is not None and _one(others & (Person.email == row.email)):
         raise Conflict(f"{row.email} already has an account")
+    own = others & (Person.organization_id == row.organization_id)
     same_name = own & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
     if row.disabled_at is None and _one(same_name):
         raise Conflict(f"a person called {row.name} already exists")

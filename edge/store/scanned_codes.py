@@ -8,6 +8,7 @@ from edge.store.actors import Actor
 from edge.store.audit import acting
 from edge.store.handheld import Answer
 from edge.store.tags import NewTag
+from edge.texts import N_
 
 
 def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
@@ -18,14 +19,14 @@ def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
     with acting(actor):
         scan = handheld.stored(scan_id)
         if scan is None or scan.organization_id != actor.organization_id:
-            raise NotFound("no such parked scan")
+            raise NotFound(N_("This scan is not waiting any more"))
         owner = lookup.by_code(actor.organization_id, scan.code)
         was = None
         if owner is None:
             was = board.whereabouts(actor.organization_id, asset_id)
             assets.attach_tag(actor, asset_id, NewTag(handheld.guess_type(scan.code), scan.code))
         elif owner.id != asset_id:
-            raise Conflict("this code belongs to something else meanwhile")
+            raise Conflict(N_("This code belongs to something else meanwhile"))
         return handheld.first_answer(actor, handheld.stored(scan_id) or scan)._replace(was=was)
 
 

@@ -24,6 +24,7 @@ class SessionRow(NamedTuple):
     organization_name: str
     name: str
     role: str
+    language: str | None
     device_id: int | None
     device_name: str
     created_at: int
@@ -46,7 +47,7 @@ def add_session(person: Actor, token_hash: bytes, expires_at: int) -> None:
 
 
 _FIND = """
-SELECT session.person_id, person.organization_id, organization.name, person.name, person.role,
+SELECT session.person_id, person.organization_id, organization.name, person.name, person.role, person.language,
        session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at
 FROM web_session session
 JOIN person ON person.id = session.person_id

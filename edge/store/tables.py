@@ -30,7 +30,6 @@ class Organization(Table):
     id = IntegerField(primary_key=True)
     name = TextField()
     created_at = IntegerField()
-    topic_prefix = TextField(null=True)
 
 
 class Person(Table):
@@ -43,6 +42,7 @@ class Person(Table):
     pin_hash = TextField(null=True)
     wrong_pins = IntegerField()
     badge_hash = BlobField(null=True)
+    language = TextField(null=True)
     created_at = IntegerField()
     updated_at = IntegerField()
     disabled_at = IntegerField(null=True)
@@ -107,7 +107,6 @@ class Reader(Table):
     mapping = TextField(null=True)
     location_id = IntegerField(null=True)
     min_rssi = FloatField(null=True)
-    clock_setting = TextField()
     is_enabled = BooleanField()
     created_at = IntegerField()
     updated_at = IntegerField()

@@ -161,7 +161,7 @@ def enter(open_context: Callable[..., BrowserContext], site: Site) -> Callable[.
         page.goto(f"/sign-in?next={path}")
         page.fill("#email", f"{name}@nord.example")
         page.fill("#password", PASSWORD)
-        page.click("button:has-text('Sign in')")
+        page.click(".door button.wide")
         page.wait_for_url(f"**{path}*")
         return page
 

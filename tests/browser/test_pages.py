@@ -351,14 +351,19 @@ def test_the_pages_are_worked_by_keyboard_alone(enter: Enter, site: Site) -> Non
     assert page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
 
 
+@pytest.mark.parametrize("language", ["en", "fr"])
 def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
-    enter: Enter, open_context: Callable[..., BrowserContext], site: Site
+    enter: Enter, open_context: Callable[..., BrowserContext], site: Site, language: str
 ) -> None:
     """Under 60 KB over the wire until it is ready; takes scans soon with a processor four times slower, on Slow 4G."""
     page = enter("olga", viewport=PHONE)
     state = page.context.storage_state()
     fresh = open_context(
-        viewport=PHONE, storage_state=state, service_workers="block", expected=("Service Worker",)
+        viewport=PHONE,
+        locale=language,
+        storage_state=state,
+        service_workers="block",
+        expected=("Service Worker",),
     ).new_page()
     session = fresh.context.new_cdp_session(fresh)
     session.send("Network.enable")

@@ -330,7 +330,7 @@ def test_a_reload_while_the_device_is_behind_loses_nothing(scan_page: ScanPage) 
 def test_what_is_scanned_while_the_page_still_loads_is_kept(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(service_workers="block", expected=("Service Worker",))
     held: list[Route] = []
-    page.route("**/main.js", held.append)
+    page.route("**/main.js", lambda route: held.append(route))
     page.reload(wait_until="commit")
     page.wait_for_selector("body[data-listening]")
     for number in (1, 2, 3):

@@ -109,6 +109,40 @@ def test_a_scan_of_the_carrier_that_is_taken_back_takes_its_load_back(cast: Cast
     assert yard.at(yard.crate) == yard.gate
 
 
+def test_a_late_scan_of_the_carrier_takes_its_place_in_the_history_of_its_load(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.pallet, yard.gate, 120)
+    late = yard.scan(yard.pallet, yard.rack, 60)
+    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    handheld.undo(yard.olga, late, GAP)
+    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
+
+
+def test_what_was_put_on_it_later_or_was_off_already_is_not_where_a_late_scan_was(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 30 * clock.SECOND)
+    yard.read(yard.crate, yard.rack, 40)
+    yard.scan(yard.pallet, yard.dock, 120)
+    yard.scan(yard.pallet, yard.gate, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.rack)
+    assert Quality.CARRIED not in yard.qualities(yard.box) + yard.qualities(yard.crate)
+
+
+def test_a_load_that_is_told_late_goes_after_its_carrier(cast: Cast) -> None:
+    """A device without a connection said it after the pallet had gone on, with a reader or another device."""
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 10 * clock.SECOND)
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.read(yard.pallet, yard.gate, 120)
+    assert yard.at(yard.box) == yard.dock
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 50 * clock.SECOND)
+    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 50 * clock.SECOND)
+    assert len(board.moves(cast.acme, yard.box)) == 3
+    yard.scan(yard.pallet, yard.rack, 180)
+    assert yard.at(yard.box) == yard.rack
+
+
 def test_carriers_on_carriers_and_no_circles(cast: Cast) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley")

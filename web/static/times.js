@@ -2,21 +2,23 @@
 // <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration,
 // `data-unseen` is one that is told only when it is long enough to matter.
 
+import { LOCALES, t } from "./scan/texts.js";
+
 const WORTH_TELLING = 600; // seconds; `edge/pages/words.py` says the same
 
 export function duration(seconds) {
   seconds = Math.max(0, Math.floor(seconds));
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  const [size, unit, small, smallUnit] = seconds < 86400 ? [3600, "h", 60, "min"] : [86400, "d", 3600, "h"];
+  const [size, unit, small, smallUnit] = seconds < 86400 ? [3600, t("h"), 60, "min"] : [86400, t("d"), 3600, t("h")];
   const rest = Math.floor((seconds % size) / small);
   return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${smallUnit}` : ""}`;
 }
 
 export function ago(milliseconds, now = Date.now()) {
   const seconds = (now - milliseconds) / 1000;
-  if (seconds < -5) return `in ${duration(-seconds)}`;
-  return seconds < 5 ? "just now" : `${duration(seconds)} ago`;
+  if (seconds < -5) return t("in {duration}", { duration: duration(-seconds) });
+  return seconds < 5 ? t("just now") : t("{duration} ago", { duration: duration(seconds) });
 }
 
 function unseen(seconds) {
@@ -29,7 +31,7 @@ export function clockTime(milliseconds) {
   const day = (date) => date.toLocaleDateString("en", { timeZone });
   const today = day(new Date(Date.now() + offset())) === day(moment);
   const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone };
-  return moment.toLocaleString([], today ? time : { year: "numeric", month: "short", day: "numeric", ...time });
+  return moment.toLocaleString(LOCALES, today ? time : { year: "numeric", month: "short", day: "numeric", ...time });
 }
 
 export function renderTimes(root = document) {
@@ -44,7 +46,7 @@ export function renderTimes(root = document) {
     if (text !== undefined && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
       element.dataset.titled = "1";
-      element.title = new Date(moment).toLocaleString([], { hourCycle: "h23", timeZone: zone() });
+      element.title = new Date(moment).toLocaleString(LOCALES, { hourCycle: "h23", timeZone: zone() });
     }
   }
 }

@@ -10,7 +10,7 @@ import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
-import { flush, link, start } from "./sync.js";
+import { flush, link, post, start } from "./sync.js";
 import * as stock from "./take.js";
 import { t } from "./texts.js";
 import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
@@ -181,7 +181,19 @@ function wire() {
     if (tapped) tapped.blur();
     if (!$("menu").contains(event.target)) $("menu").open = false;
   });
+  $("language").addEventListener("change", (event) => speak(event.target.value).catch(report));
   showMute();
+}
+
+/** In another language from now on. The page comes anew, so it is asked for only while the server can be reached. */
+async function speak(language) {
+  try {
+    await post("/language", { language });
+  } catch (error) {
+    if (!error.state) throw error;
+    return say(error.message);
+  }
+  location.reload();
 }
 
 function showListed(entry) {

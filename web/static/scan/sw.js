@@ -32,12 +32,16 @@ self.addEventListener("fetch", (event) => {
   else if (url.pathname.startsWith("/static/")) event.respondWith(file(request));
 });
 
-// From the server while it answers, else as it was kept. A newer one is not put here: its files are not here either.
+// From the server while it answers, else as it was kept. What it answers is kept, for it may be in another language; but
+// not the page of another version, whose files are not here.
 async function page(request) {
+  const cache = await caches.open(CACHE);
   try {
-    return await fetch(request);
+    const answer = await fetch(request);
+    if (answer.ok && answer.headers.get("Edge-Version") === VERSION) await cache.put(PAGE, answer.clone());
+    return answer;
   } catch (error) {
-    const kept = await (await caches.open(CACHE)).match(PAGE);
+    const kept = await cache.match(PAGE);
     if (kept) return kept;
     throw error;
   }

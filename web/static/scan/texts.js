@@ -1,7 +1,12 @@
-// Every text a person reads goes through here, in the language of the page. The English text is the key.
+// Every text a person reads goes through here, in the language of the page. The English text is the key; a page in
+// English brings no catalogue.
 
 const holder = document.getElementById("texts");
 const catalogue = holder ? JSON.parse(holder.textContent) : {};
+
+/** What dates and numbers are written by: the language of a page that is translated, else as the browser is set. */
+export const LOCALES = holder ? document.documentElement.lang : [];
+
 const forms = ["zero", "one", "two", "few", "many", "other"];
 const rules = new Intl.PluralRules(document.documentElement.lang || "en");
 const categories = forms.filter((form) => rules.resolvedOptions().pluralCategories.includes(form));

@@ -1,0 +1,82 @@
+"""The language of a page: as the person chose, else as the device is set, else as the browser asks for.
+
+Texts are marked with `_()` in templates, `gettext` in code and `t()` in scripts; the catalogues are in
+`edge/translations`. A script gets its part of the catalogue with the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from babel.messages.pofile import read_po
+from flask import Flask, abort, g, jsonify, redirect, request
+from flask_babel import Babel, get_locale
+from werkzeug.wrappers import Response
+
+from edge.pages.guard import DEVICE_SECONDS, actor, is_own_path, open_to_all, pages, set_cookie, wants_json
+from edge.store import people
+
+LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
+SOURCE = "en"  # the language that texts are written in
+FOLDER = Path(__file__).resolve().parent.parent / "translations"
+LANGUAGE_COOKIE = "edge_language"
+SCRIPTS = "web/static/"
+
+Forms = str | list[str]
+
+
+def register(app: Flask) -> None:
+    Babel(app, locale_selector=chosen, default_translation_directories=str(FOLDER))
+    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language, texts_of_scripts=texts_of_scripts)
+
+
+def chosen() -> str:
+    session = g.get("session")
+    for one in (session.language if session else None, request.cookies.get(LANGUAGE_COOKIE)):
+        if one in LANGUAGES:
+            return str(one)
+    wishes = (wish.partition("-")[0].lower() for wish in request.accept_languages.values())
+    return next((wish for wish in wishes if wish in LANGUAGES), SOURCE)
+
+
+def language() -> str:
+    """Of the page that is being made."""
+    locale = get_locale()
+    return locale.language if locale else SOURCE
+
+
+@cache
+def texts_of_scripts(of: str) -> dict[str, Forms]:
+    """Translations by the English text, all plural forms of those that have some; nothing for English itself."""
+    if of == SOURCE:
+        return {}
+    with (FOLDER / of / "LC_MESSAGES" / "messages.po").open("rb") as file:
+        catalogue = read_po(file, locale=of)
+    return {
+        (message.id if isinstance(message.id, str) else message.id[0]): _forms(message.string)
+        for message in catalogue
+        if message.string and any(path.startswith(SCRIPTS) for path, _ in message.locations)
+    }
+
+
+@pages.post("/language")
+@open_to_all
+def choose_language() -> Response:
+    """Of the person who is signed in; before that, of this device."""
+    entered = (request.get_json(silent=True) if request.is_json else request.form) or {}
+    code = entered.get("language") if hasattr(entered, "get") else None
+    if not isinstance(code, str) or code not in LANGUAGES:
+        abort(400, "language: one of " + ", ".join(LANGUAGES))
+    back = request.values.get("next", "")
+    response = jsonify(language=code) if wants_json() else redirect(back if is_own_path(back) else "/", 303)
+    if g.session is not None:
+        people.update_person(actor(), g.session.person_id, language=code)
+    else:
+        set_cookie(response, LANGUAGE_COOKIE, code, DEVICE_SECONDS)
+    return response
+
+
+def _forms(translated: str | Sequence[str] | None) -> Forms:
+    return translated if isinstance(translated, str) else list(translated or ())

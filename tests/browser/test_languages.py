@@ -1,0 +1,181 @@
+"""The handheld in other languages: nothing stays English, plurals are right, the choice is kept, also offline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flask_babel
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from edge.auth import devices
+from edge.pages import languages
+from edge.store.actors import shell
+from tests.browser.conftest import PHONE, Server, Site, outcome, scan
+
+pytestmark = pytest.mark.browser
+ScanPage = Callable[..., Page]
+OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED")
+
+# What people may read that is no text of ours: names, keys, codes, numbers and times, languages in their own words.
+DATA = r"""/^(?:[\d\s·.,:;%✓=?✕↑◆≠◇↶()+-]|ago|min|h|d|s|edge|olga|otto|vic|ed|Pallet|Dock|Rack|Hall|HALL-1|[ABC]|
+BC-\d+|ASSET-\d+|NOBODY-KNOWS|NO-SUCH|http|box|local|\/|l|Scanner|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|
+English|Deutsch|Español|Français|Polski)*$/""".replace("\n", "")
+UNTRANSLATED = (
+    "() => { const found = []; const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);"
+    "while (walk.nextNode()) { const node = walk.currentNode; const parent = node.parentElement;"
+    "if (parent.closest('script, style, noscript') || !node.data.trim()) continue;"
+    "let text = node.data; for (let i = 0; i < 5; i++) text = text.replace(/⟦[^⟦⟧]*⟧/g, '');"
+    f"if (!{DATA}.test(text)) found.push(node.data); }}"
+    "for (const one of document.querySelectorAll('[aria-label]')) {"
+    "if (!one.getAttribute('aria-label').includes('⟦')) found.push(one.getAttribute('aria-label')); }"
+    "return found; }"
+)
+
+
+class Bracketed:
+    """A language in which every text is itself in brackets: what has none was forgotten."""
+
+    def ugettext(self, text: str) -> str:
+        return f"⟦{text}⟧"
+
+    gettext = ugettext
+
+    def ngettext(self, one: str, many: str, number: int) -> str:
+        return f"⟦{one if number == 1 else many}⟧"
+
+    ungettext = ngettext
+
+
+@pytest.fixture
+def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = languages.texts_of_scripts
+
+    def texts_of_scripts(_language: str) -> dict[str, Any]:
+        return {
+            key: f"⟦{key}⟧" if isinstance(value, str) else [f"⟦{key}⟧", f"⟦{key}⟧"] for key, value in real("de").items()
+        }
+
+    monkeypatch.setattr(flask_babel.Domain, "get_translations", lambda _self: Bracketed())
+    monkeypatch.setattr("edge.pages.languages.texts_of_scripts", texts_of_scripts)
+
+
+def test_every_text_of_the_handheld_is_translated(
+    bracketed: None, server: Server, site: Site, open_context: Callable[..., BrowserContext]
+) -> None:
+    server.stop()
+    server.start()  # with those texts
+    found: dict[str, list[str]] = {}
+
+    def look(name: str) -> None:
+        if texts := page.evaluate(UNTRANSLATED):
+            found[name] = texts
+
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
+    page = open_context(viewport=PHONE, expected=(*OFFLINE, "403")).new_page()
+    page.goto("/sign-in")
+    look("sign-in")
+    page.goto(f"/enrol/{code}")
+    look("enrol")
+    page.click("button")
+    page.wait_for_selector("#badge")
+    look("badge")
+    scan(page, "NOBODY-KNOWS")
+    page.wait_for_selector("[role=alert]")
+    look("refused")
+    page.goto("/sign-in?password=1&next=/scan")
+    page.fill("#email", "ed@nord.example")
+    page.fill("#password", "correct horse battery")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("body[data-copied]")
+    look("ready")
+    scan(page, "BC-0001")
+    look("no location")
+    for name in ("DOCK-1", "BC-0001", "NOBODY-KNOWS", "http://box.local/l/NO-SUCH", "BC-0002"):
+        scan(page, name)
+        page.wait_for_timeout(300)
+        look(name)
+    for opener, item in (
+        *(("#find", ""), ("#location", ""), ("#held", ""), ("#jobs", "")),
+        ("#menu summary", "⟦Test my scanner⟧"),
+    ):
+        page.click(opener)
+        if item:
+            page.click(f"text={item}")
+        page.wait_for_selector("#sheet[open]")
+        page.wait_for_timeout(300)
+        look(opener + item)
+        page.click("#sheet-close")
+    scan(page, "DOCK-1")
+    for item in ("What is here?", "Move everything", "Empty a carrier", "Check this location"):
+        page.click("#jobs")
+        page.click(f"text=⟦{item}⟧")
+        page.wait_for_timeout(500)
+        look(item)
+        if item != "Check this location":
+            page.click("#sheet-close")
+    page.click("#sheet button.wide:has-text('Begin at')")
+    scan(page, "BC-0003")
+    page.click("#take")
+    look("take")
+    page.click("#sheet button:has-text('Sign off')")
+    look("sign-off")
+    page.click("#sheet-close")
+    page.click("#count")
+    look("count")
+    page.click("#sheet-close")
+    page.click("#undo")
+    page.wait_for_timeout(300)
+    look("undo")
+    page.context.set_offline(True)
+    page.wait_for_timeout(300)
+    look("offline")
+    page.context.set_offline(False)
+    page.goto("/scan/test-code")
+    assert page.inner_text("main h1") == "⟦Test code for scanners⟧"
+    assert found == {}
+
+
+def test_polish_counts_as_poles_do(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(locale="pl", viewport=PHONE)
+    told = []
+    for number in range(1, 6):
+        scan(page, f"BC-{number:04}")
+        outcome(page, "recorded", f"Pallet {number}")
+        expect(page.locator("#count-total")).to_have_text(str(number))
+        told.append(page.inner_text("#count-told"))
+    assert told == ["skan", "skany", "skany", "skany", "skanów"]
+    expect(page.locator("#link")).to_have_text("Wszystko zapisane")
+    expect(page.locator("#told")).to_have_text("Nigdy wcześniej nie widziane")
+
+
+def test_a_person_chooses_a_language_that_stays_also_without_a_connection(scan_page: ScanPage, server: Server) -> None:
+    page = scan_page(viewport=PHONE, expected=OFFLINE)
+    page.evaluate("() => navigator.serviceWorker.ready")
+    page.reload()
+    page.wait_for_function("() => navigator.serviceWorker.controller")
+    page.wait_for_selector("body[data-ready]")
+    page.click("#menu summary")
+    page.select_option("#language", "de")
+    expect(page.locator("#undo")).to_have_text("Zurück")
+    page.wait_for_selector("body[data-ready]")
+    server.stop()
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    expect(page.locator("#undo")).to_have_text("Zurück")
+    scan(page, "BC-0001")
+    outcome(page, "queued", "Pallet 1")
+    expect(page.locator("#link")).to_have_text("Offline · 1 gemerkt")
+    page.click("#menu summary")
+    page.select_option("#language", "fr")
+    expect(page.locator("#said")).to_contain_text("Keine Verbindung")
+
+
+def test_the_sign_in_page_offers_the_languages(open_context: Callable[..., BrowserContext], site: Site) -> None:
+    page = open_context(viewport=PHONE, locale="es").new_page()
+    page.goto("/sign-in?next=/scan")
+    expect(page.locator("h1")).to_have_text("Iniciar sesión")
+    page.click("text=Polski")
+    expect(page.locator("h1")).to_have_text("Zaloguj się")
+    assert page.url.endswith("/sign-in?next=/scan")

@@ -1,0 +1,142 @@
+"""Five languages: nothing untranslated, unescaped or unused, and the right one for whoever asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract_from_dir
+from babel.messages.frontend import parse_mapping_cfg
+from babel.messages.mofile import read_mo
+from babel.messages.pofile import read_po
+
+from edge.auth.sessions import csrf_token
+from edge.pages.guard import FORM_COOKIE
+from edge.pages.languages import FOLDER, LANGUAGES, SOURCE, texts_of_scripts
+from edge.store.database import execute
+from edge.store.people import Role
+from tests.pages.conftest import Browser
+
+ROOT = Path(__file__).parents[2]
+TRANSLATED = sorted(set(LANGUAGES) - {SOURCE})
+KEYWORDS = {"_": None, "gettext": None, "N_": None, "t": None, "tn": (1, 2)}
+HOLES = re.compile(r"\{\w+\}|%\(\w+\)s|%")
+
+
+def keys(message: Message) -> tuple[str, ...]:
+    return (message.id,) if isinstance(message.id, str) else tuple(message.id)
+
+
+def forms(message: Message) -> tuple[str, ...]:
+    return tuple(message.string) if isinstance(message.string, tuple | list) else (message.string or "",)
+
+
+@pytest.fixture(scope="module")
+def used() -> dict[tuple[str, ...], set[str]]:
+    """Every text that is marked in the source, and the files it is in."""
+    with (ROOT / "babel.cfg").open() as file:
+        methods, options = parse_mapping_cfg(file)
+    found: dict[tuple[str, ...], set[str]] = {}
+    for path, _, key, _, _ in extract_from_dir(ROOT, methods, options, KEYWORDS):
+        found.setdefault(key if isinstance(key, tuple) else (key,), set()).add(path)
+    return found
+
+
+def catalogue(language: str) -> Catalog:
+    with (FOLDER / language / "LC_MESSAGES" / "messages.po").open("rb") as file:
+        return read_po(file, locale=language, abort_invalid=True)
+
+
+def messages(language: str) -> Iterator[Message]:
+    return (message for message in catalogue(language) if message.id)
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_every_text_is_translated_and_every_translation_is_used(
+    language: str, used: dict[tuple[str, ...], set[str]]
+) -> None:
+    assert {keys(message) for message in messages(language)} == set(used)
+    assert [message.id for message in messages(language) if not all(forms(message)) or message.fuzzy] == []
+    assert list(catalogue(language).obsolete) == []
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_the_catalogue_knows_which_texts_are_for_the_browser(
+    language: str, used: dict[tuple[str, ...], set[str]]
+) -> None:
+    in_scripts = {key[0] for key, paths in used.items() if any(path.startswith("web/static/") for path in paths)}
+    assert set(texts_of_scripts(language)) == in_scripts
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_translations_have_the_same_holes_no_markup_and_all_plural_forms(language: str) -> None:
+    plurals = catalogue(language).num_plurals
+    for message in messages(language):
+        translated = forms(message)
+        assert len(translated) == (plurals if len(keys(message)) > 1 else 1), message.id
+        for form in translated:
+            assert sorted(HOLES.findall(form)) == sorted(HOLES.findall(keys(message)[0])), (message.id, form)
+            assert not re.search(r"[<>&]", form), form
+            assert form == form.strip(), form
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_the_compiled_catalogue_is_that_of_its_source(language: str) -> None:
+    with (FOLDER / language / "LC_MESSAGES" / "messages.mo").open("rb") as file:
+        compiled = {keys(message): forms(message) for message in read_mo(file) if message.id}
+    assert compiled == {keys(message): forms(message) for message in messages(language)}
+
+
+def test_scripts_show_no_text_that_is_not_marked() -> None:
+    """What goes straight from a literal to the screen: it would stay English."""
+    shown = re.compile(
+        r"""(?:\b(?:message|say|button|anchor|choice|askFor)\(|\bpart\([^,()]*, |textContent = |\b(?:told|thing): )"""
+        r"""(["`][^"`]*[A-Za-z]{2}[^"`]*["`])"""
+    )
+    found = {
+        (path.name, text)
+        for path in (ROOT / "web/static/scan").glob("*.js")
+        for text in shown.findall(path.read_text("utf-8"))
+        if "${" not in text and not text.startswith('"/')
+    }
+    assert found == set()
+
+
+def test_the_browser_says_the_language(anybody: Browser) -> None:
+    for wanted, title in (("de-AT,en;q=0.5", "Anmelden"), ("pl", "Zaloguj się"), ("ja", "Sign in"), ("", "Sign in")):
+        page = anybody.get("/sign-in", headers={"Accept-Language": wanted}).text
+        assert f"<h1>{title}</h1>" in page
+
+
+def test_a_device_keeps_the_language_that_was_chosen_on_it(anybody: Browser) -> None:
+    anybody.get("/sign-in")
+    form = anybody.client.get_cookie(FORM_COOKIE)
+    assert form
+    chosen = anybody.client.post(
+        "/language", data={"csrf": csrf_token(form.value), "language": "fr", "next": "/sign-in?next=/scan"}
+    )
+    assert (chosen.status_code, chosen.headers["Location"]) == (303, "/sign-in?next=/scan")
+    assert "<h1>Se connecter</h1>" in anybody.get("/sign-in", headers={"Accept-Language": "de"}).text
+
+
+def test_a_person_keeps_their_language_on_every_device(sign_in_as: Callable[..., Browser], anybody: Browser) -> None:
+    page = sign_in_as(Role.OPERATOR)
+    assert page.send("/language", {"language": "pl"}).status_code == 200
+    assert execute("SELECT language FROM person").fetchone() == ("pl",)
+    scan = page.get("/scan", headers={"Accept-Language": "de"}).text
+    assert '<html lang="pl">' in scan
+    assert "Wszystko zapisane" in scan
+    assert "Wszystko" not in anybody.get("/sign-in").text
+    for wrong in ("xx", "../de", 5, None, ["de"]):
+        assert page.send("/language", {"language": wrong}).status_code == 400
+
+
+def test_what_the_server_answers_a_handheld_is_in_its_language(sign_in_as: Callable[..., Browser]) -> None:
+    page = sign_in_as(Role.OPERATOR)
+    page.send("/language", {"language": "es"})
+    answer = page.send("/scan/batch", {"items": [{"id": "scan-0001", "code": "X", "location": None, "at": 1}]})
+    assert answer.json
+    assert answer.json["results"][0]["reason"] == "Esta lectura está incompleta"
