@@ -18,13 +18,16 @@ from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ops.health import Health
-from edge.pages import formats, site
+from edge.pages import broker_facts, formats, site
+from edge.pages.broker_facts import BrokerFacts
 from edge.pages.formats import Formats
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
+from edge.turns import Turns
 
 STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is given up, and the client told to ask for less
+_READING = {"GET", "HEAD", "OPTIONS"}
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -44,7 +47,9 @@ class AppSettings:
     sighting_gap_seconds: int = 300
     public_url: str = ""
     time_zone: str = "UTC"
+    threads: int = 8
     formats: Formats = formats.NONE
+    broker: BrokerFacts = broker_facts.NONE
     is_upgrading: Callable[[], bool] = lambda: False
 
 
@@ -55,14 +60,14 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     app.extensions["health"] = health
     app.extensions["metrics_from"] = settings.metrics_from
     app.extensions["authority_file"] = settings.authority_file
-    _limit_statements(app)
-    _measure(app)
-    _refuse_changes(app, settings.is_upgrading)
+    turns = app.extensions["turns"] = Turns(settings.threads)
+    _watch_requests(app, settings.is_upgrading, turns)
     app.extensions["formats"] = settings.formats
+    app.extensions["broker"] = settings.broker
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.make_settings(
-        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst
+        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, turns
     )
     service.register(app, gate, settings.version)
     app.extensions["api_document"] = partial(openapi.document, OPERATIONS, settings.version)
@@ -89,37 +94,36 @@ def _on_error(error: Exception) -> Response:
     return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
 
 
-def _limit_statements(app: Flask) -> None:
+def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) -> None:
+    """Every request has a deadline for its statements, is refused changes during an upgrade, and is timed.
+
+    The turn that its caller was given ends with it, unless the view keeps it for a file that it streams.
+
+    In one hook each: Flask takes two microseconds for any.
+    """
+
     @app.before_request
     def begin() -> None:
+        g.started = time.perf_counter()
         limit_statements(STATEMENT_SECONDS)
-
-    @app.teardown_request
-    def end(_error: BaseException | None) -> None:
-        limit_statements(None)
-
-
-def _refuse_changes(app: Flask, is_upgrading: Callable[[], bool]) -> None:
-    @app.before_request
-    def refuse() -> None:
-        if request.method not in ("GET", "HEAD", "OPTIONS") and is_upgrading():
+        if request.method not in _READING and is_upgrading():
             raise Unavailable("An upgrade is being completed; try again in a few seconds")
 
-
-def _measure(app: Flask) -> None:
-    """Time every request, by its route: an address, or a method, as it was asked for could be anything."""
-
-    @app.before_request
-    def start() -> None:
-        g.started = time.perf_counter()
-
     @app.after_request
-    def stop(response: Response) -> Response:
+    def measure(response: Response) -> Response:
+        """By its route: an address, or a method, as it was asked for could be anything."""
         now = time.perf_counter()
         rule = request.url_rule
         series = _series(request.method, rule.rule if rule else "none", response.status_code)
         series.observe(now - g.get("started", now))
         return response
+
+    @app.teardown_request
+    def end(_error: BaseException | None) -> None:
+        limit_statements(None)
+        caller = g.pop("turn", None)
+        if caller is not None:
+            turns.end(caller)
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ import time
 from typing import NamedTuple
 
 MOST_KEYS = 10_000
+MOST_DEBT_SECONDS = 60
 
 
 class Budget(NamedTuple):
@@ -44,6 +45,13 @@ class Buckets:
             self._buckets[key] = (left, now)
         return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
 
+    def charge(self, key: str, seconds: float) -> None:
+        """As much as is got back in this time, for what was given already; at most so much that it takes a minute."""
+        with self._lock:
+            now = time.monotonic()
+            left = max(self._left(key, now) - seconds * self._per_second, -MOST_DEBT_SECONDS * self._per_second)
+            self._buckets[key] = (left, now)
+
     def look(self, key: str) -> Budget:
         """Whether one could be taken now, without taking it."""
         with self._lock:
@@ -64,7 +72,7 @@ class Buckets:
     def _budget(self, left: float) -> Budget:
         allowed = left >= 1
         retry_after = 0 if allowed else math.ceil((1 - left) / self._per_second)
-        return Budget(allowed, int(left), retry_after, math.ceil((self._burst - left) / self._per_second))
+        return Budget(allowed, max(0, int(left)), retry_after, math.ceil((self._burst - left) / self._per_second))
 
     def _make_room(self, now: float) -> None:
         """A full bucket is as good as none. Where none is full, a tenth goes: those from which least was taken."""

@@ -12,7 +12,7 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import audit, broker_accounts, demo, doctor, maintenance, readers, records, sync, trial
+from edge.commands import audit, broker_accounts, demo, doctor, events, maintenance, readers, records, sync, trial
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
@@ -79,7 +79,10 @@ def serve(setup: Setup) -> None:
     runtime.serve(setup.config)
 
 
-for group in (records.org, records.user, records.location, records.asset, records.tag, readers.reader, sync.sync):
+for group in (
+    *(records.org, records.user, records.location, records.asset, records.tag, readers.reader),
+    *(events.events, sync.sync),
+):
     cli.add_command(group)
 for command in (
     demo.demo,
@@ -89,6 +92,7 @@ for command in (
     broker_accounts.leave_session,
     maintenance.backup,
     maintenance.restore,
+    maintenance.restore_drill,
     maintenance.repair,
     maintenance.backup_key,
     trial.try_release,

@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -51,9 +51,21 @@ def is_zone(name: str) -> bool:
     return True
 
 
+@lru_cache
+def zones() -> list[str]:
+    """The names of all zones that are a place on earth, such as Europe/Berlin, and of UTC."""
+    names = available_timezones()
+    return ["UTC", *sorted(name for name in names if "/" in name and not name.startswith(("Etc/", "SystemV/")))]
+
+
 def zone(name: str) -> ZoneInfo:
     """The zone of that name; of an empty one, the box's own, or UTC where the box does not name it."""
     return ZoneInfo(name or _zone_of_the_box())
+
+
+def of_wall(micros: int, zone: str) -> int:
+    """The moment at which a clock in that zone shows what one in UTC shows at `micros`; of two, the earlier."""
+    return to_micros(to_datetime(micros).replace(tzinfo=ZoneInfo(zone)))
 
 
 def midnight(zone: tzinfo) -> int:

@@ -217,6 +217,12 @@ class Config:
         setting_types.recipient,
         "public key those copies are encrypted to; empty: not encrypted",
     )
+    backup_continuous_dir: Path | None = _setting(
+        "backup.continuous_dir",
+        None,
+        setting_types.optional_path,
+        "a folder on another drive that every change follows to within seconds, not encrypted; empty: none",
+    )
     backup_daily: int = _setting(
         "backup.keep_daily", 7, setting_types.whole(1, 1000), "days of which the newest backup is kept"
     )

@@ -12,7 +12,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
@@ -32,13 +34,16 @@ from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
 from edge.ingest.try_out import try_out
 from edge.ops import accounts, integrity, retention, stats
+from edge.ops.continuous import ContinuousBackup
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.ops.upgrade import StartedAfterUpgrade, is_pending
+from edge.pages.broker_facts import BrokerFacts, NewAccount
 from edge.pages.formats import Formats
+from edge.store.actors import Actor
 from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
 from edge.store.event_making import Silence
@@ -109,6 +114,7 @@ def running(config: Config) -> Iterator[str]:
         parts.callback(ingest.stop)
 
         _start_upkeep(config, subscriber, health, parts)
+        _start_continuous_backup(config, health, parts)
         _start_sync(config, health, parts)
         _start_events(config, health, parts)
         server = _serve_http(config, health, _formats(subscriber))
@@ -178,6 +184,16 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
     health.register(lambda: liveness.check_disk(config.data_dir, config.low_disk_mb), vital=False)
     housekeeper.start()
     parts.callback(housekeeper.stop)
+
+
+def _start_continuous_backup(config: Config, health: Health, parts: ExitStack) -> None:
+    if config.backup_continuous_dir is None:
+        return
+    backup = ContinuousBackup(config.data_dir, config.backup_continuous_dir)
+    health.register(backup.check, vital=False)
+    parts.enter_context(metrics.sampling(backup.sample))
+    backup.start()
+    parts.callback(backup.stop)
 
 
 def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
@@ -258,6 +274,23 @@ def _formats(subscriber: Subscriber) -> Formats:
     return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue, try_out, shown)
 
 
+def _broker_facts(config: Config) -> BrokerFacts:
+    """What the pages tell of the broker, and how they give a reader its account."""
+    is_embedded = config.mqtt_broker == "embedded"
+    where = urlsplit(f"mqtt://{config.mqtt_listen}" if is_embedded else config.mqtt_broker)
+    make_account = partial(_make_account, config) if config.mqtt_accounts_dir and config.mqtt_password_file else None
+    port = where.port or (8883 if where.scheme == "mqtts" else 1883)
+    return BrokerFacts(
+        where.hostname or "localhost", port, config.mqtt_tls_port, config.mqtt_topics, is_embedded, make_account
+    )
+
+
+def _make_account(config: Config, actor: Actor, reader_id: int) -> NewAccount:
+    """The files of the broker follow within a minute, see `_jobs`."""
+    made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
+    return NewAccount(made.name, password, made.topic)
+
+
 def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
     app = create_app(
         AppSettings(
@@ -273,7 +306,9 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             authority_file=config.http_authority_file,
             public_url=config.http_public_url,
             time_zone=config.time_zone,
+            threads=config.http_threads,
             formats=formats,
+            broker=_broker_facts(config),
             is_upgrading=lambda: is_pending(config.data_dir),
         ),
         health,

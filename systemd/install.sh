@@ -244,8 +244,9 @@ serve_https() {
 
 start_service() {
   say "Service"
-  systemctl enable --quiet edge.service edge-upgrade.service edge-backup.timer edge-accounts.path
-  systemctl restart edge-accounts.path edge-backup.timer
+  local timers=(edge-backup.timer edge-drill.timer edge-doctor.timer)
+  systemctl enable --quiet edge.service edge-upgrade.service edge-accounts.path "${timers[@]}"
+  systemctl restart edge-accounts.path "${timers[@]}"
   systemctl "$([[ -n $upgraded ]] && echo start || echo restart)" edge.service || {
     journalctl -u edge.service -n 20 --no-pager >&2
     fail "the service did not start; see above, then run this again"
@@ -282,7 +283,7 @@ uninstall() {
   say "Removing edge"
   local name
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
-  systemctl disable --quiet --now edge.service edge-backup.timer edge-accounts.path edge-https.timer 2>/dev/null || true
+  systemctl disable --quiet --now edge.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
     /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https /usr/local/sbin/edge-upgrade

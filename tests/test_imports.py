@@ -45,7 +45,9 @@ LEAVES = {
     "ingest.reads",
     "terminal",
     "buckets",
+    "turns",
     "addresses",
+    "live_reads",
     "texts",
 }
 HOMES = {

@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask import Flask, Request, Response, current_app, request
+from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
@@ -19,12 +19,14 @@ from edge.auth import tokens
 from edge.auth.principals import Principal
 from edge.buckets import Buckets
 from edge.store import actors
+from edge.turns import Turns
 from edge.validation import body, query
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 MAX_BODY = 1024 * 1024
+SLOW_SECONDS = 0.1
 TOO_LARGE = f"The body may have at most {MAX_BODY} bytes"
 NOT_VALID = "Invalid or expired token"
 USE_BEARER = "Use Authorization: Bearer <token>"
@@ -43,13 +45,16 @@ class ApiSettings(NamedTuple):
     blocked_words: frozenset[str]
     buckets: Buckets
     headers: middleware.Headers
+    turns: Turns
 
 
-def make_settings(environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int) -> ApiSettings:
+def make_settings(
+    environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int, turns: Turns
+) -> ApiSettings:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
     fixed = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    return ApiSettings(environment, words, Buckets(burst, per_second), fixed)
+    return ApiSettings(environment, words, Buckets(burst, per_second), fixed, turns)
 
 
 def settings_of(app: Flask) -> ApiSettings:
@@ -135,6 +140,19 @@ def _spend(installed: ApiSettings, key: str) -> None:
     middleware.request_context().budget = budget = installed.buckets.take(key)
     if not budget.allowed:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
+
+
+def take_turn(installed: ApiSettings, caller: str) -> None:
+    """The application ends it. Raises ApiError when the caller has as many slow requests under way as it may."""
+    if not installed.turns.begin(caller):
+        raise ApiError("rate_limited", "Too many slow requests at the same time", {"Retry-After": "1"})
+    g.turn = caller
+
+
+def charge(installed: ApiSettings, caller: str, seconds: float) -> None:
+    """A slow request is paid for by its time, out of the same budget as many quick ones."""
+    if seconds > SLOW_SECONDS:
+        installed.buckets.charge(caller, seconds)
 
 
 def _check_media_type(wanted: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flask import request
 from ulid import ULID
 
-from edge.api.cors import BEYOND_PREFLIGHTS
+from edge.api import cors
 from edge.buckets import Budget
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Bu
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
             own = [(REQUEST_ID, noted.request_id)]
             if is_api:
-                is_preflight = environ["REQUEST_METHOD"] == "OPTIONS"
-                cors = _missing(BEYOND_PREFLIGHTS, headers) if is_preflight else BEYOND_PREFLIGHTS
-                own = [*cors, *response_headers(fixed, noted)]
+                own = [*_cors_headers(environ, headers), *response_headers(fixed, noted)]
             return start_response(status, [*own, *headers], *failure)
 
         return application(environ, start)
@@ -61,9 +59,14 @@ def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Bu
     return answer
 
 
-def _missing(wanted: Headers, given: Headers) -> Headers:
+def _cors_headers(environ: WSGIEnvironment, given: Headers) -> Headers:
+    """Those that flask-cors did not give."""
+    if "HTTP_ORIGIN" not in environ:
+        return cors.ALL
+    if environ["REQUEST_METHOD"] != "OPTIONS":
+        return cors.BEYOND_PREFLIGHTS
     names = {name.lower() for name, _ in given}
-    return [header for header in wanted if header[0].lower() not in names]
+    return [header for header in cors.BEYOND_PREFLIGHTS if header[0].lower() not in names]
 
 
 def request_context() -> RequestContext:

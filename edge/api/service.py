@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -30,9 +31,19 @@ def register(app: Flask, gate: guard.ApiSettings, version: str, operations: Sequ
 def _view(gate: guard.ApiSettings, operation: Operation) -> Callable[..., Response]:
     handler = operation.handler
 
-    def view(**path: Any) -> Response:
+    def write(**path: Any) -> Response:
         return handler(guard.authorize(gate, operation, path))
 
+    def read(**path: Any) -> Response:
+        call = guard.authorize(gate, operation, path)
+        guard.take_turn(gate, call.principal.subject)
+        began = time.perf_counter()
+        try:
+            return handler(call)
+        finally:
+            guard.charge(gate, call.principal.subject, time.perf_counter() - began)
+
+    view = read if operation.method == "GET" else write
     field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
     if operation.sunset or field_sunset:
         return _deprecated(view, operation.sunset, field_sunset)

@@ -19,7 +19,7 @@ def new_proof(person_id: int) -> str:
     return f"{told}.{_seal(told)}"
 
 
-def account_of(proof: str, person_id: int | None) -> str | None:
+def account_of(proof: str, person_id: int) -> str | None:
     """The key by which attempts of this browser at this person's account are counted; None without a good proof."""
     told, _, seal = proof.rpartition(".")
     if len(proof) > _LONGEST or not hmac.compare_digest(seal.encode("utf-8", "surrogatepass"), _seal(told).encode()):

@@ -1,11 +1,16 @@
-"""Secrets this program hands out: made here, shown once, kept as a hash only (spec: Authentication 1)."""
+"""Secrets this program hands out: made here, shown once, kept as a hash only (spec: Authentication 1).
+
+Those that sign webhooks cannot be kept as a hash; see `sealed`.
+"""
 
 from __future__ import annotations
 
+import base64
 import secrets
 from hashlib import sha256
 
 CLIENT_SECRET_PREFIX = "edge_"  # noqa: S105 -- the public part of every secret, for secret scanners
+WEBHOOK_PREFIX = "whsec_"
 
 
 def new_client_secret() -> str:
@@ -21,3 +26,8 @@ def new_token() -> str:
 def hash_secret(secret: str) -> bytes:
     """What is stored. A plain hash is enough: the secret is random, so there is nothing to guess."""
     return sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def new_webhook_secret() -> str:
+    """As Standard Webhooks writes them: 24 to 64 bytes in base64."""
+    return WEBHOOK_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()

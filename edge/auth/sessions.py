@@ -11,7 +11,7 @@ from edge.addresses import network_of
 from edge.auth import badges, known_browsers, passwords
 from edge.auth.secrets import hash_secret, new_token
 from edge.buckets import Buckets
-from edge.store import actors, people, sessions
+from edge.store import actors, organizations, people, sessions
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
@@ -27,6 +27,7 @@ _LONGEST_EMAIL = 255  # of an account; what is counted by is remembered, so it m
 
 # Each check takes 32 MB for a moment (scrypt), and the box is small.
 _checks_at_once = BoundedSemaphore(2)
+_MOST_COMPARED = 4  # passwords for one sign-in, in case an email has accounts in several organizations
 
 
 class SignIn(NamedTuple):
@@ -76,14 +77,21 @@ class Attempts(NamedTuple):
 
 
 def sign_in(email: str, password: str, *, address: str, hours: int, proof: str = "") -> SignIn | Refused:
-    """The answer, and the time it takes, are the same whether the account exists or not."""
-    person = people.find_by_email(email.strip())
-    attempts = _attempts(email, person, address, proof)
+    """The answer, and the time it takes, are the same whether the account exists or not.
+
+    An email can have an account in several organizations, which its password tells apart.
+    """
+    known = people.with_email(email.strip())
+    attempts = _attempts(email, known, address, proof)
     wait = attempts.wait_seconds()
     if wait:
         return Refused(TOO_MANY, wait)
-    if not _matches(person.password_hash if person else None, password) or person is None:
-        sessions.refuse(person, None, address)
+    person = _whose_password(known, password)
+    if person is None:
+        for refused in known:
+            sessions.refuse(refused, None, address)
+        if not known:
+            sessions.refuse(None, None, address)
         attempts.count_wrong()
         return Refused(WRONG_PASSWORD)
     attempts.forgive()
@@ -91,10 +99,19 @@ def sign_in(email: str, password: str, *, address: str, hours: int, proof: str =
     return begun._replace(proof=known_browsers.new_proof(person.id))
 
 
-def _attempts(email: str, person: PersonRow | None, address: str, proof: str) -> Attempts:
-    browser = known_browsers.account_of(proof, person.id if person else None)
-    if browser:
-        return Attempts(browser, None)
+def _whose_password(known: list[PersonRow], password: str) -> PersonRow | None:
+    """As many hashes are compared as on this box anybody could have, or the time would tell who has more than one."""
+    least = min(len(organizations.list_organizations()), _MOST_COMPARED)
+    stored = [person.password_hash for person in known]
+    fits = [_matches(one, password) for one in [*stored, *[None] * (least - len(stored))]]
+    return next((person for person, fit in zip(known, fits, strict=False) if fit), None)
+
+
+def _attempts(email: str, known: list[PersonRow], address: str, proof: str) -> Attempts:
+    for person in known:
+        browser = known_browsers.account_of(proof, person.id)
+        if browser:
+            return Attempts(browser, None)
     network = network_of(address, v4_bits=_V4_BITS)
     return Attempts(f"email:{email.strip().lower()[:_LONGEST_EMAIL]} {network}", network)
 

@@ -47,10 +47,7 @@ def leave_session(setup: Setup, socket: str) -> None:
 
 def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     """Prints user and password, the only time the password is seen."""
-    password = accounts.new_password()
-    own = accounts.own_account(config.mqtt_broker, "").name
-    reserved = (own, accounts.doctor_name(own))
-    made = broker_accounts.set_account(actor, reader_id, accounts.new_hash(password), reserved)
+    made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
     _write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
     click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would throw it off")

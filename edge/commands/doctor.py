@@ -12,13 +12,15 @@ import click
 from edge import __version__
 from edge.commands.site import Setup, open_file
 from edge.config import Config, Value, read_secret
+from edge.errors import Unavailable
 from edge.ingest import broker_probe
 from edge.ingest.parsers.formats import recognise
 from edge.ingest.subscriber import Broker
-from edge.ops import accounts
+from edge.ops import accounts, last_findings
 from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
 from edge.ops.findings import Level, Subject
+from edge.validation.topics import DOCTOR_TOPIC
 
 BROKER_TOPICS = ("$SYS/broker/version", "$SYS/broker/publish/messages/dropped")
 _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM"}
@@ -29,12 +31,13 @@ _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM
 @click.option(
     "--bundle", type=click.Path(path_type=Path), help="Also write a file to send to whoever helps; no secrets."
 )
+@click.option("--publish", is_flag=True, help="Also for /metrics, and to the topic edge/doctor; without slow checks.")
 @click.pass_obj
-def doctor(setup: Setup, as_json: bool, bundle: Path | None) -> None:
+def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> None:
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
     open_file(setup)
     examined = []
-    for item in examination.examine(_subject(setup.config)):
+    for item in examination.examine(_subject(setup.config), examination.SLOW if publish else ()):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -44,7 +47,18 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None) -> None:
         texts = {"doctor.json": examination.as_json(examined), "settings.txt": _settings(setup.shown)}
         write_bundle(bundle, texts)
         click.echo(f"Wrote {bundle}", err=True)
+    if publish:
+        _publish(setup.config, examination.as_json(examined))
     sys.exit(examination.exit_code(examined))
+
+
+def _publish(config: Config, findings: str) -> None:
+    """To this box's own broker and nowhere else. A broker that is away is a finding itself, and no reason to fail."""
+    last_findings.keep(config.data_dir, findings)
+    try:
+        broker_probe.publish(_own_broker(config), DOCTOR_TOPIC, findings.encode(), retain=True)
+    except Unavailable as error:
+        click.echo(f"edge: not published: {error}", err=True)
 
 
 def _print(item: examination.Examined) -> None:
@@ -60,13 +74,7 @@ def _settings(shown: list[Value]) -> str:
 def _subject(config: Config) -> Subject:
     @cache  # two checks want to know, and a broker that is away takes its time
     def ask_broker() -> Mapping[str, str]:
-        file = config.mqtt_password_file
-        password = read_secret(file, "mqtt.password_file") if file else None
-        ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-        url = config.mqtt_broker
-        if config.mqtt_accounts_dir:
-            url = accounts.as_doctor(url)
-        return broker_probe.ask(Broker(url, "", password, ca_file), BROKER_TOPICS)
+        return broker_probe.ask(_own_broker(config), BROKER_TOPICS)
 
     return Subject(
         version=__version__,
@@ -81,4 +89,14 @@ def _subject(config: Config) -> Subject:
         broker_settings=Path("/etc/mosquitto"),
         ask_broker=ask_broker,
         recognise=recognise,
+        continuous_dir=config.backup_continuous_dir,
     )
+
+
+def _own_broker(config: Config) -> Broker:
+    """With the doctor's account, where accounts are kept."""
+    file = config.mqtt_password_file
+    password = read_secret(file, "mqtt.password_file") if file else None
+    ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
+    url = accounts.as_doctor(config.mqtt_broker) if config.mqtt_accounts_dir else config.mqtt_broker
+    return Broker(url, "", password, ca_file)

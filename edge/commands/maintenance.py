@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from edge import clock
-from edge.commands.site import Setup, open_file, require_database
+from edge.commands.site import Setup, open_file, open_site, require_database
 from edge.config import Config
 from edge.errors import SetupError
-from edge.ops import archives
+from edge.ops import archives, drill
 from edge.ops import backup as backups
 from edge.ops.lock import hold
 from edge.store.snapshots import CopyFacts
@@ -35,20 +36,46 @@ def backup(setup: Setup) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--at", metavar="TIME", help="As it was then, by the continuous backup: 2026-03-02T08:15")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--identity", type=click.Path(path_type=Path), help="File with the private key of an encrypted backup.")
 @click.pass_obj
-def restore(setup: Setup, file: Path, yes: bool, identity: Path | None) -> None:
-    """Make a backup the database of this box. Stop the service first; the present database is kept aside."""
+def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity: Path | None) -> None:
+    """Make a backup the database of this box. Stop the service first; the present database is kept aside.
+
+    Without FILE it is the newest point of the continuous backup or, where there is none, the newest backup.
+    """
+    config, folder = setup.config, setup.config.backup_continuous_dir
+    if at is not None and (file is not None or folder is None):
+        raise click.UsageError("--at takes the continuous backup: without FILE, and with backup.continuous_dir set")
+    moment = _moment(at, config.time_zone) if at is not None else None
+    if file is None and folder is None:
+        file = _newest_backup(config)
+    source = str(file) if file else f"the continuous backup in {folder}, {f'of {at}' if at else 'as it last was'}"
     if not yes:
-        click.confirm(f"Replace the database in {setup.config.data_dir} by {file}?", abort=True)
-    with hold(setup.config.data_dir):
-        restored = backups.restore_backup(file, setup.config.data_dir, identity)
-    click.echo(f"Restored {file.name}: {_told(restored.facts)}.")
+        click.confirm(f"Replace the database in {config.data_dir} by {source}?", abort=True)
+    with hold(config.data_dir):
+        if file:
+            restored = backups.restore_backup(file, config.data_dir, identity)
+        elif folder:
+            restored = backups.restore_continuous(folder, config.data_dir, moment)
+    click.echo(f"Restored {source}: {_told(restored.facts)}.")
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+
+
+@click.command("restore-drill")
+@click.pass_obj
+def restore_drill(setup: Setup) -> None:
+    """Restore the newest backups aside, and compare them with the live database; a timer does it every month."""
+    open_site(setup)
+    config = setup.config
+    report = drill.run(config.data_dir, config.backup_folder, config.backup_continuous_dir)
+    if not report.is_ok:
+        raise SetupError(f"The restore drill failed: {report.text}")
+    click.echo(f"Restored aside and compared: {report.text}")
 
 
 @click.command()
@@ -69,6 +96,22 @@ def repair(setup: Setup, yes: bool) -> None:
         click.echo(f"Of {table} {count} places in the file could not be read")
     _compare(setup.config, repaired.recovered.rows)
     click.echo(f"The damaged database is {repaired.kept_aside}; remove it when all is well.")
+
+
+def _newest_backup(config: Config) -> Path:
+    newest = backups.list_backups(config.backup_folder)[:1]
+    if not newest:
+        raise SetupError(f"There is no backup in {config.backup_folder}. Give the file of one.")
+    return newest[0].path
+
+
+def _moment(text: str, time_zone: str) -> int:
+    """A time without an offset is one of this site."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(f"--at {text} is no time; write it like 2026-03-02T08:15") from error
+    return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=clock.zone(time_zone)))
 
 
 def _compare(config: Config, rows: dict[str, int]) -> None:

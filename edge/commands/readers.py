@@ -22,9 +22,14 @@ from edge.store import ignored_messages, ledger, locations, reader_status, reade
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_reader_kind
 from edge.store.evidence import AntennaKind
+from edge.store.reader_clocks import AUTO, in_words
 from edge.store.readers import AntennaRow, Placement, ReaderRow
 
 SHOWN_BYTES = 300
+CLOCK_HELP = (
+    "What its times are worth: auto (corrected by what they are found to be off), reader (taken as they are), "
+    "receipt (not believed), or the time zone of a clock that tells none, such as Europe/Berlin."
+)
 
 
 @click.group()
@@ -48,6 +53,7 @@ def list_formats() -> None:
 @click.option("--location", help="External key of the place it reads; antennas may have their own.")
 @click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@click.option("--clock", "clock_setting", default=AUTO, help=CLOCK_HELP)
 @click.option("--account", is_flag=True, help="Also make the account it signs in to the broker with.")
 @for_actor
 @click.pass_obj
@@ -60,6 +66,7 @@ def add_reader(
     location: str | None,
     min_rssi: float | None,
     mapping: Path | None,
+    clock_setting: str,
     account: bool,
 ) -> None:
     """Connect a reader, for example: edge reader add dock1 --topic site/dock1/reads --format csl --location DOCK-1"""
@@ -73,6 +80,7 @@ def add_reader(
         mapping=described,
         location_id=location_of(actor.organization_id, location).id if location else None,
         min_rssi=min_rssi,
+        clock_setting=clock_setting,
     )
     click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
     if account:
@@ -103,8 +111,7 @@ def show_reader(organization_id: int, name: str) -> None:
     place = f"at {_key(organization_id, row.location_id)}" if row.location_id else "no location of its own"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {place}{_limits(row)}")
     click.echo(f"Last heard: {_heard(state)}")
-    if state and state.clock_offset is not None:
-        click.echo(f"Its clock is {state.clock_offset / clock.SECOND:+.1f} s off")
+    click.echo(f"Its clock: {in_words(row.clock_setting, state.clock_offset if state else None)}")
     if state and state.note:
         click.echo(f"It says: {state.note}")
     antennas = readers.list_antennas(organization_id, row.id)
@@ -126,12 +133,13 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @click.option("--location", help="External key of the place it reads; empty for none.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
+@click.option("--clock", "clock_setting", help=CLOCK_HELP)
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @for_actor
 def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any) -> None:
     """Change what is given, leave the rest."""
     row = reader_of(actor.organization_id, name)
-    changes: dict[str, Any] = {"name": new_name, "topic": options["topic"], "is_enabled": options["is_enabled"]}
+    changes = {"name": new_name, **{field: options[field] for field in ("topic", "clock_setting", "is_enabled")}}
     changes = {field: value for field, value in changes.items() if value is not None}
     if options["format_name"] or options["mapping"]:
         changes["format"] = options["format_name"] or row.format
@@ -205,8 +213,10 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
         format_name = guess.name
         click.echo(f"This looks like {format_name}")
     mapping = _mapping_text(options["mapping"]) or (row.mapping if row else None)
-    where = (row.location_id, row.min_rssi, row.id) if row else (None, None, None)
-    trial = try_out(organization_id, Attempt(topic, payload, format_name, mapping, *where))
+    attempt = Attempt(topic, payload, format_name, mapping)
+    if row:
+        attempt = Attempt(*attempt[:4], row.location_id, row.min_rssi, row.clock_setting, row.id)
+    trial = try_out(organization_id, attempt)
     click.echo(f"The message ends as {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
     print_table(
         ["TAG", "ANTENNA", "LOCATION", "DBM", "TIME", "ENDS AS"],
@@ -216,7 +226,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
                 one.read.antenna_name or one.read.antenna or "",
                 _key(organization_id, one.location_id),
                 "" if one.read.rssi is None else f"{one.read.rssi:g}",
-                "of receipt" if one.read.observed_at is None else clock.rfc3339(one.read.observed_at),
+                "of receipt" if one.observed_at is None else clock.rfc3339(one.observed_at),
                 one.bucket,
             )
             for one in trial.reads
@@ -233,7 +243,7 @@ def _message_to_try(organization_id: int, row: ReaderRow | None, options: dict[s
     if row:
         for ignored in ignored_messages.list_messages(organization_id, row.id):
             return ignored.topic, ignored.payload
-    heard = unassigned_topics.find_topic(topic) if topic else None
+    heard = unassigned_topics.find_topic(organization_id, topic) if topic else None
     if heard is None:
         raise click.UsageError("Give a message: --file FILE or --message TEXT")
     return heard.topic, heard.sample

@@ -19,7 +19,7 @@ from edge.commands.site import (
     print_table,
     shell,
 )
-from edge.store import assets, locations, organizations, parents, people
+from edge.store import assets, locations, organizations, parents, people, topic_owners
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_location_kind
 from edge.store.assets import AssetFilter, AssetRow
@@ -41,12 +41,24 @@ def org() -> None:
 
 @org.command("add")
 @click.argument("name")
+@click.option("--topics", help="What the MQTT topics of its readers begin with; without it, made of the name.")
 @click.pass_obj
-def add_org(setup: Setup, name: str) -> None:
+def add_org(setup: Setup, name: str, topics: str | None) -> None:
     """Add an organization. Its people see nothing of the others."""
     open_site(setup)
-    row = organizations.add_organization(shell(), values.name("name", name))
+    row = organizations.add_organization(shell(), values.name("name", name), topics)
     click.echo(f"Added organization {row.name}. Give it an administrator: edge user add --org '{row.name}' …")
+    if row.topic_prefix:
+        click.echo(f"Its readers publish below {row.topic_prefix}/")
+
+
+@org.command("topics")
+@click.argument("prefix")
+@for_actor
+def set_topics(actor: Actor, prefix: str) -> None:
+    """Say what the MQTT topics of an organization's readers begin with: edge org topics acme --org Acme"""
+    topic_owners.set_prefix(actor, prefix)
+    click.echo(f"Its readers publish below {prefix}/, and nobody else sees what comes there")
 
 
 @org.command("list")
@@ -54,7 +66,12 @@ def add_org(setup: Setup, name: str) -> None:
 def list_orgs(setup: Setup) -> None:
     """List the organizations."""
     open_file(setup)  # also of an older schema: the installer asks before the service has changed it
-    print_table(["ID", "NAME"], [(row.id, row.name) for row in organizations.list_organizations()])
+    rows = organizations.list_organizations()
+    print_table(["ID", "NAME", "TOPICS"], [(row.id, row.name, _topics(row.topic_prefix)) for row in rows])
+
+
+def _topics(prefix: str | None) -> str:
+    return f"{prefix}/…" if prefix else "all that are nobody else's"
 
 
 @click.group()

@@ -23,7 +23,8 @@ from edge.store.database import FILE_NAME, close_database, open_database
 from edge.store.people import Role
 from edge.store.tags import NewTag
 
-TOPIC, TAG = "edge-trial/reads", "E2801160600002054CC2096F"
+TOPICS, TAG = "edge-trial", "E2801160600002054CC2096F"
+TOPIC = f"{TOPICS}/reads"
 
 
 @click.command("trial", hidden=True)
@@ -65,7 +66,8 @@ def _migrate(folder: Path) -> tuple[int, float]:
 
 def _make_synthetic() -> trial.Synthetic:
     """In an organization of its own, so that nothing of the site is in its way."""
-    organization_id = organizations.add_organization(actors.service(), f"Trial {secrets.token_hex(4)}").id
+    name = f"Trial {secrets.token_hex(4)}"
+    organization_id = organizations.add_organization(actors.service(), name, TOPICS).id
     actor = actors.service(organization_id)
     location = locations.create(actor, name="Trial", external_key="EDGE-TRIAL")
     asset = assets.create(actor, name="Trial", external_key="EDGE-TRIAL", tags=[NewTag("rfid", TAG)])
@@ -101,6 +103,7 @@ def _command(context: click.Context, folder: Path, listen: str, broker_url: str)
         "mqtt.accounts_dir": "",
         "backup.dir": "",
         "backup.second_dir": "",
+        "backup.continuous_dir": "",
         "retention.low_disk_mb": 0,
     }
     file = context.parent.params["file"] if context.parent else None

@@ -41,7 +41,8 @@ def make_or_continue(plan: Plan, valid_from: int) -> Access:
         found = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
         organization_id = found[0] if found else _make(plan, valid_from)
         actor = actors.service(organization_id)
-        person = people.find_by_email(EMAIL) or people.add_person(actor, "Demo", Role.ADMINISTRATOR, email=EMAIL)
+        known = people.with_email(EMAIL)
+        person = known[0] if known else people.add_person(actor, "Demo", Role.ADMINISTRATOR, email=EMAIL)
         people.update_person(actor, person.id, password_hash=hash_password(password))
         for key in keys.list_keys(organization_id):
             if key.name == KEY_NAME:

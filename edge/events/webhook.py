@@ -11,7 +11,6 @@ import base64
 import contextlib
 import hmac
 import http.client
-import secrets
 import socket
 import ssl
 import threading
@@ -19,6 +18,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from edge import __version__, clock
+from edge.auth.secrets import WEBHOOK_PREFIX
 from edge.events.addresses import NotAllowed, connect
 from edge.events.outcomes import Message, Outcome, Result
 from edge.store.event_destinations import Network
@@ -26,20 +26,15 @@ from edge.store.event_destinations import Network
 ANSWER_SECONDS = 10.0
 MAX_ANSWER = 64 * 1024
 MAX_WAIT_SECONDS = 3600.0
-SECRET_PREFIX = "whsec_"  # noqa: S105  it begins every secret, and is none
 
 # Answers that are about the receiver as a whole, not about the event that was sent.
 _NOT_THE_EVENT = (401, 402, 403, 404, 405, 407, 408, 421, 425, 426, 429, 451, 502, 503, 504, 508, 511)
 _CLOSED_MEANWHILE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
 
-def new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
-
-
 def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     """The value of `webhook-signature`. `timestamp` in seconds."""
-    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+    key = base64.b64decode(secret.removeprefix(WEBHOOK_PREFIX))
     digest = hmac.digest(key, b"%s.%d.%s" % (event_id.encode(), timestamp, body), "sha256")
     return f"v1,{base64.b64encode(digest).decode()}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
-from edge import metrics
+from edge import live_reads, metrics
 from edge.ingest.messages import Earlier, Opened, Outcome
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
@@ -46,9 +46,11 @@ class Batch:
         self._notes: dict[int, str] = {}
         self._read_at: dict[int, int] = {}
         self._antennas: dict[tuple[int, int], int] = {}
+        self._offsets: dict[int, int | None] = {}  # of the clocks for which messages were held back
         self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
+        self._live: list[live_reads.LiveRead] = []  # of readers that somebody watches
         self._struck_messages: Counter[Tally] = Counter()  # what counts anew, with numbers below zero
         self._struck_reads: Counter[Tally] = Counter()
 
@@ -75,8 +77,11 @@ class Batch:
         elif line and opened.parsed:
             if opened.earlier is None:
                 self._hear(opened, line, opened.parsed)
+            elif message.held_as:
+                self._offsets[line.route.reader_id] = self._offset_of(opened)
             if opened.bucket:
-                outcomes = [opened.bucket] * len(opened.parsed.reads)
+                is_held = opened.bucket is Bucket.HELD  # its reads are counted when it is read
+                outcomes = [] if is_held else [opened.bucket] * len(opened.parsed.reads)
             else:
                 outcomes = [
                     self._classify(opened, line, read, stamp)
@@ -97,6 +102,8 @@ class Batch:
                 outcome if isinstance(outcome, Bucket) else (Bucket.RECORDED if news[outcome] else Bucket.REPEAT)
                 for outcome in outcomes
             ]
+            if opened.line and live_reads.is_watched(reader_id):
+                self._live += self._told_live(opened, outcomes, buckets)
             if opened.earlier:
                 buckets = _as_recorded_then(buckets, opened.earlier)
             for bucket in buckets:
@@ -110,9 +117,21 @@ class Batch:
         if self._struck_messages:
             ledger.strike(self._struck_messages, self._struck_reads)
         reader_status.record_readers(self._states())
+        reader_status.record_offsets(self._offsets)
         reader_status.record_antennas(self._antennas)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
         return found
+
+    def _told_live(
+        self, opened: Opened, outcomes: Sequence[Bucket | int], buckets: Sequence[Bucket]
+    ) -> Iterator[live_reads.LiveRead]:
+        if opened.line is None or opened.parsed is None or opened.earlier:
+            return
+        for read, outcome, bucket in zip(opened.parsed.reads, outcomes, buckets, strict=True):
+            asset_id = None if isinstance(outcome, Bucket) else self._scans[outcome].asset_id
+            antenna = read.antenna or NO_PORT
+            told = (read.tag_type, read.value, read.rssi, opened.received_at, str(bucket), asset_id)
+            yield live_reads.LiveRead(opened.line.route.reader_id, antenna, *told)
 
     def _take_back(self, earlier: Earlier, hour: int) -> None:
         """It counts anew, so that what it came to before is struck from the ledger."""
@@ -134,9 +153,11 @@ class Batch:
         return rest
 
     def count(self) -> None:
-        """For the metrics, once the ledger is on disk."""
+        """For the metrics and whoever is watching, once the ledger is on disk."""
+        live_reads.note(self._live)
         for counter, tallies in ((metrics.messages, self._messages), (metrics.reads, self._reads)):
-            metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in tallies.items()})
+            ended = {tally: number for tally, number in tallies.items() if tally.bucket is not Bucket.HELD}
+            metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in ended.items()})
 
     def _hear(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
@@ -164,11 +185,14 @@ class Batch:
                 reader_id,
                 newest.received_at,
                 self._read_at.get(reader_id),
-                self._timekeeper.offset(reader_id),
+                self._offset_of(newest),
                 newest.message.qos,
                 self._notes.get(reader_id),
                 newest.parsed is not None and newest.parsed.kind is Kind.OFFLINE,
             )
+
+    def _offset_of(self, opened: Opened) -> int | None:
+        return self._timekeeper.offset(opened.line.clock_of(opened.message.topic)) if opened.line else None
 
     def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""

@@ -20,20 +20,14 @@ SECONDS = 5.0
 
 def ask(broker: Broker, topics: Sequence[str]) -> dict[str, str]:
     """The retained values of some topics, as far as they have any. Raises Unavailable when there is no connection."""
-    parts = urlsplit(broker.url)
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
-    if parts.username:
-        client.username_pw_set(parts.username, broker.password)
-    if parts.scheme == "mqtts":
-        client.tls_set(ca_certs=broker.ca_file)
+    client = _client_of(broker)
     found: dict[str, str] = {}
 
     def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
         found[message.topic] = message.payload.decode("utf-8", "replace")
 
     client.on_message = on_message
-    port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
-    _visit(client, str(parts.hostname), port, topics, 0, lambda: len(found) == len(topics))
+    _visit(client, *_address(broker), topics, 0, lambda: len(found) == len(topics))
     return found
 
 
@@ -57,17 +51,32 @@ def leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
         raise Unavailable(f"The broker on {socket} does not take our subscription")
 
 
-def publish(broker: Broker, topic: str, payload: bytes) -> None:
+def publish(broker: Broker, topic: str, payload: bytes, *, retain: bool = False) -> None:
     """One message at QoS 1; returns when the broker has it. Raises Unavailable when it does not take it."""
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    client = _client_of(broker)
     taken: list[int] = []
     client.on_publish = lambda *given: taken.append(given[2])
     # A message may be handed over before there is a connection: it goes out with it.
-    client.publish(topic, payload, qos=1)
-    parts = urlsplit(broker.url)
-    _visit(client, str(parts.hostname), parts.port or 1883, (), 1, lambda: bool(taken))
+    client.publish(topic, payload, qos=1, retain=retain)
+    _visit(client, *_address(broker), (), 1, lambda: bool(taken))
     if not taken:
-        raise Unavailable(f"The broker {parts.hostname} did not acknowledge a message")
+        raise Unavailable(f"The broker {_address(broker)[0]} did not acknowledge a message")
+
+
+def _client_of(broker: Broker) -> mqtt.Client:
+    """One that signs in, and knows the certificate, as the address says."""
+    parts = urlsplit(broker.url)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    if parts.username:
+        client.username_pw_set(parts.username, broker.password)
+    if parts.scheme == "mqtts":
+        client.tls_set(ca_certs=broker.ca_file)
+    return client
+
+
+def _address(broker: Broker) -> tuple[str, int]:
+    parts = urlsplit(broker.url)
+    return str(parts.hostname), parts.port or (8883 if parts.scheme == "mqtts" else 1883)
 
 
 def _visit(

@@ -27,11 +27,17 @@ class Earlier(NamedTuple):
     stamps: list[Stamp]
 
 
+class HeldAs(NamedTuple):
+    no: int
+    reader_id: int
+
+
 class Message(NamedTuple):
     """One MQTT message as it was delivered; `received_at` by the box's clock.
 
     `connection` counts the connections to the broker: a packet id means something only on its own. `dead_letter_id`:
-    it was set aside under this number and is queued once more, so it is no repeat of itself.
+    it was set aside under this number and is queued once more, so it is no repeat of itself. `held_as`: it was held
+    back, under which number and as a message of which reader.
     """
 
     topic: str
@@ -44,6 +50,12 @@ class Message(NamedTuple):
     connection: int = 0
     dead_letter_id: int = 0
     size: int = 0  # of a payload that was too large to be taken whole; else 0
+    held_as: HeldAs | None = None
+
+    @property
+    def is_again(self) -> bool:
+        """Whether it was taken before, and waited here."""
+        return self.dead_letter_id > 0 or self.held_as is not None
 
 
 class Opened(NamedTuple):

@@ -10,21 +10,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
-from edge import metrics
+from edge import clock, metrics
 from edge.errors import Unavailable
 from edge.ingest.batch import Batch
-from edge.ingest.messages import Earlier, Message, Opened
+from edge.ingest.messages import Earlier, HeldAs, Message, Opened, Outcome
 from edge.ingest.reads import Malformed, Parsed
 from edge.ingest.receipts import Receipt, Receipts, digest_of
 from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
-from edge.ingest.timing import Stamp, Timekeeper
-from edge.store import dead_letters, reader_status, tracking
+from edge.ingest.timing import Source, Stamp, Timekeeper, times_of
+from edge.store import dead_letters, held_messages, tracking
 from edge.store.bounds import DEFAULT, Bounds
 from edge.store.database import writing
+from edge.store.held_messages import Held, NewHeld
 from edge.store.ledger import Bucket
 from edge.store.matching import TagMatcher
 from edge.store.raw_messages import Pack, Window
+from edge.store.reader_clocks import READER, known_clocks
 from edge.store.recent_reads import RecentReads
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,9 @@ class Pipeline:
         self._receipts = Receipts()
         self._window = window
         self._replays = Replays()
-        self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, reader_status.clock_offsets())
+        self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks())
+        self._held: set[Source] = set()  # whose messages are held back
+        self._remember_held()
 
     def handle(self, messages: Sequence[Message]) -> None:
         """Commit a batch.
@@ -101,8 +105,10 @@ class Pipeline:
             if self._window:
                 self._window.keep(packs_of(opened, outcomes))
             dead_letters.discard([item.message.dead_letter_id for item in opened if item.message.dead_letter_id])
+            held_messages.discard([item.message.held_as.no for item in opened if item.message.held_as])
+            held_messages.keep(_held_back(opened))
             receipts = [
-                Receipt(item.message.mid, item.digest, _IN_HISTORY.issuperset(outcome.reads))
+                Receipt(item.message.mid, item.digest, _is_in_history(outcome))
                 for item, outcome in zip(opened, outcomes, strict=True)
                 if item.message.qos
             ]
@@ -115,6 +121,8 @@ class Pipeline:
 
         To be called again and again while there is nothing better to do. Raises Unavailable.
         """
+        if self._read_held():
+            return True
         if self._window is None:
             return False
         if not self._replays.is_under_way:
@@ -158,8 +166,10 @@ class Pipeline:
             return opened._replace(bucket=Bucket.MALFORMED, reason=str(error))
         stamps: Sequence[Stamp] = earlier.stamps
         if len(stamps) != len(parsed.reads):
-            times = [read.observed_at for read in parsed.reads]
-            stamps = self.timekeeper.stamp(opened.line.route.reader_id, times, message.received_at)
+            setting = opened.line.route.clock_setting
+            times = times_of(parsed.reads, setting)
+            source = opened.line.clock_of(message.topic)
+            stamps = self.timekeeper.stamp(source, times, message.received_at, setting)
         return opened._replace(parsed=parsed, stamps=stamps)
 
     def _read_dead_letters(self, reader_ids: Sequence[int]) -> None:
@@ -181,10 +191,10 @@ class Pipeline:
 
     def _open(self, message: Message, poison: str, fresh: Mapping[int, bytes]) -> Opened:
         """`fresh`: the digests of the messages before it in the batch, by packet id."""
-        received_at = message.received_at if message.dead_letter_id else self.timekeeper.receive(message.received_at)
+        received_at = message.received_at if message.is_again else self.timekeeper.receive(message.received_at)
         line = self._router.find(message.topic)
         digest = digest_of(message.topic, message.payload)
-        earlier = _set_aside(line) if message.dead_letter_id else None
+        earlier = _before(line, message)
 
         def ended(bucket: Bucket, reason: str = "", parsed: Parsed | None = None) -> Opened:
             return Opened(message, digest, received_at, line, parsed, (), bucket, reason, earlier)
@@ -202,16 +212,61 @@ class Pipeline:
             parsed = _parse(line, message, poison)
         except Malformed as error:
             return ended(Bucket.MALFORMED, str(error))
-        times = [read.observed_at for read in parsed.reads]
-        if times and None not in times and self._receipts.has_recorded(digest) and not message.dead_letter_id:
-            return ended(Bucket.REPEAT, parsed=parsed)
-        stamps = self.timekeeper.stamp(line.route.reader_id, times, received_at)
+        setting, source = line.route.clock_setting, line.clock_of(message.topic)
+        times = times_of(parsed.reads, setting)
+        if not message.is_again:
+            if times and None not in times and self._receipts.has_recorded(digest):
+                return ended(Bucket.REPEAT, parsed=parsed)
+            is_late = self.timekeeper.hear(source, times, received_at, len(message.payload))
+            if is_late and setting != READER:
+                self._held.add(source)
+                return ended(Bucket.HELD, parsed=parsed)
+        stamps = self.timekeeper.stamp(source, times, received_at, setting)
         return Opened(message, digest, received_at, line, parsed, stamps, earlier=earlier)
 
+    def _read_held(self) -> bool:
+        """Read some of what was held back, once it is known how far its clock is off; whether there was any."""
+        now = self.timekeeper.receive(clock.now())
+        for source in [source for source in self._held if not self.timekeeper.is_undecided(source, now)]:
+            found = held_messages.first_of(*source)
+            if found:
+                self.handle([_again(source.reader_id, one) for one in found])
+                return True
+            self._held.discard(source)
+        return False
 
-def _set_aside(line: Line | None) -> Earlier | None:
-    """What the ledger says of a dead letter that is read once more."""
-    return Earlier(line.route.reader_id, Bucket.MALFORMED, [], []) if line else None
+    def _remember_held(self) -> None:
+        """What was held back when the process ended still is."""
+        self._router.refresh()
+        for one in held_messages.outlines():
+            line = self._router.find(one.topic)
+            source = line.clock_of(one.topic) if line else Source(one.reader_id)
+            self.timekeeper.hear(source, [one.newest], one.received_at)
+            self._held.add(source)
+
+
+def _held_back(opened: Sequence[Opened]) -> Iterator[NewHeld]:
+    for item in opened:
+        if item.bucket is Bucket.HELD and item.line and item.parsed:
+            route, message = item.line.route, item.message
+            times = times_of(item.parsed.reads, route.clock_setting)
+            newest = max(time for time in times if time is not None)
+            yield NewHeld(route.reader_id, message.topic, message.payload, item.received_at, newest)
+
+
+def _again(reader_id: int, held: Held) -> Message:
+    return Message(held.topic, held.payload, held.received_at, held_as=HeldAs(held.no, reader_id))
+
+
+def _is_in_history(outcome: Outcome) -> bool:
+    return outcome.bucket is not Bucket.HELD and _IN_HISTORY.issuperset(outcome.reads)
+
+
+def _before(line: Line | None, message: Message) -> Earlier | None:
+    """What the ledger says of a message that was taken before."""
+    if message.held_as:
+        return Earlier(message.held_as.reader_id, Bucket.HELD, [], [])
+    return Earlier(line.route.reader_id, Bucket.MALFORMED, [], []) if line and message.dead_letter_id else None
 
 
 def _parse(line: Line, message: Message, poison: str) -> Parsed:

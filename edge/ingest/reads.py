@@ -16,6 +16,12 @@ class Kind(StrEnum):
     IGNORED = "ignored"
 
 
+class WallTime(NamedTuple):
+    """What a clock shows that does not tell its time zone: microseconds since the epoch, as if it were UTC."""
+
+    micros: int
+
+
 class Read(NamedTuple):
     """One sighting of one tag by one reader.
 
@@ -23,7 +29,8 @@ class Read(NamedTuple):
     triple beside the MAC): whichever is registered counts, and together they are one sighting.
     `antenna` is None where the reader has none, and where its antennas have names: `antenna_name` then. `rssi` is in
     dBm or None, never 0 for unknown.
-    `observed_at` is the reader's own time in microseconds since the epoch, or None where it gave none.
+    `observed_at` is the reader's own time in microseconds since the epoch, a `WallTime` where it tells no zone, or
+    None where it gave none.
     """
 
     tag_type: str
@@ -31,7 +38,7 @@ class Read(NamedTuple):
     aliases: tuple[str, ...] = ()
     antenna: int | None = None
     rssi: float | None = None
-    observed_at: int | None = None
+    observed_at: int | WallTime | None = None
     antenna_name: str | None = None
 
 
@@ -65,13 +72,18 @@ class Attempt(NamedTuple):
     mapping: str | None = None
     location_id: int | None = None
     min_rssi: float | None = None
+    clock_setting: str = "auto"
     reader_id: int | None = None
 
 
 class TrialRead(NamedTuple):
-    """A read, the asset it belongs to and the location it was made at, and the bucket it would end in."""
+    """A read, when it was made, which asset and location that is, and the bucket it would end in.
+
+    `observed_at` is None where the time of receipt would count.
+    """
 
     read: Read
+    observed_at: int | None
     asset_id: int | None
     location_id: int | None
     bucket: str

@@ -6,7 +6,7 @@ A replay takes the place of what the ledger said before: the same message, in th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgpack
@@ -15,9 +15,10 @@ from edge.ingest.messages import Earlier, Message, Opened, Outcome
 from edge.ingest.timing import Stamp
 from edge.store import raw_messages
 from edge.store.ledger import NO_READER, Bucket
-from edge.store.raw_messages import Order, Pack
+from edge.store.raw_messages import Order, Pack, Source
 from edge.store.stays import Quality
 from edge.store.tags import match_key
+from edge.store.topic_owners import owner_finder
 
 _FAST = 1  # of zlib
 _WAITING_READS = frozenset((Bucket.NO_LOCATION, Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
@@ -34,15 +35,18 @@ class Entry(NamedTuple):
 
 def packs_of(opened: Sequence[Opened], outcomes: Sequence[Outcome]) -> Iterator[Pack]:
     """What of a batch may count later, by reader."""
-    waiting: dict[int, list[tuple[Opened, Outcome]]] = {}
+    waiting: dict[Source, list[tuple[Opened, Outcome]]] = {}
+    owner_of: Callable[[str], int | None] | None = None
     for item, outcome in zip(opened, outcomes, strict=True):
         is_waiting = outcome.bucket in _WAITING_MESSAGES or not _WAITING_READS.isdisjoint(outcome.reads)
         if is_waiting and not item.message.size:
-            reader_id = item.line.route.reader_id if item.line else NO_READER
-            waiting.setdefault(reader_id, []).append((item, outcome))
-    for reader_id, found in waiting.items():
-        line = found[0][0].line
-        organization_id = line.route.organization_id if line else None
+            if item.line:
+                source: Source = (item.line.route.organization_id, item.line.route.reader_id)
+            else:
+                owner_of = owner_of or owner_finder()
+                source = (owner_of(item.message.topic), NO_READER)
+            waiting.setdefault(source, []).append((item, outcome))
+    for (organization_id, reader_id), found in waiting.items():
         tags = {tag for item, outcome in found for tag in _unknown_tags(item, outcome)}
         hashes = b"".join(raw_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
         yield Pack(organization_id, reader_id, found[-1][0].received_at, hashes, _packed(found))

@@ -11,6 +11,7 @@ from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.mapping import parser_for
 from edge.ingest.parsers.mapping_settings import mapping_from
 from edge.ingest.reads import Malformed, Parsed, Parser
+from edge.ingest.timing import Source
 from edge.store.readers import Route, readers_version, routes
 from edge.validation.topics import has_wildcard, matches
 
@@ -25,6 +26,10 @@ class Line(NamedTuple):
 
     route: Route
     parse: Parser
+
+    def clock_of(self, topic: str) -> Source:
+        """Whose clock tells the times of a message: behind a wildcard, each device has a topic of its own."""
+        return Source(self.route.reader_id, topic if has_wildcard(self.route.topic) else "")
 
 
 def parser_of(format_name: str, mapping: str | None) -> Parser:

@@ -27,6 +27,7 @@ from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest.messages import Message
 from edge.ingest.wire import Delivery, Wire
+from edge.validation.topics import DOCTOR_TOPIC
 
 log = logging.getLogger(__name__)
 
@@ -307,8 +308,9 @@ class Subscriber:
 
     def _enqueue(self, delivery: Delivery) -> None:
         topic = delivery.topic.decode(errors="replace")
-        if topic == self._ping_topic:
-            self._ping_seen = time.monotonic()
+        if topic in (self._ping_topic, DOCTOR_TOPIC):  # of our own, and no reader's
+            if topic == self._ping_topic:
+                self._ping_seen = time.monotonic()
             if delivery.qos:  # some brokers raise it to that of the subscription, and wait
                 self._done.append((delivery.mid, self._connection))
             return

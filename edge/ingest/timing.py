@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from statistics import median
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from edge import clock
 from edge.clock import DAY, SECOND
+from edge.ingest.reader_clock import ReaderClock, Sample
+from edge.ingest.reads import Read, WallTime
+from edge.store.reader_clocks import NOT_ZONES, READER, RECEIPT, Known
 from edge.store.stays import Quality
 
 EARLIEST = 1_577_836_800 * SECOND  # 2020-01-01: no reader of ours is older, a reader without battery is
 FUTURE = 10 * SECOND
-CONSTANT_SPREAD = 2 * SECOND
-NOTICEABLE = 2 * SECOND
-SAMPLE_EVERY = SECOND
-SAMPLES = 30
-ENOUGH_SAMPLES = 10
-ENOUGH_TIME = 20 * SECOND
+FARTHEST = 366 * DAY  # ahead: what is farther is no clock
+MOST_CLOCKS = 10_000
 
 
 class Stamp(NamedTuple):
@@ -25,40 +23,35 @@ class Stamp(NamedTuple):
     quality: Quality
 
 
-class ReaderClock:
-    """How far one reader's clock is ahead, learned from live messages.
+class Source(NamedTuple):
+    """Which clock it is: that of a reader, or of one of the devices that publish for a reader with a wildcard."""
 
-    One sample a second: an offset that stays the same for a while is the clock's; the offsets of a replayed buffer
-    are not constant, so they change nothing.
-    """
+    reader_id: int
+    topic: str = ""
 
-    def __init__(self, offset: int | None = None) -> None:
-        self.offset = offset
-        self._samples: deque[tuple[int, int]] = deque(maxlen=SAMPLES)
 
-    def learn(self, reader_time: int, received_at: int) -> None:
-        if self._samples and 0 <= received_at - self._samples[-1][0] < SAMPLE_EVERY:
-            return
-        self._samples.append((received_at, reader_time - received_at))
-        offsets = [offset for _, offset in self._samples]
-        lasted = received_at - self._samples[0][0]
-        if len(offsets) >= ENOUGH_SAMPLES and lasted >= ENOUGH_TIME and max(offsets) - min(offsets) <= CONSTANT_SPREAD:
-            self.offset = round(median(offsets))
+def times_of(reads: Sequence[Read], setting: str) -> list[int | None]:
+    """When the reads were made by the reader's clock; None where that says nothing. `setting`: see `reader_clocks`."""
+    if setting == RECEIPT:
+        return [None] * len(reads)
+    times = [read.observed_at for read in reads]
+    return [time if type(time) is int else _in_zone(time, setting) for time in times]
 
-    def correction(self, message_offset: int) -> int:
-        """What to take off the times of a message: nothing, unless it is off by the clock's constant offset."""
-        if self.offset is None or abs(self.offset) <= NOTICEABLE:
-            return 0
-        return self.offset if abs(message_offset - self.offset) <= CONSTANT_SPREAD else 0
+
+def _in_zone(time: int | WallTime | None, setting: str) -> int | None:
+    if not isinstance(time, WallTime):
+        return time
+    return None if setting in NOT_ZONES else clock.of_wall(time.micros, setting)
 
 
 class Timekeeper:
     """The times of a site: the box's clock, held against what was recorded, and the readers' clocks."""
 
-    def __init__(self, newest_scan: int, replay_days: int, offsets: Mapping[int, int]) -> None:
+    def __init__(self, newest_scan: int, replay_days: int, known: Mapping[int, Known]) -> None:
         self._newest = newest_scan
         self._replay = replay_days * DAY
-        self._clocks = {reader_id: ReaderClock(offset) for reader_id, offset in offsets.items()}
+        self._known = known
+        self._clocks: dict[Source, ReaderClock] = {}
         self._behind_since: int | None = None
 
     @property
@@ -66,9 +59,8 @@ class Timekeeper:
         """False while the box's own clock is behind the newest scan in the database."""
         return self._behind_since is None
 
-    def offset(self, reader_id: int) -> int | None:
-        clock = self._clocks.get(reader_id)
-        return clock.offset if clock else None
+    def offset(self, source: Source) -> int | None:
+        return self._clock_of(source).offset
 
     def receive(self, box_time: int) -> int:
         """The time of receipt. While the box's clock is behind, time goes on from the newest scan instead."""
@@ -79,21 +71,38 @@ class Timekeeper:
             self._behind_since = box_time
         return self._newest + max(0, box_time - self._behind_since)
 
-    def stamp(self, reader_id: int, reader_times: list[int | None], received_at: int) -> list[Stamp]:
-        """The times of one message's reads."""
-        known = [time for time in reader_times if time is not None]
-        correction = 0
-        if known and self.is_trusted:
-            clock = self._clocks.get(reader_id) or self._clocks.setdefault(reader_id, ReaderClock())
-            newest = max(known)
-            clock.learn(newest, received_at)
-            correction = clock.correction(newest - received_at)
-        return [self._stamp(time, received_at, correction) for time in reader_times]
+    def hear(self, source: Source, times: Sequence[int | None], received_at: int, size: int = 0) -> bool:
+        """Learn from a message of `size` bytes how far the reader's clock is ahead.
+
+        Whether the message is to be held back, since it is late and nobody can tell yet what that means.
+        """
+        newest = max((time for time in times if time is not None), default=0)
+        if not self.is_trusted or not EARLIEST <= newest <= received_at + FARTHEST:
+            return False
+        return self._clock_of(source).hear(Sample(received_at, newest - received_at), size)
+
+    def is_undecided(self, source: Source, now: int) -> bool:
+        """Whether messages that were held back are still to be held back."""
+        return self._clock_of(source).is_undecided(now)
+
+    def stamp(self, source: Source, times: Sequence[int | None], received_at: int, setting: str) -> list[Stamp]:
+        """The times of one message's reads, by what is known of the reader's clock now."""
+        correction = 0 if setting == READER else self._clock_of(source).correction
+        return [self._stamp(time, received_at, correction) for time in times]
 
     def recorded(self, observed_at: int) -> None:
         """A scan of that time is in the database now."""
         if self.is_trusted and observed_at > self._newest:
             self._newest = observed_at
+
+    def _clock_of(self, source: Source) -> ReaderClock:
+        found = self._clocks.get(source)
+        if found is None:
+            if len(self._clocks) >= MOST_CLOCKS:
+                self._clocks.clear()
+            known = self._known.get(source.reader_id) if not source.topic else None
+            found = self._clocks[source] = ReaderClock(*known) if known else ReaderClock()
+        return found
 
     def _stamp(self, reader_time: int | None, received_at: int, correction: int) -> Stamp:
         if not self.is_trusted:
@@ -101,6 +110,6 @@ class Timekeeper:
         if reader_time is None:
             return Stamp(received_at, Quality.RECEIVED)
         time = reader_time - correction
-        if time < EARLIEST or not -self._replay <= time - received_at <= FUTURE:
+        if reader_time < EARLIEST or not -self._replay <= time - received_at <= FUTURE:
             return Stamp(received_at, Quality.RECEIVED)
         return Stamp(time, Quality.CORRECTED if correction else Quality.READER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edge.ingest.batch import WORTH, judge
 from edge.ingest.reads import Attempt, Kind, Malformed, Parsed, Trial, TrialRead
 from edge.ingest.routing import check_format, parser_of
+from edge.ingest.timing import times_of
 from edge.store.database import reading
 from edge.store.ledger import Bucket
 from edge.store.matching import NoAsset, TagMatcher
@@ -39,7 +40,14 @@ def _route(organization_id: int, attempt: Attempt) -> Route:
     antennas = known[0].antennas if known else {}
     whole = known[0].placement._replace(**placement._asdict()) if known else placement
     return Route(
-        attempt.reader_id or 0, organization_id, attempt.topic, attempt.format, attempt.mapping, whole, antennas
+        attempt.reader_id or 0,
+        organization_id,
+        attempt.topic,
+        attempt.format,
+        attempt.mapping,
+        attempt.clock_setting,
+        whole,
+        antennas,
     )
 
 
@@ -49,9 +57,10 @@ def _judged(route: Route, parsed: Parsed) -> Trial:
         (route.organization_id, read.tag_type, value) for read in parsed.reads for value in (read.value, *read.aliases)
     )
     found, buckets = [], []
-    for read in parsed.reads[:_MOST_READS]:
+    reads = parsed.reads[:_MOST_READS]
+    for read, time in zip(reads, times_of(reads, route.clock_setting), strict=True):
         placement, asset, bucket = judge(route, read, matcher)
         buckets.append(bucket or Bucket.RECORDED)
         asset_id = None if isinstance(asset, NoAsset) else asset
-        found.append(TrialRead(read, asset_id, placement.location_id, buckets[-1]))
+        found.append(TrialRead(read, time, asset_id, placement.location_id, buckets[-1]))
     return Trial(min(buckets, key=WORTH.index), parsed.note, tuple(found), parsed.skipped)

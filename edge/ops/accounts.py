@@ -11,8 +11,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from edge.errors import Corrupt, SetupError
-from edge.store.broker_accounts import BrokerAccountRow, list_accounts
-from edge.validation.topics import check_filter
+from edge.store.actors import Actor
+from edge.store.broker_accounts import BrokerAccountRow, list_accounts, set_account
+from edge.validation.topics import DOCTOR_TOPIC, check_filter
 
 _ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
 _NAME = re.compile("[a-z0-9-]{1,64}")
@@ -41,6 +42,15 @@ def as_doctor(broker_url: str) -> str:
     parts = urlsplit(broker_url)
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
+
+
+def give_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccountRow, str]:
+    """The reader's account at the broker of that address, with a new password, which is seen here only.
+
+    It works once `write_files` has run.
+    """
+    password, own = new_password(), own_account(broker, "").name
+    return set_account(actor, reader_id, new_hash(password), (own, doctor_name(own))), password
 
 
 def new_password() -> str:
@@ -101,7 +111,7 @@ def _own_hash(name: str, password: str) -> str:
 
 def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
     blocks = [f"user {own.name}\ntopic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
-    blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\n"]
+    blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
     blocks += [f"user {account.name}\ntopic write {account.topic}\n" for account in accounts]
     return "# Written by edge; changes made here are lost.\n\n" + "\n".join(blocks)
 

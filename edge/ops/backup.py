@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import SetupError, Unavailable
-from edge.ops import archives
+from edge.ops import archives, continuous
 from edge.store.database import FILE_NAME
 from edge.store.recovery import Recovered, recover
 from edge.store.snapshots import CopyFacts, copy_database, count_rows, inspect_copy, move_ids_forward
@@ -120,11 +120,20 @@ def restore_backup(file: Path, data_dir: Path, identity: Path | None = None) -> 
     `identity` holds the private key of an encrypted one. Raises SetupError when file or key cannot be read, Corrupt
     when it is not sound, Unavailable without room: nothing is changed then.
     """
+    return _restore(data_dir, lambda fresh: archives.unpack(file, fresh, identity))
+
+
+def restore_continuous(folder: Path, data_dir: Path, at: int | None = None) -> Restored:
+    """Make the newest point of the continuous backup the database, or the one of a moment. Raises as restore_backup."""
+    return _restore(data_dir, lambda fresh: continuous.restore_point(folder, fresh, at))
+
+
+def _restore(data_dir: Path, bring: Callable[[Path], None]) -> Restored:
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
     try:
         fresh.unlink(missing_ok=True)  # of an attempt that was cut off
-        archives.unpack(file, fresh, identity)
+        bring(fresh)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
         return Restored(facts, _replace_database(present, fresh))
@@ -152,6 +161,7 @@ def repair_database(data_dir: Path) -> Repaired:
 def _replace_database(present: Path, fresh: Path) -> Path | None:
     """Where the one from before is now."""
     _sync(fresh)
+    continuous.forget_state(present.parent)
     aside = _move_aside(present)
     fresh.replace(present)
     _sync_folder(present.parent)

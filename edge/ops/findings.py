@@ -38,6 +38,7 @@ class Subject(NamedTuple):
     # Values of topics below $SYS, or whatever EdgeError says why there are none.
     ask_broker: Callable[[], Mapping[str, str]]
     recognise: Callable[[str, bytes], Guess]  # the format of a message, by its topic and bytes
+    continuous_dir: Path | None = None  # where the continuous backup goes
 
 
 def ok(text: str) -> Finding:

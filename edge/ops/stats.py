@@ -10,6 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
 from edge.clock import SECOND
+from edge.ops import last_findings
 from edge.ops.backup import list_backups
 from edge.store.database import FILE_NAME
 from edge.store.stats import reader_figures
@@ -20,6 +21,7 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     for name, value in ingest().items():
         yield GaugeMetricFamily(f"edge_ingest_{name}", "Of the connection to the broker", value)
     yield from _files(data_dir, backup_dir)
+    yield from last_findings.sample(data_dir)
     yield from _readers()
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from flask import Response, abort, redirect, render_template, request
+from flask import Response, abort, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels, timeline
-from edge.pages.forms import whole
+from edge.pages.forms import typable, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import assets, board, carriers, lookup, retired, stock_takes
 from edge.store.assets import AssetRow
+from edge.store.board import BoardFilter
 from edge.store.people import Role
 from edge.store.why import why_here
 
 MOVES = 50
+SUGGESTED = 10
 
 
 @pages.get("/assets/<int:asset_id>")
@@ -74,6 +76,15 @@ def asset_label(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
     link = labels.asset_link(asset.external_key)
     return labels.page(asset.name, asset.external_key, link, f"/assets/{asset_id}")
+
+
+@pages.get("/assets/suggested")
+@require_role(Role.VIEWER)
+def suggested_assets() -> Response:
+    """A few that fit what somebody types, for a field that wants one."""
+    q = typable(request.args.get("q", ""))[:255]
+    found = board.board(current_session().organization_id, BoardFilter(q), limit=SUGGESTED).rows if q else []
+    return jsonify(assets=[[row.external_key, row.name] for row in found])
 
 
 @pages.get("/a/<external_key>")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from itertools import pairwise
 from typing import NamedTuple
 
 from edge import clock
@@ -13,7 +14,7 @@ from edge.store.past import Stay
 
 WIDTH, HEIGHT = 1000, 200
 GAP = 0.15  # of the width of a bar with the space beside it
-LABELS = 6  # below a chart, at most
+MOST_LABELS = 8  # below a chart
 LEAST_HEIGHT = 2  # of what is not nothing
 
 
@@ -77,7 +78,7 @@ def mean(span: Span) -> float:
 
 def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], colours: Mapping[int, int]) -> Chart:
     """How long the asset was at each location in each piece of time, as parts of one bar."""
-    longest = max(until - since for since, until in itertools.pairwise(edges))
+    longest = max(until - since for since, until in pairwise(edges))
     bars = []
     for number, (name, parts) in enumerate(zip(names, dwell_times(stays, edges), strict=True)):
         x, width = _slot(number, len(names))
@@ -95,7 +96,7 @@ def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, t
     """For each piece of time, by location: a stay there, and how long all of them lasted within the piece."""
     found: list[dict[int, tuple[Stay, int]]] = [{} for _ in edges[1:]]
     for stay in stays:
-        for number, (since, until) in enumerate(itertools.pairwise(edges)):
+        for number, (since, until) in enumerate(pairwise(edges)):
             taken = min(stay.until, until) - max(stay.observed_at, since)
             if taken > 0:
                 before = found[number].get(stay.location_id, (stay, 0))[1]
@@ -104,7 +105,7 @@ def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, t
 
 
 def names_of(edges: Sequence[int]) -> list[str]:
-    """Of the pieces between them: `14:00` for an hour, `2026-03-02` for a day."""
+    """Of the pieces between them: `2026-03-02 14:00` for an hour, `2026-03-02` for a day."""
     is_by_hour = len(edges) > 1 and edges[1] - edges[0] <= clock.HOUR
     moments = [words.moment(edge) for edge in edges[:-1]]
     return moments if is_by_hour else [moment[:10] for moment in moments]
@@ -116,7 +117,14 @@ def _slot(number: int, slots: int) -> tuple[float, float]:
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    shown = min(len(names), LABELS)
-    if shown < 2:
-        return list(names)
-    return [names[round(number * (len(names) - 1) / (shown - 1))] for number in range(shown)]
+    """Below a chart: one for each bar while they are few, else the first, the middle and the last."""
+    shown = names if len(names) <= MOST_LABELS else (names[0], names[len(names) // 2], names[-1])
+    return [_short(name) for name in shown]
+
+
+def _short(name: str) -> str:
+    """`14:00` of an hour, `2 Mar` of a day."""
+    if len(name) > len("2026-03-02"):
+        return name[-5:]
+    day = date.fromisoformat(name)
+    return f"{day.day} {day:%b}"

@@ -10,7 +10,7 @@ from edge import clock
 from edge.pages.board import wanted_filter
 from edge.pages.days import local, wanted_days
 from edge.pages.forms import whole
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, pages, require_role, until_received
 from edge.pages.past import past_filter
 from edge.store import exports
 from edge.store.people import Role
@@ -92,4 +92,4 @@ def _file(name: str, heading: tuple[str, ...], rows: Iterator[tuple[object, ...]
     separator = SEPARATORS.get(request.args.get("separator", ""), ",")
     parts = stream_with_context(csv_text.written(heading, rows, separator))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(parts, mimetype="text/csv", headers=headers)
+    return until_received(Response(parts, mimetype="text/csv", headers=headers))

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
 from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, render_template, request
 from flask_babel import gettext
-from werkzeug.exceptions import Forbidden
+from werkzeug.exceptions import Forbidden, TooManyRequests
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge.addresses import network_of
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
 from edge.pages import kept_forms
@@ -22,6 +24,7 @@ from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import RANK, Role
 from edge.store.sessions import SessionRow, actor_of
+from edge.turns import Turns
 
 SESSION_COOKIE = "edge_session"
 FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
@@ -82,6 +85,7 @@ def _check() -> AnyResponse | None:
     identify()
     if g.session is not None:  # a larger body only from somebody we know
         request.max_content_length = getattr(view, "max_body", MAX_BODY)
+    _take_turn()
     if not hasattr(view, "required_role"):
         abort(403)
     role: Role | None = view.required_role
@@ -102,6 +106,23 @@ def identify() -> None:
         cookie = request.cookies.get(FORM_COOKIE, "")
         g.new_form_cookie = cookie = cookie or new_token()
     g.csrf = sessions.csrf_token(cookie)
+
+
+def _take_turn() -> None:
+    """The application ends it. Whoever is not signed in is known by their network."""
+    turns: Turns = current_app.extensions["turns"]
+    caller = f"person:{g.session.person_id}" if g.session else f"address:{network_of(address())}"
+    if not turns.begin(caller):
+        raise TooManyRequests(
+            "Too much of what you asked for is still under way. Try again when it is here.", retry_after=1
+        )
+    g.turn = caller
+
+
+def until_received(response: Response) -> Response:
+    """The turn ends when the client has it all, or has left: until then it holds a thread."""
+    response.call_on_close(partial(current_app.extensions["turns"].end, g.pop("turn")))
+    return response
 
 
 def device() -> DeviceRow | None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import EdgeError
-from edge.ingest.reads import Guess
+from edge.errors import Conflict, EdgeError
 from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.pages.readers import formats
+from edge.pages.readers import formats, grouped_topics
 from edge.pages.samples import SHOWN_BYTES, readable
-from edge.store import assets, dead_letters, lookup, unassigned_topics, unknown_tags
+from edge.store import assets, dead_letters, dismissals, lookup, unknown_tags
 from edge.store.people import Role
 from edge.store.tags import NewTag
-from edge.store.unassigned_topics import Topic
 from edge.validation import bodies
 
 MOST_TOPICS = 200
@@ -24,24 +22,32 @@ MOST_TOPICS = 200
 @pages.get("/readers/topics")
 @require_role(Role.ADMINISTRATOR)
 def show_topics() -> str:
-    found = [(topic, guess, readable(topic.sample, len(topic.sample))) for topic, guess in _grouped()]
-    return render_template("unassigned-topics.html", topics=found[:MOST_TOPICS], titles=formats().titles)
+    return _topics_page({})
 
 
-def _grouped() -> list[tuple[Topic, Guess]]:
-    """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
-    found: dict[str, tuple[Topic, Guess]] = {}
-    for topic in unassigned_topics.list_topics():
-        guess = formats().recognise(topic.topic, topic.sample)
-        together = formats().filter_for(guess.name, topic.topic)
-        if together in found:
-            newest, guess = found[together]
-            first = min(newest.first_heard_at, topic.first_heard_at)
-            newest = newest._replace(first_heard_at=first, messages=newest.messages + topic.messages)
-        else:
-            newest = topic._replace(topic=together)
-        found[together] = (newest, guess)
-    return list(found.values())
+@pages.post("/readers/topics")
+@require_role(Role.ADMINISTRATOR)
+def dismiss_topic() -> AnyResponse | tuple[str, int]:
+    """For good, or show it again."""
+    if "bring_back" in request.form:
+        dismissals.bring_back(actor(), "topic", request.form["bring_back"])
+        return done("/readers/topics", "brought-back")
+    try:
+        dismissals.dismiss_topic(actor(), request.form.get("topic", ""))
+    except Conflict as error:
+        return _topics_page(errors_of(error)), 409
+    return done("/readers/topics", "dismissed")
+
+
+def _topics_page(errors: dict[str, str]) -> str:
+    found = [(topic, guess, readable(topic.sample, len(topic.sample))) for topic, guess in grouped_topics()]
+    return render_template(
+        "unassigned-topics.html",
+        topics=found[:MOST_TOPICS],
+        titles=formats().titles,
+        dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
+        errors=errors,
+    )
 
 
 @pages.get("/readers/unknown-tags")
@@ -53,17 +59,15 @@ def show_unknown_tags() -> str:
 @pages.post("/readers/unknown-tags")
 @require_role(Role.EDITOR)
 def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
-    """To the asset that is named by its key, or by another of its tags."""
+    """To the asset that is named by its key, or by another of its tags; or dismiss it for good."""
     form = request.form
-    if "drop" in form:
-        unknown_tags.drop(
-            actor(),
-            form.get("tag_type", ""),
-            form.get("match_key", ""),
-            form.get("reader_id", 0, type=whole),
-        )
-        return done("/readers/unknown-tags", "dropped")
+    if "bring_back" in form:
+        dismissals.bring_back(actor(), "tag", form["bring_back"])
+        return done("/readers/unknown-tags", "brought-back")
     try:
+        if "dismiss" in form:
+            dismissals.dismiss_tag(actor(), form.get("tag_type", ""), form.get("match_key", ""))
+            return done("/readers/unknown-tags", "dismissed")
         tag = NewTag(**values_of(bodies.TAG, {"tag_type": form.get("tag_type", ""), "value": form.get("value", "")}))
         owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
         if owner is None or owner.kind != "asset":
@@ -100,4 +104,5 @@ def treat_dead_letter(no: int) -> AnyResponse:
 def _tags_page(errors: dict[str, str], value: str) -> str:
     reader_id = request.args.get("reader", type=whole)
     found = unknown_tags.list_tags(current_session().organization_id, reader_id)
-    return render_template("unknown-tags.html", tags=found, errors=errors, wrong=value)
+    dismissed = dismissals.list_dismissed(current_session().organization_id, "tag")
+    return render_template("unknown-tags.html", tags=found, errors=errors, wrong=value, dismissed=dismissed)

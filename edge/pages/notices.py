@@ -16,6 +16,8 @@ NOTICES = {
     "removed": "The reader was removed. What it recorded stays.",
     "printed": "Sent to the printer.",
     "dropped": "Removed from the list.",
+    "dismissed": "Dismissed for good. It is still counted.",
+    "brought-back": "It is shown again when it is next heard.",
     "retried": "Handed in again. If it fails once more, it comes back here.",
     "disabled": "They cannot sign in any more, and were signed out everywhere.",
     "enabled": "They can sign in again.",
@@ -25,6 +27,10 @@ NOTICES = {
     "pause": "Paused. What happens meanwhile is kept.",
     "resume": "It goes on within seconds.",
     "verify": "It compares once nothing is waiting. Load this page again in a while.",
+    "destination-removed": "Removed. It is told nothing any more.",
+    "destination-enabled": "It goes on within seconds, with what is still in the log.",
+    "destination-disabled": "It is told nothing until it is enabled.",
+    "tested": "A test event is on its way. Load this page again to see what came of it.",
     "revoked": "The key was revoked. It stopped working at once.",
 }
 

@@ -5,34 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import abort, current_app, render_template, request
+from flask import Response, abort, current_app, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import EdgeError, Invalid
-from edge.ingest.reads import Attempt, Trial
+from edge.ingest.reads import Attempt, Guess, Trial
+from edge.pages import broker_facts
 from edge.pages.formats import Formats
-from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.forms import Errors, errors_of, text, values_of, whole
+from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.live import fragment
 from edge.pages.notices import done
 from edge.pages.samples import readable, to_edit
 from edge.store import (
     assets,
+    broker_accounts,
     ignored_messages,
     ledger,
     location_board,
+    organizations,
+    reader_clocks,
     reader_status,
     readers,
     unassigned_topics,
     unknown_tags,
 )
 from edge.store.people import Role
+from edge.store.reader_setup import add_reader_with_location
 from edge.store.readers import Placement, ReaderRow
+from edge.store.unassigned_topics import Topic
+from edge.validation import bodies
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
 MOST_TO_TRY = 16_384
-NOTICEABLE_OFFSET = 2 * clock.SECOND
+MOST_HEARD = 5  # topics that are offered while the first reader is awaited
 
+CLOCK_SETTINGS = {
+    reader_clocks.AUTO: "Its own; corrected by what it is found to be off",
+    reader_clocks.READER: "Its own, as it is",
+    reader_clocks.RECEIPT: "The time of receipt, whatever its clock tells",
+}
 BUCKETS = {
     "recorded": "Recorded",
     "repeat": "Repeat",
@@ -42,6 +55,7 @@ BUCKETS = {
     "filtered": "Filtered",
     "malformed": "Unreadable",
     "too_large": "Too large",
+    "held": "Waiting",
     "status": "Status",
     "ignored": "Ignored",
     "retained": "Retained",
@@ -63,6 +77,60 @@ def show_readers() -> str:
         waiting=reader_status.waiting(current_session().organization_id),
         titles=formats().titles,
         silent_before=clock.now() - SILENT_AFTER,
+        heard=_heard(),
+        broker=broker_facts.facts(),
+        broker_address=broker_facts.address(),
+        is_for_this_box_only=broker_facts.is_for_this_box_only(),
+        topic=broker_facts.topic_to_suggest(current_session().organization_id),
+    )
+
+
+@pages.get("/readers/heard")
+@require_role(Role.EDITOR)
+def readers_heard() -> Response:
+    """What has arrived of readers that are not set up, for the page that waits for the first message."""
+    heard = _heard()
+    return fragment("_readers-heard.html", heard, heard=heard)
+
+
+def _heard() -> list[str]:
+    """Only administrators can set readers up."""
+    if not has_role(Role.ADMINISTRATOR):
+        return []
+    together = [topic.topic for topic, _ in grouped_topics()]
+    return together[:MOST_HEARD]
+
+
+def grouped_topics() -> list[tuple[Topic, Guess]]:
+    """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
+    found: dict[str, tuple[Topic, Guess]] = {}
+    for topic in unassigned_topics.list_topics(current_session().organization_id):
+        guess = formats().recognise(topic.topic, topic.sample)
+        together = formats().filter_for(guess.name, topic.topic)
+        if together in found:
+            newest, guess = found[together]
+            first = min(newest.first_heard_at, topic.first_heard_at)
+            newest = newest._replace(first_heard_at=first, messages=newest.messages + topic.messages)
+        else:
+            newest = topic._replace(topic=together)
+        found[together] = (newest, guess)
+    return list(found.values())
+
+
+@pages.post("/readers/<int:reader_id>/account")
+@require_role(Role.ADMINISTRATOR)
+def make_reader_account(reader_id: int) -> str:
+    """With what the reader signs in to the broker; shown once."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    make_account = broker_facts.facts().make_account
+    if make_account is None:
+        abort(404)
+    return render_template(
+        "reader-account.html",
+        reader=reader,
+        account=make_account(actor(), reader_id),
+        broker=broker_facts.facts(),
+        broker_address=broker_facts.address(),
     )
 
 
@@ -72,10 +140,11 @@ def show_reader(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     hours = ledger.hours(current_session().organization_id, reader_id)
     seen = {bucket for hour in hours for bucket in hour.buckets}
+    state = next(row for row in reader_status.list_states(current_session().organization_id) if row.id == reader_id)
     return render_template(
         "reader.html",
         reader=reader,
-        state=next(row for row in reader_status.list_states(current_session().organization_id) if row.id == reader_id),
+        state=state,
         ledger=hours,
         buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
         antennas=reader_status.antennas(current_session().organization_id, reader_id),
@@ -87,8 +156,20 @@ def show_reader(reader_id: int) -> str:
         titles=formats().titles,
         places=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
-        noticeable_offset=NOTICEABLE_OFFSET,
+        clock_is_off=reader_clocks.is_off(reader.clock_setting, state.clock_offset),
+        clock_in_words=reader_clocks.in_words(reader.clock_setting, state.clock_offset),
+        broker=broker_facts.facts(),
+        has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
+
+
+@pages.get("/readers/<int:reader_id>/unknown")
+@require_role(Role.EDITOR)
+def reader_unknown_tags(reader_id: int) -> Response:
+    """What it sees that is no asset yet, for the page of a reader that was just set up."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    unknown = unknown_tags.list_tags(reader.organization_id, reader_id, limit=10)
+    return fragment("_reader-unknown.html", unknown, reader=reader, unknown=unknown)
 
 
 @pages.get("/readers/new")
@@ -96,7 +177,7 @@ def show_reader(reader_id: int) -> str:
 def new_reader_form() -> str:
     """From a topic that was heard, the format is suggested; the rest are three fields."""
     topic = request.args.get("topic", "")
-    sample = unassigned_topics.find_topic(topic)
+    sample = unassigned_topics.find_topic(current_session().organization_id, topic)
     suggested = formats().recognise(topic, sample.sample).name if sample else None
     values = {"topic": topic, "format": suggested or "", "is_enabled": "1"}
     if sample:
@@ -127,7 +208,7 @@ def new_reader() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
         del values["is_enabled"]
-        reader = readers.add_reader(actor(), **values)
+        reader = add_reader_with_location(actor(), _new_location(), **values)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
     return done(f"/readers/{reader.id}", "made")
@@ -184,8 +265,20 @@ def _entered() -> dict[str, Any]:
         "mapping": mapping,
         "location_id": _place(),
         "min_rssi": _rssi(),
+        "clock_setting": text(request.form, "clock_setting") or reader_clocks.AUTO,
         "is_enabled": "is_enabled" in request.form,
     }
+
+
+def _new_location() -> str:
+    name = text(request.form, "location_name")
+    if not name:
+        return ""
+    try:
+        named: str = values_of(bodies.LOCATION_CREATE, {"name": name})["name"]
+    except Invalid as error:
+        raise Invalid.one("location_name", error.fields[0].code, error.fields[0].message) from error
+    return named
 
 
 def _place() -> int | None:
@@ -211,7 +304,7 @@ def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
     except ValueError as error:
         raise Invalid.one("message", "invalid_value", "These are not bytes in hexadecimal, such as ef 30 01") from error
     topic = text(request.form, "message_topic") or values["topic"]
-    settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi")}
+    settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi", "clock_setting")}
     return Attempt(topic, payload, reader_id=reader_id, **settings)
 
 
@@ -244,5 +337,7 @@ def _form(
         suggested=suggested,
         titles=formats().titles,
         custom=formats().custom,
+        clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
         places=places,
+        prefix=organizations.get_organization(organization_id).topic_prefix,
     )

@@ -30,7 +30,7 @@ from edge.store import (
     stock_takes,
 )
 from edge.store import devices as device_store
-from edge.store.actors import Actor
+from edge.store.actors import Actor, on_behalf_of
 from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
 from edge.store.sessions import was_on_device
@@ -237,7 +237,7 @@ def _sender(person_id: Any, at: int) -> Actor:
     if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
         if earlier is not None and was_on_device(session.device_id, earlier.id, at):
-            return actor()._replace(id=str(earlier.id), name=earlier.name)
+            return on_behalf_of(actor(), earlier.id, earlier.name)
     return actor()
 
 

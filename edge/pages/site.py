@@ -23,11 +23,13 @@ from edge.pages import (
     devices,
     edit_assets,
     edit_locations,
+    event_destinations,
     exports,
     imports,
     inbox,
     keys,
     languages,
+    live_reads,
     locations,
     past,
     people,
@@ -53,8 +55,8 @@ log = logging.getLogger(__name__)
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(stock_takes, languages),
-    *(readers, inbox, status, keys, people, devices, audit, sync),
-    *(imports, exports, api_docs, past),
+    *(readers, inbox, status, keys, people, devices, audit, sync, event_destinations),
+    *(imports, exports, api_docs, past, live_reads),
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

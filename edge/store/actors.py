@@ -19,7 +19,11 @@ class ActorKind(StrEnum):
 
 
 class Actor(NamedTuple):
-    """`name` is what the actor is called at the time; `device_id` the shared device on which a person acts."""
+    """`name` is what the actor is called at the time; `device_id` the shared device on which a person acts.
+
+    `sender_id` and `sender_name`: who is signed in there now, and brings what this person did before. The audit names
+    them, since only their sign-in is proved.
+    """
 
     organization_id: int
     kind: ActorKind
@@ -27,6 +31,8 @@ class Actor(NamedTuple):
     name: str = ""
     device_id: int | None = None
     device_name: str = ""
+    sender_id: str = ""
+    sender_name: str = ""
 
     @property
     def person_id(self) -> int | None:
@@ -37,6 +43,11 @@ def person(
     organization_id: int, person_id: int, name: str, device_id: int | None = None, device_name: str = ""
 ) -> Actor:
     return Actor(organization_id, ActorKind.PERSON, str(person_id), name, device_id, device_name)
+
+
+def on_behalf_of(sender: Actor, person_id: int, name: str) -> Actor:
+    """A person who did on a shared device what another one, who is signed in there now, sends."""
+    return sender._replace(id=str(person_id), name=name, sender_id=sender.id, sender_name=sender.name)
 
 
 def api_key(organization_id: int, key_id: str, name: str) -> Actor:

@@ -42,14 +42,17 @@ class Act:
 
     def note(self, action: str, subject: Subject, detail: Mapping[str, Any] | None = None) -> None:
         """`action` is `kind.participle`, such as `asset.created`; no secret and no hash of one goes into `detail`."""
-        actor = self.actor
+        actor, told = self.actor, dict(detail or {})
+        if actor.sender_id:
+            told["done_by"] = actor.name
         execute(
             "INSERT INTO audit (organization_id, at, actor_kind, actor_id, actor_name, device_name, action, "
             "subject_kind, subject_id, subject_name, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(actor.organization_id or None, clock.now()),
-                *(actor.kind, actor.id or None, actor.name, actor.device_name or None, action),
-                *(subject.kind, str(subject.id), subject.name, orjson.dumps(shortened(detail or {})).decode()),
+                *(actor.kind, actor.sender_id or actor.id or None, actor.sender_name or actor.name),
+                *(actor.device_name or None, action),
+                *(subject.kind, str(subject.id), subject.name, orjson.dumps(shortened(told)).decode()),
             ),
         )
         _thread.notes = _notes() + 1

@@ -125,7 +125,7 @@ def add(actor: Actor, new: NewDestination) -> Destination:
     organization_id = actor.organization_id
     with acting(actor) as act:
         if new.wanted.location_id is not None and not _has_location(organization_id, new.wanted.location_id):
-            raise Invalid.one("location", "fk_not_found", "There is no such location")
+            raise Invalid.one("location_id", "fk_not_found", "There is no such location")
         present = list_destinations(organization_id)
         if any(row.name == new.name for row in present):
             raise Conflict(f"There is a destination {new.name} already; choose another name")

@@ -209,26 +209,34 @@ def _is_certain(heard: Sequence[Heard], end: int, one: Heard) -> bool:
 def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) -> float | None:
     """What `there` has collected against `here` until `heard[end - 1]`, in dB; None when `here` competes no more."""
     looks: list[int] = []
-    here_in = there_in = -1  # the last look in which it was heard
-    here_strength = there_strength = collected = 0.0
+    strengths_here: dict[int, float] = {}  # by look
+    strengths_there: dict[int, float] = {}
+    second = -1
+    for index in range(decided_from(heard, end), end):
+        one = heard[index]
+        if one.second != second:
+            second = one.second
+            looks.append(second)
+        if one.location_id == here:
+            strengths_here[len(looks) - 1] = one.strength
+        elif one.location_id == there:
+            strengths_there[len(looks) - 1] = one.strength
+    begin = min(strengths_there, default=0)  # until it is heard, `there` collects nothing
+    here_in = max((look for look in strengths_here if look < begin), default=-1)  # the last look in which it was heard
+    here_strength = strengths_here.get(here_in, 0.0)
+    there_in, there_strength, collected = -1, 0.0, 0.0
     stays: float | None = None
-    index = decided_from(heard, end)
-    while index < end:
-        second = heard[index].second
-        now = len(looks)
-        looks.append(second)
-        while index < end and (one := heard[index]).second == second:
-            if one.location_id == here:
-                here_in, here_strength = now, one.strength
-            elif one.location_id == there:
-                there_in, there_strength = now, one.strength
-            index += 1
-        if now not in (here_in, there_in):
+    for now in range(begin, len(looks)):
+        if now not in strengths_here and now not in strengths_there:
             continue
-        stays = _faded(looks, here_in, here_strength)
-        if second <= since:
+        if now in strengths_here:
+            here_in, here_strength = now, strengths_here[now]
+        if now in strengths_there:
+            there_in, there_strength = now, strengths_there[now]
+        stays = _faded(looks, now, here_in, here_strength)
+        if looks[now] <= since:
             continue
-        comes = _faded(looks, there_in, there_strength)
+        comes = _faded(looks, now, there_in, there_strength)
         if stays is None or comes is None:
             difference = MOST if stays is None else -MOST
         else:
@@ -250,11 +258,11 @@ def decided_from(heard: Sequence[Heard], end: int) -> int:
     return index
 
 
-def _faded(looks: Sequence[int], index: int, strength: float) -> float | None:
-    """The strength of a location that was last heard in that look, as it counts now; None when it is gone."""
+def _faded(looks: Sequence[int], now: int, index: int, strength: float) -> float | None:
+    """The strength of a location that was last heard in look `index`, as it counts in look `now`; None: it is gone."""
     if index < 0:
         return None
-    silent = looks[-1] - looks[index]
+    silent = looks[now] - looks[index]
     if silent <= LEAST_PACE:
         return strength
     steps = silent / pace(looks[max(0, index - GAPS) : index + 1])

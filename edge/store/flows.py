@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from edge.store.board import BELOW
@@ -72,7 +72,7 @@ def _spans(changes: Sequence[tuple[int, int]], edges: Sequence[int]) -> list[Spa
         (arrived if came else left)[span] += 1
         gained[span] += sign * (edges[span + 1] - at)
     spans, present = [], at_first
-    for number, (since, until) in enumerate(itertools.pairwise(edges)):
+    for number, (since, until) in enumerate(pairwise(edges)):
         asset_time = present * (until - since) + gained[number]
         present += arrived[number] - left[number]
         spans.append(Span(since, until, arrived[number], left[number], present, asset_time))

@@ -14,7 +14,7 @@ KEY_NAME = "signing.key"
 _KEY_LENGTH = 32  # characters at least
 
 _badge_keys: dict[str, bytes] = {}
-_signing_keys: dict[Path, bytes] = {}
+_signing_keys: dict[tuple[Path | None, str], bytes] = {}  # by the key's file and the database's
 _key_file: Path | None = None
 
 
@@ -39,12 +39,18 @@ def signing_key() -> bytes:
     A file of its own, never in the database: whoever has a backup could make tokens with it. So a backup that is
     restored on another box meets another key, and the tokens of the old box are worth nothing there.
     """
-    file = _key_file or beside_database(KEY_NAME)
-    if file not in _signing_keys:
-        if _key_file is None:
-            make_key(file, secrets.token_urlsafe(48))
-        _signing_keys[file] = _read_key(file)
-    return _signing_keys[file]
+    files = (_key_file, database.database)
+    if files not in _signing_keys:  # every request asks, so that no path is put together for it
+        _signing_keys[files] = _read_or_make_key()
+    return _signing_keys[files]
+
+
+def _read_or_make_key() -> bytes:
+    if _key_file:
+        return _read_key(_key_file)
+    file = beside_database(KEY_NAME)
+    make_key(file, secrets.token_urlsafe(48))
+    return _read_key(file)
 
 
 def _read_key(file: Path) -> bytes:

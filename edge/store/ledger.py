@@ -34,6 +34,7 @@ class Bucket(StrEnum):
     UNKNOWN_TOPIC = "unknown_topic"
     STATUS = "status"  # a sign of life without reads
     IGNORED = "ignored"  # a shape that the reader's format does not know
+    HELD = "held"  # for some seconds, until it is known how far the reader's clock is off
     RETAINED = "retained"  # the broker's memory, no news
 
 

@@ -77,11 +77,12 @@ class SchemaObject(NamedTuple):
 
 
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
-    """All that a database of this schema consists of: at least, and at most, with the triggers of sync and events."""
+    """All that a database of this schema consists of: at least; at most, with what sync, events and Litestream add."""
+    optional = (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values(), *_OF_LITESTREAM)
     with closing(sqlite3.connect(":memory:")) as fresh:
         create_schema(fresh, number)
         always = schema_of(fresh)
-        for statement in (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values()):
+        for statement in optional:
             fresh.execute(statement)
         return always, schema_of(fresh)
 
@@ -102,6 +103,12 @@ def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:
     found = {SchemaObject(*row) for row in rows}
     return {item for item in found if item.kind != "table" or not item.name.startswith("sqlite_")}
 
+
+# What the continuous backup keeps in the database that it follows.
+_OF_LITESTREAM = (
+    "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+    "CREATE TABLE _litestream_lock (id INTEGER)",
+)
 
 _RECORD_OF_STEPS = "CREATE TABLE IF NOT EXISTS schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)"
 

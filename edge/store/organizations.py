@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, NotFound
+from edge.store import topic_owners
 from edge.store.actors import Actor
-from edge.store.audit import Subject, acting
+from edge.store.audit import Subject, acting, given
 from edge.store.database import writing
 from edge.store.ids import new_id
 from edge.store.tables import Organization, rows
@@ -17,17 +18,25 @@ class OrganizationRow(NamedTuple):
     id: int
     name: str
     created_at: int
+    topic_prefix: str | None
 
 
-def add_organization(actor: Actor, name: str) -> OrganizationRow:
-    """By an actor of the box. Raises Conflict when the name is taken."""
+def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -> OrganizationRow:
+    """By an actor of the box. Raises Conflict when the name is taken, and as `topic_owners.check_free` does.
+
+    Without a prefix the first organization owns all topics, and another one gets a prefix made of its name.
+    """
     with writing():
         if Organization.get_or_none(Organization.name == name):
             raise Conflict(f"organization {name} already exists")
-        row = OrganizationRow(new_id(), name, clock.now())
+        row = OrganizationRow(new_id(), name, clock.now(), topic_prefix or topic_owners.propose(name))
+        if row.topic_prefix is not None:
+            topic_owners.check_free(row.id, row.topic_prefix)
         with acting(actor._replace(organization_id=row.id)) as act:
             Organization.insert(row._asdict()).execute()
-            act.note("organization.created", Subject("organization", row.id, name))
+            topic_owners.sort_anew()
+            facts = given({"topic_prefix": row.topic_prefix})
+            act.note("organization.created", Subject("organization", row.id, name), facts)
     return row
 
 

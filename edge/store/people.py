@@ -54,7 +54,7 @@ def add_person(
     pin_hash: str | None = None,
     badge_hash: bytes | None = None,
 ) -> PersonRow:
-    """Raises Conflict when the email is taken, on the whole box, or the name or badge, within the organization."""
+    """Raises Conflict when the email, the name or the badge is taken within the organization."""
     moment = clock.now()
     with acting(actor) as act:
         row = PersonRow(
@@ -141,9 +141,10 @@ def find_person(organization_id: int, person_id: int) -> PersonRow | None:
     return _one((Person.organization_id == organization_id) & (Person.id == person_id))
 
 
-def find_by_email(email: str) -> PersonRow | None:
-    """Only people who may sign in."""
-    return _one((Person.email == email) & Person.disabled_at.is_null())
+def with_email(email: str) -> list[PersonRow]:
+    """Only people who may sign in, of each organization one, the eldest first."""
+    wanted = (Person.email == email) & Person.disabled_at.is_null()
+    return [PersonRow(*row) for row in rows(Person.select().where(wanted).order_by(Person.created_at, Person.id))]
 
 
 def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
@@ -170,9 +171,9 @@ def _check(row: PersonRow) -> None:
         raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME_LENGTH} characters")
     if row.email is not None and not (3 <= len(row.email) <= MAX_NAME_LENGTH and "@" in row.email):
         raise Invalid.one("email", "invalid_value", "That is not an email address")
-    if row.email is not None and _one(others & (Person.email == row.email)):
-        raise Conflict(f"{row.email} already has an account")
     own = others & (Person.organization_id == row.organization_id)
+    if row.email is not None and _one(own & (Person.email == row.email)):
+        raise Conflict(f"{row.email} already has an account")
     same_name = own & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
     if row.disabled_at is None and _one(same_name):
         raise Conflict(f"a person called {row.name} already exists")

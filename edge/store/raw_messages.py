@@ -1,6 +1,7 @@
 """A window of the messages that did not count, or not wholly: what came before a tag or a reader was set up.
 
-Bounded at insert, in bytes for each reader and for the box, and in age. Messages whose reads were all recorded are not
+Bounded at insert, in bytes for each reader and for the box, and in age. When the box is full, the oldest goes of who
+has most: readers that send little lose nothing to those that send much. Messages whose reads were all recorded are not
 in it, so that it holds much time on a site that is well set up.
 """
 
@@ -14,9 +15,13 @@ from edge.store.database import execute
 
 HASH_BYTES = 4
 ROW_BYTES = 100  # what a row costs beside its data
-SHARE = 4  # one reader has at most this part of the window
+SHARE = 4  # one source has at most this part of the window
 MOST_TO_LOOK_AT = 500
 RECOUNT_EVERY = 1_000
+
+
+# A reader; or reader 0, the topics of an organization that no reader claims, or of no organization (None).
+Source = tuple[int | None, int]
 
 
 class Pack(NamedTuple):
@@ -31,15 +36,19 @@ class Pack(NamedTuple):
     waits_for: bytes
     data: bytes
 
+    @property
+    def source(self) -> Source:
+        return self.organization_id, self.reader_id
+
 
 class Window:
-    """What the window holds of each reader, in bytes. For one thread, within its transactions."""
+    """What the window holds of each source, in bytes. For one thread, within its transactions."""
 
     def __init__(self, limit_bytes: int, keep_for: int) -> None:
         """`keep_for` in microseconds."""
         self._limit = limit_bytes
         self._keep_for = keep_for
-        self._bytes = _bytes_by_reader()
+        self._bytes = _bytes_by_source()
         self._kept = 0
 
     def keep(self, packs: Iterable[Pack]) -> None:
@@ -49,44 +58,52 @@ class Window:
                 continue
             self._kept += 1
             if self._kept % RECOUNT_EVERY == 0:  # a transaction may have been rolled back since
-                self._bytes = _bytes_by_reader()
+                self._bytes = _bytes_by_source()
             execute(
                 "INSERT INTO raw_message (organization_id, reader_id, received_at, waits_for, data, size) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (*pack, size),
             )
-            self._bytes[pack.reader_id] = self._bytes.get(pack.reader_id, 0) + size
+            self._bytes[pack.source] = self._bytes.get(pack.source, 0) + size
             self._make_room(pack)
 
     def _make_room(self, pack: Pack) -> None:
-        while self._bytes[pack.reader_id] > self._limit // SHARE and self._drop("reader_id = ?", pack.reader_id):
+        while self._bytes[pack.source] > self._limit // SHARE and self._drop(_OLDEST_OF_SOURCE, pack.source):
             pass
-        while sum(self._bytes.values()) > self._limit and self._drop("no > ?", 0):
+        while sum(self._bytes.values()) > self._limit and self._drop(_OLDEST_OF_SOURCE, self._largest()):
             pass
-        while self._drop("received_at < ?", pack.received_at - self._keep_for):
+        while self._drop(_OUTDATED, (pack.received_at - self._keep_for,)):
             pass
 
-    def _drop(self, condition: str, value: int) -> bool:
-        """The oldest row of those; whether there was one."""
-        sql = f"SELECT min(no) FROM raw_message WHERE {condition}"  # noqa: S608  conditions of ours
+    def _largest(self) -> Source:
+        return max(self._bytes, key=self._bytes.__getitem__)
+
+    def _drop(self, choice: str, parameters: tuple[int | None, ...]) -> bool:
+        """One row; whether there was one."""
         row = execute(
-            f"DELETE FROM raw_message WHERE no = ({sql}) RETURNING reader_id, size",  # noqa: S608
-            (value,),
+            f"DELETE FROM raw_message WHERE no = ({choice}) RETURNING organization_id, reader_id, size",  # noqa: S608
+            parameters,
         ).fetchone()
         if row is None:
             return False
-        self._bytes[row[0]] = max(0, self._bytes.get(row[0], 0) - row[1])
+        source = row[:2]
+        self._bytes[source] = max(0, self._bytes.get(source, 0) - row[2])
         return True
 
     def remove(self, no: int, pack: Pack) -> None:
         """It was replayed, and what still waits is kept anew."""
         execute("DELETE FROM raw_message WHERE no = ?", (no,))
         size = len(pack.data) + len(pack.waits_for) + ROW_BYTES
-        self._bytes[pack.reader_id] = max(0, self._bytes.get(pack.reader_id, 0) - size)
+        self._bytes[pack.source] = max(0, self._bytes.get(pack.source, 0) - size)
 
 
-def _bytes_by_reader() -> dict[int, int]:
-    return dict(execute("SELECT reader_id, sum(size) FROM raw_message GROUP BY reader_id").fetchall())
+_OLDEST_OF_SOURCE = "SELECT min(no) FROM raw_message WHERE organization_id IS ? AND reader_id = ?"
+_OUTDATED = "SELECT min(no) FROM raw_message WHERE received_at < ?"
+
+
+def _bytes_by_source() -> dict[Source, int]:
+    sql = "SELECT organization_id, reader_id, sum(size) FROM raw_message GROUP BY organization_id, reader_id"
+    return {(organization_id, reader_id): size for organization_id, reader_id, size in execute(sql)}
 
 
 class Order(NamedTuple):

@@ -71,6 +71,14 @@ def record_readers(statuses: Iterable[ReaderStatus]) -> None:
     )
 
 
+def record_offsets(offsets: Mapping[int, int | None]) -> None:
+    """Reader -> how far its clock is ahead, as was found out after it was heard."""
+    execute_many(
+        "UPDATE reader_state SET clock_offset = ? WHERE reader_id = ?",
+        [(offset, reader_id) for reader_id, offset in offsets.items()],
+    )
+
+
 def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     """(reader, port) -> when it last read something; port 0 where the reader has no antennas.
 
@@ -90,11 +98,6 @@ def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
 def _with_room(reader_id: int, ports: set[int]) -> set[int]:
     known = {port for (port,) in execute("SELECT port FROM antenna_state WHERE reader_id = ?", (reader_id,))}
     return ports if ports <= known else known | set(sorted(ports - known)[: max(0, MOST_PORTS - len(known))])
-
-
-def clock_offsets() -> dict[int, int]:
-    """The constant offset of each reader's clock that was known when it was last heard."""
-    return dict(execute("SELECT reader_id, clock_offset FROM reader_state WHERE clock_offset IS NOT NULL").fetchall())
 
 
 def statuses(organization_id: int) -> dict[int, ReaderStatus]:

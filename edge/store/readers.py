@@ -14,11 +14,13 @@ from edge.store.audit import Subject, acting, changed, given
 from edge.store.database import execute
 from edge.store.evidence import AntennaKind
 from edge.store.ids import new_id
+from edge.store.reader_clocks import AUTO, check_clock
 from edge.store.tables import Antenna, Location, Reader, rows
+from edge.store.topic_owners import check_owned
 from edge.validation.topics import check_filter, overlap
 
 REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # what did not count before may count now
-CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "is_enabled"})
+CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"})
 
 
 class ReaderRow(NamedTuple):
@@ -30,6 +32,7 @@ class ReaderRow(NamedTuple):
     mapping: str | None
     location_id: int | None
     min_rssi: float | None
+    clock_setting: str
     is_enabled: bool
     created_at: int
     updated_at: int
@@ -64,6 +67,7 @@ class Route(NamedTuple):
     topic: str
     format: str
     mapping: str | None
+    clock_setting: str
     placement: Placement
     antennas: Mapping[int, Placement]
 
@@ -77,9 +81,11 @@ def add_reader(
     mapping: str | None = None,
     location_id: int | None = None,
     min_rssi: float | None = None,
+    clock_setting: str = AUTO,
 ) -> ReaderRow:
     """Raises Conflict for a taken name or a topic that meets another reader's, Invalid for a bad topic or location."""
     check_filter(topic)
+    check_clock(clock_setting)
     with acting(actor) as act:
         organization_id = actor.organization_id
         _check_name(organization_id, name)
@@ -87,7 +93,19 @@ def add_reader(
         _check_location(organization_id, location_id)
         moment = clock.now()
         row = ReaderRow(
-            new_id(), organization_id, name, topic, format, mapping, location_id, min_rssi, True, moment, moment, None
+            new_id(),
+            organization_id,
+            name,
+            topic,
+            format,
+            mapping,
+            location_id,
+            min_rssi,
+            clock_setting,
+            True,
+            moment,
+            moment,
+            None,
         )
         Reader.insert(row._asdict()).execute()
         unassigned_topics.forget(topic)
@@ -119,6 +137,8 @@ def change_reader(actor: Actor, reader_id: int, changes: Mapping[str, Any]) -> R
             check_filter(changes["topic"])
             _check_topic(actor.organization_id, changes["topic"], except_id=reader_id)
             unassigned_topics.forget(changes["topic"])
+        if "clock_setting" in changes:
+            check_clock(changes["clock_setting"])
         if "name" in changes:
             _check_name(actor.organization_id, changes["name"], except_id=reader_id)
         if "location_id" in changes:
@@ -183,7 +203,7 @@ def subject_of(row: ReaderRow) -> Subject:
 def _facts(row: ReaderRow) -> dict[str, Any]:
     """What the audit keeps of a reader."""
     facts = row._asdict()
-    kept = ("name", "topic", "format", "mapping", "min_rssi")
+    kept = ("name", "topic", "format", "mapping", "min_rssi", "clock_setting")
     location = _location_name(row.organization_id, row.location_id)
     return {**{name: facts[name] for name in kept}, "location": location, "is_enabled": bool(row.is_enabled)}
 
@@ -215,13 +235,14 @@ def routes() -> list[Route]:
     for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNA_PLACES):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
     found = []
-    for reader_id, owner, topic, name, mapping, location_id, min_rssi, is_enabled in execute(_READER_PLACES):
+    for reader_id, owner, topic, name, mapping, clock_setting, *place in execute(_READER_PLACES):
+        location_id, min_rssi, is_enabled = place
         whole = Placement(location_id, min_rssi, bool(is_enabled), kinds.of(reader_id, None, location_id))
         own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
         named = {port for named_id, port in kinds.antennas if named_id == reader_id}
         own |= dict.fromkeys(named - set(own), whole)
         own = {port: one._replace(kind=kinds.of(reader_id, port, one.location_id)) for port, one in own.items()}
-        found.append(Route(reader_id, owner, topic, name, mapping, whole, own))
+        found.append(Route(reader_id, owner, topic, name, mapping, clock_setting, whole, own))
     return found
 
 
@@ -236,7 +257,7 @@ SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.i
 FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
 """
 _READER_PLACES = """
-SELECT reader.id, reader.organization_id, reader.topic, reader.format, reader.mapping,
+SELECT reader.id, reader.organization_id, reader.topic, reader.format, reader.mapping, reader.clock_setting,
        location.id, reader.min_rssi, reader.is_enabled
 FROM reader LEFT JOIN location ON location.id = reader.location_id AND location.deleted_at IS NULL
 WHERE reader.deleted_at IS NULL
@@ -251,7 +272,8 @@ def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
 
 
 def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
-    """One topic, one reader: otherwise a message would belong to two, perhaps of two organizations."""
+    """One topic, one reader, and the topics of another organization are not reached."""
+    check_owned(organization_id, topic)
     live = Reader.deleted_at.is_null() & (Reader.id != except_id)
     for owner, name, other in rows(Reader.select(Reader.organization_id, Reader.name, Reader.topic).where(live)):
         if overlap(topic, other):

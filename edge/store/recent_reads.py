@@ -44,6 +44,9 @@ class Recent:
     def add(self, one: Heard) -> bool:
         """Whether it told anything new."""
         heard = self.heard
+        if not heard or heard[-1].second < one.second:  # as nearly all
+            heard.append(one)
+            return True
         index = len(heard)
         while index and heard[index - 1].second >= one.second:
             index -= 1

@@ -83,11 +83,14 @@ def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
 
 
 def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
-    """Keep those that were heard last."""
-    cut = execute(
-        "SELECT last_heard_at FROM unassigned_topic ORDER BY last_heard_at DESC LIMIT 1 OFFSET ?", (keep,)
+    """Keep those of each organization that were heard last."""
+    crowded = execute(
+        "SELECT organization_id FROM unassigned_topic GROUP BY organization_id HAVING count(*) > ?", (keep,)
     ).fetchone()
-    return _delete(_UNASSIGNED_TOPICS, (*cut, limit)) if cut else 0
+    if crowded is None:
+        return 0
+    (oldest_kept,) = execute(_UNASSIGNED_TOPIC_CUT, (*crowded, keep)).fetchone()
+    return _delete(_UNASSIGNED_TOPICS, (*crowded, oldest_kept, limit))
 
 
 def _delete(sql: str, parameters: tuple[Any, ...]) -> int:
@@ -109,9 +112,14 @@ _UNKNOWN_TAGS = """
         SELECT organization_id, tag_type, match_key, reader_id FROM unknown_tag
         WHERE organization_id = ? AND reader_id = ? AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?)
 """
+_UNASSIGNED_TOPIC_CUT = """
+    SELECT last_heard_at FROM unassigned_topic WHERE organization_id IS ?
+    ORDER BY last_heard_at DESC LIMIT 1 OFFSET ?
+"""
 _UNASSIGNED_TOPICS = """
     DELETE FROM unassigned_topic WHERE topic IN (
-        SELECT topic FROM unassigned_topic WHERE last_heard_at <= ? ORDER BY last_heard_at LIMIT ?)
+        SELECT topic FROM unassigned_topic WHERE organization_id IS ? AND last_heard_at <= ?
+        ORDER BY last_heard_at LIMIT ?)
 """
 
 

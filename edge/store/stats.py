@@ -15,6 +15,7 @@ class ReaderFigure(NamedTuple):
     organization: str
     is_enabled: bool
     last_heard_at: int | None
+    clock_setting: str
     clock_offset: int | None
     qos: int | None
     is_offline: bool
@@ -25,7 +26,7 @@ def reader_figures() -> list[ReaderFigure]:
 
 
 _READERS = """
-    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_offset, qos,
+    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_setting, clock_offset, qos,
            ifnull(is_offline, 0)
     FROM reader JOIN organization ON organization.id = reader.organization_id
     LEFT JOIN reader_state ON reader_id = reader.id
@@ -49,11 +50,14 @@ _UNPLACED = """
 """
 
 
-def unassigned_topics(heard_since: int) -> list[str]:
+def unassigned_topics(heard_since: int) -> list[tuple[str, bool]]:
+    """(topic, whether it is some organization's)"""
     return [
-        row[0]
-        for row in execute(
-            "SELECT topic FROM unassigned_topic WHERE last_heard_at >= ? ORDER BY messages DESC", (heard_since,)
+        (topic, bool(is_owned))
+        for topic, is_owned in execute(
+            "SELECT topic, organization_id IS NOT NULL FROM unassigned_topic WHERE last_heard_at >= ? "
+            "ORDER BY messages DESC",
+            (heard_since,),
         )
     ]
 
@@ -83,3 +87,8 @@ def faults(limit: int = 3) -> list[str]:
     except Damaged as error:  # too damaged even to be checked
         return [str(error.__cause__)]
     return [] if found == ["ok"] else found
+
+
+def count_live(tables: list[str]) -> dict[str, int]:
+    """How many rows each of these tables has, whatever became of them."""
+    return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}  # noqa: S608  our own names

@@ -111,13 +111,16 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
 
 
 def take_back(sender: Actor, scan_id: str) -> None:
-    """Forget a scan of one's own, if there is one that is not signed off yet."""
+    """Forget a scan of one's own, if there is one that is not signed off yet.
+
+    Who brings what another one did on their device can take back only what was scanned there.
+    """
     sql = (
-        "DELETE FROM stock_take_scan WHERE id = ? AND person_id = ? AND stock_take_id IN "
+        "DELETE FROM stock_take_scan WHERE id = ? AND person_id = ? AND (? = '' OR device_id = ?) AND stock_take_id IN "
         "(SELECT id FROM stock_take WHERE organization_id = ? AND finished_at IS NULL)"
     )
     with writing():
-        execute(sql, (scan_id, sender.person_id, sender.organization_id))
+        execute(sql, (scan_id, sender.person_id, sender.sender_id, sender.device_id, sender.organization_id))
 
 
 def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:

@@ -30,6 +30,7 @@ class Organization(Table):
     id = IntegerField(primary_key=True)
     name = TextField()
     created_at = IntegerField()
+    topic_prefix = TextField(null=True)
 
 
 class Person(Table):
@@ -107,6 +108,7 @@ class Reader(Table):
     mapping = TextField(null=True)
     location_id = IntegerField(null=True)
     min_rssi = FloatField(null=True)
+    clock_setting = TextField()
     is_enabled = BooleanField()
     created_at = IntegerField()
     updated_at = IntegerField()

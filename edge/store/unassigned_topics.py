@@ -1,4 +1,4 @@
-"""Topics that messages arrive on, and that no reader has been set up for."""
+"""Topics that messages arrive on, and that no reader has been set up for: each organization sees those it owns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import orjson
 
+from edge.store import dismissals
 from edge.store.bounds import DEFAULT, until_swept
 from edge.store.database import execute, execute_many
+from edge.store.topic_owners import owner_finder
 from edge.validation.topics import matches
 
 SAMPLE_BYTES = 65_536  # there may be a thousand
@@ -33,23 +35,33 @@ class Unassigned(NamedTuple):
 def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics) -> list[Unassigned]:
     """Messages that no reader claims: the newest payload of each topic is kept as a sample, and of a huge one its
     beginning, as far as there is room for more topics. Returns the others."""
-    topics = {message.topic for message in messages if len(message.topic.encode()) <= LONGEST_TOPIC}
-    kept = _with_room(topics, until_swept(most)) if topics else topics
+    if not messages:
+        return []
+    owner_of = owner_finder()
+    by_owner: dict[int | None, set[str]] = {}
+    dismissed = dismissals.topic_finder()
+    messages = [message for message in messages if not dismissed(owner_of(message.topic), message.topic)]
+    for message in messages:
+        if len(message.topic.encode()) <= LONGEST_TOPIC:
+            by_owner.setdefault(owner_of(message.topic), set()).add(message.topic)
+    whose = {
+        topic: owner for owner, topics in by_owner.items() for topic in _with_room(owner, topics, until_swept(most))
+    }
     execute_many(
-        "INSERT INTO unassigned_topic (topic, first_heard_at, last_heard_at, messages, sample) "
-        "VALUES (?1, ?2, ?2, 1, ?3) ON CONFLICT DO UPDATE "
+        "INSERT INTO unassigned_topic (topic, first_heard_at, last_heard_at, messages, sample, organization_id) "
+        "VALUES (?1, ?2, ?2, 1, ?3, ?4) ON CONFLICT DO UPDATE "
         "SET last_heard_at = excluded.last_heard_at, messages = messages + 1, sample = excluded.sample",
         [
-            (message.topic, message.received_at, message.payload[:SAMPLE_BYTES])
+            (message.topic, message.received_at, message.payload[:SAMPLE_BYTES], whose[message.topic])
             for message in messages
-            if message.topic in kept
+            if message.topic in whose
         ],
     )
-    return [message for message in messages if message.topic not in kept]
+    return [message for message in messages if message.topic not in whose]
 
 
-def _with_room(topics: set[str], most: int) -> set[str]:
-    """Those of the topics that are kept already, and as many others as there is room for."""
+def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
+    """Those of the topics that are kept already, and as many others as there is room for among their owner's."""
     known = {
         topic
         for (topic,) in execute(
@@ -59,26 +71,27 @@ def _with_room(topics: set[str], most: int) -> set[str]:
     }
     if known == topics:
         return known
-    number = execute("SELECT count(*) FROM unassigned_topic").fetchone()[0]
+    number = execute("SELECT count(*) FROM unassigned_topic WHERE organization_id IS ?", (owner,)).fetchone()[0]
     return known | set(sorted(topics - known)[: max(0, most - number)])
 
 
-def list_topics(limit: int = 1000) -> list[Topic]:
-    """Heard, but no reader claims them; they belong to nobody yet, so only administrators may look."""
+def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
+    """Heard, but no reader claims them."""
     rows = execute(
         "SELECT topic, first_heard_at, last_heard_at, messages, sample FROM unassigned_topic "
-        "ORDER BY last_heard_at DESC LIMIT ?",
-        (limit,),
+        "WHERE organization_id = ? ORDER BY last_heard_at DESC LIMIT ?",
+        (organization_id, limit),
     )
     return [Topic(*row) for row in rows]
 
 
-def find_topic(topic_filter: str) -> Topic | None:
+def find_topic(organization_id: int, topic_filter: str) -> Topic | None:
     """The one heard last of those that the filter matches."""
-    return next((topic for topic in list_topics(_ALL) if matches(topic_filter, topic.topic)), None)
+    return next((topic for topic in list_topics(organization_id, _ALL) if matches(topic_filter, topic.topic)), None)
 
 
 def forget(topic_filter: str) -> None:
     """A reader has been set up for them. Within the caller's transaction."""
+    execute("DELETE FROM dismissal WHERE kind = 'topic' AND subject = ?", (topic_filter,))
     topics = [topic for (topic,) in execute("SELECT topic FROM unassigned_topic") if matches(topic_filter, topic)]
     execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from edge.store.actors import Actor
-from edge.store.audit import Subject, acting
+from edge.store import dismissals
 from edge.store.bounds import DEFAULT, until_swept
 from edge.store.database import execute, execute_many
 
@@ -25,12 +24,14 @@ class Sighting(NamedTuple):
 
 
 class UnknownTag(NamedTuple):
+    """However it was spelled and whoever saw it; value, reason and location are those of the last sighting."""
+
     tag_type: str
     value: str
     match_key: str
     reason: str
-    reader_id: int
-    reader_name: str | None
+    readers: str  # their names
+    by_hand: bool
     location_name: str | None
     first_seen_at: int
     last_seen_at: int
@@ -38,9 +39,15 @@ class UnknownTag(NamedTuple):
 
 
 def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> list[Sighting]:
-    """Keep them as far as there is room for more tags of their readers', `most` of each; returns the others."""
+    """Keep them as far as there is room for more tags of their readers', `most` of each; returns the others.
+
+    Of what was dismissed for good there is nothing to keep.
+    """
     by_reader: dict[tuple[int, int], list[Sighting]] = {}
+    dismissed = dismissals.dismissed_tags({(one.organization_id, one.tag_type, one.match_key) for one in sightings})
     for sighting in sightings:
+        if (sighting.organization_id, sighting.tag_type, sighting.match_key) in dismissed:
+            continue
         by_reader.setdefault((sighting.organization_id, sighting.reader_id), []).append(sighting)
     others: list[Sighting] = []
     for reader, own in by_reader.items():
@@ -77,14 +84,15 @@ def _write(sightings: Sequence[Sighting]) -> None:
     )
 
 
+# With max(), SQLite takes the other columns from the row that has the greatest.
 _UNKNOWN = """
-SELECT u.tag_type, u.value, u.match_key, u.reason, u.reader_id, r.name, l.name, u.first_seen_at, u.last_seen_at,
-       u.sightings
+SELECT u.tag_type, u.value, u.match_key, u.reason, ifnull(group_concat(r.name, ', '), ''), min(u.reader_id) = 0, l.name,
+       min(u.first_seen_at), max(u.last_seen_at) AS seen, sum(u.sightings)
 FROM unknown_tag u
 LEFT JOIN reader r ON r.id = u.reader_id AND r.organization_id = u.organization_id
 LEFT JOIN location l ON l.id = u.location_id
 WHERE u.organization_id = :organization_id AND (:reader_id IS NULL OR u.reader_id = :reader_id)
-ORDER BY u.last_seen_at DESC LIMIT :limit
+GROUP BY u.tag_type, u.match_key ORDER BY seen DESC LIMIT :limit
 """
 
 
@@ -94,20 +102,10 @@ def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 2
     return [UnknownTag(*row) for row in execute(_UNKNOWN, values)]
 
 
-def drop(actor: Actor, tag_type: str, match_key: str, reader_id: int) -> None:
-    """It comes back when it is seen again."""
-    with acting(actor) as act:
-        dropped = execute(
-            "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ? "
-            "RETURNING value",
-            (actor.organization_id, tag_type, match_key, reader_id),
-        ).fetchone()
-        if dropped:
-            act.note("unknown_tag.dismissed", Subject("unknown_tag", match_key, f"{tag_type}:{dropped[0]}"))
-
-
 def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
     """(type, match key) of tags that were attached. Within the caller's transaction."""
+    keys = list(keys)
+    dismissals.forget_tags(organization_id, keys)
     execute_many(
         "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ?",
         [(organization_id, *key) for key in keys],

@@ -9,6 +9,8 @@ from edge.errors import Invalid
 MAX_BYTES = 65_535
 MAX_LEVELS = 200  # with more in its ACL, mosquitto does not start
 
+DOCTOR_TOPIC = "edge/doctor"  # what `edge doctor --publish` found, retained
+
 
 def check_filter(text: str) -> str:
     """A filter a reader may have. Raises Invalid on field `topic` with what to write instead."""
@@ -24,6 +26,32 @@ def check_filter(text: str) -> str:
     if any("#" in level and level != "#" for level in levels) or "#" in levels[:-1]:
         raise _invalid("# stands alone and last, as in site/dock1/#")
     return text
+
+
+def check_prefix(text: str) -> str:
+    """Raises Invalid on field `topic_prefix` with what to write instead."""
+    try:
+        check_filter(below(text))
+    except Invalid as error:
+        raise Invalid.one("topic_prefix", "invalid_value", f"the prefix {error}") from error
+    if has_wildcard(text) or "" in text.split("/"):
+        raise Invalid.one(
+            "topic_prefix",
+            "invalid_value",
+            "a prefix of topics has no + or #, and no empty level: write for example acme",
+        )
+    return text
+
+
+def below(prefix: str) -> str:
+    """The filter of all topics from a prefix down."""
+    return f"{prefix}/#"
+
+
+def is_below(prefix: str, topic_filter: str) -> bool:
+    """Whether all that the filter matches is from the prefix down."""
+    levels = prefix.split("/")
+    return topic_filter.split("/")[: len(levels)] == levels
 
 
 def has_wildcard(text: str) -> bool:

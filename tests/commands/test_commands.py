@@ -84,6 +84,8 @@ def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
     assert "2        LOC-001    from -65 dBm" in shown
     assert shown.splitlines()[-1].split() == ["recorded", "1", "1"]
 
+    edge.ok("reader", "change", "dock1", "--clock", "receipt")
+    assert "Its clock: not believed, the time of receipt counts" in edge.ok("reader", "show", "dock1")
     edge.ok("reader", "change", "dock1", "--name", "door", "--topic", "site/door", "--off", "--min-rssi", "")
     assert "csl on site/door, at DOCK-1 (off)" in edge.ok("reader", "show", "door")
     edge.ok("reader", "antenna", "door", "2", "--forget")
@@ -99,6 +101,10 @@ def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
     [
         (["reader", "add", "x", "--topic", "a/#/b", "--format", "csl"], "topic is not an MQTT topic filter"),
         (["reader", "add", "x", "--topic", "a", "--format", "cls"], "format cls is not known; write one of csl, "),
+        (
+            ["reader", "add", "x", "--topic", "a", "--format", "csl", "--clock", "UTC+1"],
+            "write auto, reader, receipt",
+        ),
         (["reader", "add", "x", "--topic", "a", "--format", "csl", "--location", "NO"], "There is no location NO."),
         (["reader", "add", "x", "--topic", "a", "--format", "mapping"], "the mapping cannot be used: "),
         (["asset", "add", "x", "--tag", "nfc:1"], "tag_type must be one of rfid, ble, barcode"),

@@ -11,8 +11,8 @@ import pytest
 
 from edge import clock
 from edge.auth import sealed
+from edge.auth.secrets import new_webhook_secret
 from edge.clock import SECOND
-from edge.events import webhook
 from edge.events.delivery import Round
 from edge.events.webhook import Webhook
 from edge.events.worker import Pace
@@ -85,7 +85,7 @@ class Warehouse:
         self, url: str, name: str = "ERP", kinds: tuple[str, ...] = KINDS, place: str | None = None
     ) -> Destination:
         wanted = Filter(frozenset(kinds), self.places[place] if place else None)
-        secret = sealed.seal(webhook.new_secret())
+        secret = sealed.seal(new_webhook_secret())
         new = NewDestination(DestinationKind.WEBHOOK, name, url, secret, wanted, Network.LOOPBACK)
         return event_destinations.add(self.actor, new)
 

@@ -6,6 +6,7 @@ import pytest
 
 from edge import clock
 from edge.auth import sealed
+from edge.auth.secrets import new_webhook_secret
 from edge.events import delivery, webhook
 from edge.events.worker import Worker
 from edge.store import event_destinations
@@ -53,7 +54,7 @@ def test_the_signature_is_that_of_standard_webhooks(warehouse: Warehouse, receiv
     verified = standardwebhooks.Webhook(sealed.unseal(row.secret)).verify(one.body, one.headers)
     assert verified["type"] == "asset.created"
     with pytest.raises(standardwebhooks.WebhookVerificationError):
-        standardwebhooks.Webhook(webhook.new_secret()).verify(one.body, one.headers)
+        standardwebhooks.Webhook(new_webhook_secret()).verify(one.body, one.headers)
 
 
 def test_the_signature_of_a_known_example() -> None:

@@ -13,6 +13,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.store import assets, locations, readers
 from edge.store.actors import shell
 from edge.store.database import execute
+from edge.store.reader_clocks import READER
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
 
@@ -30,15 +31,22 @@ class Site(NamedTuple):
 
 
 def make_site(organization_id: int, count: int = 3) -> Site:
-    """`count` assets with an RFID tag each, a CSL reader with two antennas at the dock, a plain one in the aisle."""
+    """`count` assets with an RFID tag each, a CSL reader with two antennas at the dock, a plain one in the aisle.
+
+    Their clocks are known to be right, so that what they tell of an hour ago is believed at once.
+    """
     dock = locations.create(shell(organization_id), name="Dock").id
     aisle = locations.create(shell(organization_id), name="Aisle").id
     epcs = [f"30AA{number:020X}" for number in range(count)]
     ids = [assets.create(shell(organization_id), name=f"Pallet {epc}", tags=[NewTag("rfid", epc)]).id for epc in epcs]
-    reader = readers.add_reader(shell(organization_id), name="dock", topic=DOCK, format="csl", location_id=dock)
+    reader = readers.add_reader(
+        shell(organization_id), name="dock", topic=DOCK, format="csl", location_id=dock, clock_setting=READER
+    )
     readers.set_antenna(shell(organization_id), reader.id, 2, Placement(None, -60.0, True))
     readers.set_antenna(shell(organization_id), reader.id, 3, Placement(None, None, False))
-    readers.add_reader(shell(organization_id), name="aisle", topic=AISLE, format="edge", location_id=aisle)
+    readers.add_reader(
+        shell(organization_id), name="aisle", topic=AISLE, format="edge", location_id=aisle, clock_setting=READER
+    )
     return Site(organization_id, dock, aisle, reader.id, ids, epcs)
 
 

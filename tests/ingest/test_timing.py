@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from edge.clock import DAY, HOUR, SECOND
-from edge.ingest.timing import EARLIEST, Stamp, Timekeeper
+from edge.clock import DAY, HOUR, SECOND, of_wall
+from edge.ingest.reads import Read, WallTime
+from edge.ingest.timing import EARLIEST, FARTHEST, Source, Stamp, Timekeeper, times_of
+from edge.store.reader_clocks import AUTO, READER, RECEIPT, Known
 from edge.store.stays import Quality
 
-NOW = 1_772_439_330 * SECOND
-READER = 1
+NOW = 1_772_439_330 * SECOND  # 2026-03-02T08:15:30Z
+SOURCE = Source(1)
 
 
-def keeper(newest: int = 0, offsets: dict[int, int] | None = None) -> Timekeeper:
-    return Timekeeper(newest, 7, offsets or {})
+def keeper(newest: int = 0, offset: int | None = 0) -> Timekeeper:
+    known = {} if offset is None else {SOURCE.reader_id: Known(offset, NOW - DAY)}
+    return Timekeeper(newest, 7, known)
 
 
-def stamp(timekeeper: Timekeeper, reader_time: int | None, received_at: int = NOW) -> Stamp:
-    return timekeeper.stamp(READER, [reader_time], received_at)[0]
+def stamp(timekeeper: Timekeeper, reader_time: int | None, received_at: int = NOW, setting: str = AUTO) -> Stamp:
+    return timekeeper.stamp(SOURCE, [reader_time], received_at, setting)[0]
 
 
 @pytest.mark.parametrize("reader_time", [NOW, NOW + 10 * SECOND, NOW - 7 * DAY, NOW - HOUR])
@@ -36,49 +39,29 @@ def test_a_time_before_2020_is_not_believed_however_long_readers_may_buffer() ->
     assert stamp(patient, EARLIEST).quality is Quality.READER
 
 
-def run_live(timekeeper: Timekeeper, offset: int, seconds: int, start: int = NOW) -> int:
-    """A reader that is `offset` ahead and sends once a second; returns the time after it."""
-    for second in range(seconds):
-        stamp(timekeeper, start + second * SECOND + offset, start + second * SECOND)
-    return start + seconds * SECOND
+@pytest.mark.parametrize("reader_time", [0, EARLIEST - 1, NOW + FARTHEST + 1, 2**62])
+def test_a_time_that_no_clock_tells_teaches_nothing(reader_time: int) -> None:
+    timekeeper = keeper(offset=None)
+    assert not timekeeper.hear(SOURCE, [reader_time], NOW)
+    assert timekeeper.offset(SOURCE) is None
 
 
-@pytest.mark.parametrize("offset", [HOUR, -HOUR, -3 * SECOND])
-def test_a_constant_offset_is_learned_shown_and_taken_off(offset: int) -> None:
-    timekeeper = keeper()
-    later = run_live(timekeeper, offset, 25)
-    assert timekeeper.offset(READER) == offset
-    assert stamp(timekeeper, later + offset, later) == Stamp(later, Quality.CORRECTED)
+def test_an_offset_is_taken_off_unless_it_is_small_or_the_reader_is_to_be_believed() -> None:
+    assert stamp(keeper(offset=HOUR), NOW + HOUR) == Stamp(NOW, Quality.CORRECTED)
+    assert stamp(keeper(offset=2 * SECOND), NOW) == Stamp(NOW, Quality.READER)
+    assert stamp(keeper(offset=-HOUR), NOW - HOUR, setting=READER) == Stamp(NOW - HOUR, Quality.READER)
 
 
-def test_a_small_offset_is_shown_and_left_alone() -> None:
-    timekeeper = keeper()
-    later = run_live(timekeeper, 400_000, 25)
-    assert timekeeper.offset(READER) == 400_000
-    assert stamp(timekeeper, later + 400_000, later) == Stamp(later + 400_000, Quality.READER)
+def test_times_without_a_zone_are_those_of_the_zone_that_was_set_up() -> None:
+    reads = [Read("rfid", "30AA", observed_at=WallTime(NOW)), Read("rfid", "30AB", observed_at=NOW)]
+    assert times_of(reads, "Europe/Berlin") == [NOW - HOUR, NOW]
+    assert times_of(reads, AUTO) == times_of(reads, READER) == [None, NOW]
+    assert times_of(reads, RECEIPT) == [None, None]
 
 
-def test_a_replayed_buffer_teaches_nothing_and_keeps_its_times() -> None:
-    """An hour of events comes back within a minute: their offsets shrink as it goes on."""
-    timekeeper = keeper()
-    for second in range(60):
-        observed, received = NOW - HOUR + second * 60 * SECOND, NOW + second * SECOND
-        assert stamp(timekeeper, observed, received) == Stamp(observed, Quality.READER)
-    assert timekeeper.offset(READER) is None
-
-
-def test_a_message_that_is_off_by_something_else_is_not_corrected() -> None:
-    timekeeper = keeper(offsets={READER: HOUR})
-    assert stamp(timekeeper, NOW - 2 * DAY) == Stamp(NOW - 2 * DAY, Quality.READER)
-    assert stamp(timekeeper, NOW + HOUR) == Stamp(NOW, Quality.CORRECTED)
-
-
-def test_a_clock_that_was_set_right_is_believed_at_once_and_its_offset_forgotten() -> None:
-    timekeeper = keeper()
-    later = run_live(timekeeper, HOUR, 25)
-    assert stamp(timekeeper, later, later) == Stamp(later, Quality.READER)
-    run_live(timekeeper, 0, 60, later)
-    assert timekeeper.offset(READER) == 0
+def test_daylight_saving_time_counts() -> None:
+    summer = NOW + 120 * DAY
+    assert of_wall(summer, "Europe/Berlin") == summer - 2 * HOUR
 
 
 def test_while_the_box_is_behind_what_it_recorded_times_are_untrusted_and_still_go_on() -> None:
@@ -86,6 +69,7 @@ def test_while_the_box_is_behind_what_it_recorded_times_are_untrusted_and_still_
     box = NOW - DAY
     first = timekeeper.receive(box)
     assert not timekeeper.is_trusted
+    assert not timekeeper.hear(SOURCE, [NOW - HOUR], first)
     assert stamp(timekeeper, NOW, first) == Stamp(first, Quality.UNTRUSTED)
     assert timekeeper.receive(box + SECOND) == first + SECOND >= NOW
     assert timekeeper.receive(NOW + SECOND) == NOW + SECOND

@@ -17,7 +17,7 @@ def add_asset(stays: list[Stay]) -> int:
     """An asset with these stays; returns its number in `history`."""
     with writing():
         organization, asset, location = new_id(), new_id(), new_id()
-        execute("INSERT INTO organization VALUES (?, ?, 0)", (organization, f"org {organization}"))
+        execute("INSERT INTO organization VALUES (?1, ?2, 0, ?2)", (organization, f"org {organization}"))
         for table, record in (("asset", asset), ("location", location)):
             execute(
                 f"INSERT INTO {table} (id, organization_id, external_key, name, valid_from, created_at, updated_at)"

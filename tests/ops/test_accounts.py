@@ -42,7 +42,7 @@ def test_the_hash_is_the_one_mosquitto_writes() -> None:
 def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
     rival = add_organization(shell(), "Rival")
     first = reader("Dock 1", "a/1")
-    second = Reader(shell(rival.id), add_reader(shell(rival.id), name="Dock 1", topic="b/1", format="edge").id)
+    second = Reader(shell(rival.id), add_reader(shell(rival.id), name="Dock 1", topic="rival/1", format="edge").id)
     reserved = reader("edge", "c/1")
     names = [set_account(*who, password_hash="x", reserved=["edge"]).name for who in (first, second, reserved, first)]
     assert names == ["dock-1", "dock-1-2", "edge-2", "dock-1"]

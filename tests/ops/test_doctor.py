@@ -119,7 +119,7 @@ def test_whether_the_service_runs(subject: Subject) -> None:
 def test_a_damaged_database(subject: Subject) -> None:
     assert found(subject, "database")[0] is Level.OK
     with writing():
-        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'')")
+        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'', NULL)")
         execute("PRAGMA writable_schema = 1")
         execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unassigned_topic'")
     execute("PRAGMA writable_schema = RESET").fetchall()
@@ -270,7 +270,7 @@ def wrong_format() -> None:
         ("readers", silent, "silent"),
         ("readers", offline, "offline"),
         ("reader-qos", weak, "weak"),
-        ("reader-clock", off, "off by +5 s"),
+        ("reader-clock", off, "off (5.0 s ahead, corrected)"),
         ("antennas", unplaced, "unplaced antenna 2"),
         ("topics", unassigned, "who/knows"),
         ("dead-letters", unreadable, "1 messages"),

@@ -33,6 +33,7 @@ from edge.store.dead_letters import NewDeadLetter
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.people import Role
+from edge.store.reader_status import ReaderStatus
 from edge.store.unknown_tags import Sighting
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
@@ -162,7 +163,7 @@ def test_a_dead_letter_is_handed_in_once_more(
 
 
 def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
-    theirs = readers.add_reader(shell(cast.rival), name="P", topic="t", format="plain")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/t", format="plain")
     dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", 6, "why", 1)])
     unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
     no = dead_letters.list_letters(cast.rival, 9)[0].no
@@ -244,12 +245,12 @@ def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is
         )
     listed = admin.get("/readers/topics").text
     assert (
-        listed.count("home/gate/") == 3
+        listed.count('<h2 class="mono">home/gate/') == 1
     )  # in one line: the heading, its link, and the name of that for a screen reader
     assert "home/gate/+" in listed
     assert '<option value="plain" selected>' in admin.get("/readers/new?topic=home/gate/%2B").text
     admin.post("/readers/new", {"name": "Gate", "topic": "home/gate/+", "format": "plain", "location_id": ""})
-    assert [topic.topic for topic in unassigned_topics.list_topics()] == ["home/other/1/2"]
+    assert [topic.topic for topic in unassigned_topics.list_topics(cast.acme)] == ["home/other/1/2"]
 
 
 def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
@@ -271,7 +272,7 @@ def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Fl
     def try_out(_organization_id: int, attempt: Attempt) -> Trial:
         tried.append(attempt)
         read = Read("rfid", "30AA", (), 2, -58.0)
-        return Trial("recorded", "a note", (TrialRead(read, None, site.dock.id, "recorded"),))
+        return Trial("recorded", "a note", (TrialRead(read, None, None, site.dock.id, "recorded"),))
 
     app.extensions["formats"] = app.extensions["formats"]._replace(try_out=try_out)
     form = {"name": "New", "topic": "dock/+", "format": "plain", "location_id": site.dock.id, "min_rssi": "-60"}
@@ -284,6 +285,24 @@ def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Fl
     wrong = admin.post("/readers/try", form | {"message": "xyz", "is_hex": "on"})
     assert (wrong.status_code, "not bytes in hexadecimal" in wrong.text) == (400, True)
     assert admin.post("/readers/try", form | {"reader_id": 5}).status_code == 404
+
+
+def test_what_the_times_of_a_reader_are_worth_is_set_up_and_its_clock_is_told(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="plain")
+    assert "not known yet" in admin.get(f"/readers/{reader.id}").text
+    with writing():
+        reader_status.record_readers([ReaderStatus(reader.id, clock.now(), None, -clock.HOUR, 1, None, False)])
+    assert "1 h 0 min behind, corrected" in admin.get(f"/readers/{reader.id}").text
+    form = {"name": "R", "topic": "t", "format": "plain", "location_id": "", "is_enabled": "on"}
+    for setting, told in (("receipt", "not believed"), ("reader", "believed all the same"), ("Asia/Tokyo", "behind")):
+        admin.post(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
+        assert readers.get_reader(cast.acme, reader.id).clock_setting == setting
+        assert told in admin.get(f"/readers/{reader.id}").text
+    assert '<option value="Asia/Tokyo" selected>' in admin.get(f"/readers/{reader.id}/edit").text
+    wrong = admin.post(f"/readers/{reader.id}/edit", form | {"clock_setting": "Mars/North"})
+    assert (wrong.status_code, "write auto, reader, receipt, or the time zone" in wrong.text) == (400, True)
+    (act,) = audit_trail.recent(cast.acme, 1)
+    assert "Asia/Tokyo" in str(act.detail)
 
 
 def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) -> None:

@@ -269,3 +269,74 @@ class TestScansInAnothersName:
         self.scan(operator, site, "brought", person=self.id_of(boss))
         assert self.send(operator, id="undo-brought", undo="scan-brought")["result"] == "undone"
         assert audit_trail.recent(cast.acme)[0].actor_id == str(self.id_of(operator))
+
+    @pytest.mark.parametrize("act", ["lost", "found", "finish", "cancel"])
+    def test_the_audit_names_who_sent_what_another_one_did(
+        self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast, act: str
+    ) -> None:
+        before, now = sign_in_as(Role.OPERATOR, device_id=gun), sign_in_as(Role.OPERATOR, device_id=gun)
+        at = clock.now() // 1000
+        begun = {"act": "begin", "location": site.dock.id, "expected": [], "at": at, "person": self.id_of(before)}
+        assert self.send(now, id="the-stock-take", **begun)["result"] == "done"
+        item = {"act": act, "asset": site.pallet.id, "stock_take": "the-stock-take", "at": at}
+        assert self.send(now, id="an-act-of-it", person=self.id_of(before), **item)["result"] == "done"
+        line = audit_trail.recent(cast.acme)[0]
+        assert line.actor_id == str(self.id_of(now))
+        assert line.detail["done_by"] == people.find_person(cast.acme, self.id_of(before)).name  # type: ignore[union-attr]
+
+    def test_a_count_of_another_device_is_taken_back_by_nobody_else(
+        self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
+    ) -> None:
+        other_gun = devices.invite(shell(cast.acme), "Gun 2")[0].id
+        theirs, own = sign_in_as(Role.OPERATOR, device_id=other_gun), sign_in_as(Role.OPERATOR, device_id=gun)
+        at, them = clock.now() // 1000, self.id_of(theirs)
+        session_store.add_session(actor_of(cast.acme, them, "Them", gun), b"also here", clock.now() + clock.HOUR)
+        begun = {"act": "begin", "location": site.hall.id, "expected": [], "at": at}
+        self.send(theirs, id="the-stock-take", **begun)
+        scan = {"code": "4006381333931", "location": site.dock.id, "at": at, "stock_take": "the-stock-take"}
+        assert self.send(theirs, id="counted-there", **scan)["result"] == "counted"
+        self.send(own, id="undo-from-here", undo="counted-there", person=them)
+        assert execute("SELECT count(*) FROM stock_take_scan").fetchone() == (1,)
+        self.send(theirs, id="undo-from-there", undo="counted-there")
+        assert execute("SELECT count(*) FROM stock_take_scan").fetchone() == (0,)
+
+
+class TestOneEmailInTwoOrganizations:
+    EMAIL = "ada@example.com"
+
+    @pytest.fixture
+    def both(self, cast: Cast) -> tuple[PersonRow, PersonRow]:
+        """The second one is set up by an administrator who learns nothing of the first."""
+        return tuple(  # type: ignore[return-value]
+            people.add_person(shell(whose), "Ada", Role.VIEWER, email=self.EMAIL, password_hash=f"hash of {password}")
+            for whose, password in ((cast.acme, "her first password"), (cast.rival, "her other password"))
+        )
+
+    def enter(self, password: str) -> SignIn | Refused:
+        return sessions.sign_in(self.EMAIL.upper(), password, address="10.0.0.1", hours=1)
+
+    def test_the_password_tells_which(self, both: tuple[PersonRow, PersonRow]) -> None:
+        for person, password in zip(both, ("her first password", "her other password"), strict=True):
+            begun = self.enter(password)
+            assert isinstance(begun, SignIn)
+            assert begun.person.id == person.id
+        assert isinstance(self.enter("neither of the two"), Refused)
+
+    def test_it_is_told_nowhere(self, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
+        people.add_person(shell(cast.rival), "Ada", Role.VIEWER, email=self.EMAIL, password_hash="x")
+        form = {"name": "Ada", "role": "viewer", "email": self.EMAIL}
+        admin = sign_in_as(Role.ADMINISTRATOR)
+        assert admin.post("/people/new", form).status_code == 303
+        assert admin.post("/people/new", form | {"name": "Again"}).status_code == 400
+
+    def test_as_many_hashes_are_compared_for_any_email(
+        self, both: tuple[PersonRow, PersonRow], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        compared: list[str | None] = []
+        monkeypatch.setattr(passwords, "matches", lambda stored, _: bool(compared.append(stored)))
+        numbers = []
+        for email in (self.EMAIL, "nobody@example.com"):
+            compared.clear()
+            sessions.sign_in(email, "wrong", address="10.0.0.1", hours=1)
+            numbers.append(len(compared))
+        assert numbers == [2, 2]

@@ -19,6 +19,7 @@ from edge.store import (
     conflicts,
     dead_letters,
     devices,
+    dismissals,
     event_destinations,
     handheld,
     imports,
@@ -27,6 +28,7 @@ from edge.store import (
     locations,
     organizations,
     people,
+    reader_setup,
     readers,
     retention,
     retired,
@@ -36,6 +38,8 @@ from edge.store import (
     stock_takes,
     target,
     token_families,
+    topic_owners,
+    unassigned_topics,
     unknown_tags,
 )
 from edge.store.actors import Actor, ActorKind, shell
@@ -57,9 +61,11 @@ from tests.store.writers import writing_functions
 NOT_AUDITED = {
     "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
-        "dead_letters.add", "dead_letters.discard", "handheld.submit", "ignored_messages.record", "ledger.add",
+        "dead_letters.add", "dead_letters.discard", "handheld.submit", "held_messages.discard", "held_messages.keep",
+        "ignored_messages.record", "ledger.add",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
-        "reader_status.record_readers", "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
+        "reader_status.record_offsets", "reader_status.record_readers",
+        "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
         "scans.record", "scans.record_by_person", "stays.insert_late", "stays.replace_rows", "stays.take_back",
         "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",
@@ -74,7 +80,8 @@ NOT_AUDITED = {
         "audit.Act", "audit.act_in_group", "audit.acting", "handheld.take_over_waiting", "ids.new_id",
         "ids.new_ids", "raw_messages.order_for_reader", "raw_messages.order_for_tags", "records.update",
         "search.remember", "tagging.attach", "tagging.attach_all", "tagging.detach", "tags.add_all",
-        "tags.remove", "tags.remove_all", "unassigned_topics.forget", "unknown_tags.forget",
+        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
+        "dismissals.forget_tags",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
@@ -149,6 +156,10 @@ def refresh_twice(on: Stage) -> None:
 def set_a_letter_aside(on: Stage) -> int:
     dead_letters.add([NewDeadLetter(on.ada.organization_id, on.reader.id, "t", b"?", 1, "why", 1)])
     return dead_letters.list_letters(on.ada.organization_id, 9)[0].no
+
+
+def hear_a_topic() -> None:
+    unassigned_topics.record([unassigned_topics.Unassigned("t/1", 1, b"{}")])
 
 
 def see_an_unknown_tag(on: Stage) -> None:
@@ -260,12 +271,28 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "devices.revoke_device": (lambda on: devices.revoke_device(on.ada, on.device.id), "device.revoked", "Gun 1"),
     "dead_letters.drop": (lambda on: dead_letters.drop(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"),
     "dead_letters.retry": (lambda on: dead_letters.retry(on.ada, set_a_letter_aside(on)), "dead_letter.retried", "t"),
-    "unknown_tags.drop": (
-        lambda on: (see_an_unknown_tag(on), unknown_tags.drop(on.ada, "rfid", "E2", on.reader.id)),
+    "reader_setup.add_reader_with_location": (
+        lambda on: reader_setup.add_reader_with_location(on.ada, "Bay", name="P2", topic="p/2", format="edge"),
+        "reader.created", "P2",
+    ),
+    "dismissals.dismiss_tag": (
+        lambda on: (see_an_unknown_tag(on), dismissals.dismiss_tag(on.ada, "rfid", "E2")),
         "unknown_tag.dismissed", "rfid:E2",
+    ),
+    "dismissals.dismiss_topic": (
+        lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#")), "topic.dismissed", "t/#",
+    ),
+    "dismissals.bring_back": (
+        lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#"),
+                    dismissals.bring_back(on.ada, "topic", "t/#")),
+        "topic.brought_back", "t/#",
     ),
     "organizations.add_organization": (
         lambda _: organizations.add_organization(actors.shell(user="root"), "New"), "organization.created", "New",
+    ),
+    "topic_owners.set_prefix": (
+        lambda on: (readers.remove_reader(on.ada, on.reader.id), topic_owners.set_prefix(on.ada, "acme")),
+        "organization.changed", "Acme",
     ),
     "retired.restore": (
         lambda on: (assets.delete(on.ada, on.asset.id), retired.restore(on.ada, on.asset.id)), "asset.restored",

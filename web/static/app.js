@@ -75,6 +75,17 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// A field that wants a record offers those that fit what is typed.
+document.addEventListener("input", async (event) => {
+  const field = event.target;
+  if (!field.dataset?.suggest || event.inputType === "insertReplacementText" || !field.value.trim()) return;
+  const asked = field.value;
+  const answer = await fetch(`${field.dataset.suggest}?q=${encodeURIComponent(asked)}`, { headers: { Accept: "application/json" } }).catch(() => null);
+  if (!answer?.ok || field.value !== asked) return;
+  const options = (await answer.json()).assets.map(([key, name]) => new Option(name, key));
+  document.getElementById(field.getAttribute("list")).replaceChildren(...options);
+});
+
 // What was done is told once, not again when the page is loaded again.
 function forgetNotice() {
   const address = new URL(location.href);

@@ -12,7 +12,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 
 from edge.ingest.parsers.fields import Unreadable, describe, number, rssi
-from edge.ingest.reads import Read
+from edge.ingest.reads import Read, WallTime
 
 Identities = tuple[str, ...]
 
@@ -31,7 +31,7 @@ _EDDYSTONE_SERVICE = bytes.fromhex("AAFE")
 _EDDYSTONE_UID_FRAME = 0x00
 
 
-def sighting(address: object, others: Identities, strength: object, observed_at: int | None) -> Read:
+def sighting(address: object, others: Identities, strength: object, observed_at: int | WallTime | None) -> Read:
     """One advertisement as one read: the MAC where it is known, else the first of the other identities."""
     if address is None or address == "":
         if not others:

@@ -16,13 +16,14 @@ from edge.ingest.parsers.fields import (
     instant,
     iso,
     micros,
+    of_clock,
     one_line,
     plausible,
     rssi,
 )
 from edge.ingest.parsers.framing import IGNORED, bare, collect, each
 from edge.ingest.parsers.tags import epc, tid
-from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Read, WallTime
 
 # Fields of heartbeat, power-up and error messages. They may also stand in an entry of `tags`.
 _STATUS_FIELDS = frozenset(
@@ -85,15 +86,15 @@ def _read(tag: Fields, zone: object) -> Read | None:
     )
 
 
-def _time(stamp: object, zone: object) -> int | None:
+def _time(stamp: object, zone: object) -> int | WallTime | None:
     """Microseconds, in UTC whatever the zone says, or text in local time: `2026/03/02 02:15:30.412`."""
     if not isinstance(stamp, str) or not ("/" in stamp or ":" in stamp):
         return instant(stamp, MICROSECOND)
     moment = iso(stamp.strip().replace("/", "-"))
-    if moment.tzinfo:
-        return plausible(micros(moment))
     offset = _offset(zone)
-    return None if offset is None else plausible(micros(moment) - offset)
+    if moment.tzinfo or offset is None:
+        return of_clock(moment)
+    return plausible(micros(moment) - offset)
 
 
 def _is_object(entry: object) -> bool:

@@ -77,6 +77,8 @@ def _time(sent: object) -> int | None:
     if isinstance(sent, float):
         raise Unreadable(f"time is {describe(sent)}: write whole milliseconds")
     observed_at = instant(sent, MILLISECOND)
-    if observed_at is None and sent not in (None, ""):
-        raise Unreadable(f"time is {describe(sent)}: write a time since 1970 that ends in Z or in an offset")
-    return observed_at
+    if isinstance(observed_at, int):
+        return observed_at
+    if sent in (None, ""):
+        return None
+    raise Unreadable(f"time is {describe(sent)}: write a time since 1970 that ends in Z or in an offset")

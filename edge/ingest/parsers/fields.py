@@ -12,6 +12,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from edge.ingest.reads import WallTime
+
 Fields = dict[str, Any]
 
 # Microseconds in the unit a reader counts its time in.
@@ -93,10 +95,10 @@ def rssi(value: object) -> float | None:
     return number(_DECIBELS.sub("", value) if isinstance(value, str) else value, "rssi")
 
 
-def instant(value: object, unit: int) -> int | None:
+def instant(value: object, unit: int) -> int | WallTime | None:
     """A reader's time in microseconds since the epoch.
 
-    Numbers, also as text, count `unit` since the epoch; other text is ISO 8601. A time without a zone, before
+    Numbers, also as text, count `unit` since the epoch; other text is ISO 8601, with a zone or without. A time before
     1970 or after 9999 says nothing about when the tag was read: None, as if the reader had sent none.
     """
     if value is None:
@@ -112,7 +114,7 @@ def instant(value: object, unit: int) -> int | None:
         if _NUMBER.fullmatch(stripped):
             return _counted(stripped, unit)
         moment = iso(stripped)
-        return plausible(micros(moment)) if moment.tzinfo else None
+        return of_clock(moment)
     raise Unreadable(f"time is {describe(value)}, not a time")
 
 
@@ -122,6 +124,11 @@ def iso(spelt: str) -> datetime:
         return datetime.fromisoformat(spelt)
     except ValueError:
         raise Unreadable(f"time is {describe(spelt)}, not a time") from None
+
+
+def of_clock(moment: datetime) -> int | WallTime | None:
+    found = plausible(micros(moment))
+    return found if moment.tzinfo or found is None else WallTime(found)
 
 
 def micros(moment: datetime) -> int:

@@ -21,7 +21,7 @@ from edge.ingest.parsers.fields import (
 from edge.ingest.parsers.framing import gather, together
 from edge.ingest.parsers.mapping_settings import Mapping
 from edge.ingest.parsers.paths import Path, Scope
-from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
 
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND}
 _WORD = 4  # hex digits of the PC word, and of the CRC
@@ -164,7 +164,7 @@ def _tag_type(sent: object) -> str:
     raise Unreadable(f"the tag type is {describe(sent)}, not one of {', '.join(tags.TAG_TYPES)}")
 
 
-def _time(sent: object, unit: str) -> int | None:
+def _time(sent: object, unit: str) -> int | WallTime | None:
     if unit == "iso" and isinstance(sent, int | float):
         raise Unreadable(f"time is {describe(sent)}, not ISO 8601: set time_unit to s, ms or us")
     return instant(sent, _MICROSECONDS.get(unit, MILLISECOND))

@@ -21,7 +21,7 @@ from edge.ingest.parsers.fields import (
     plausible,
 )
 from edge.ingest.parsers.framing import IGNORED, STATUS, collect, each
-from edge.ingest.reads import Kind, Parsed, Read
+from edge.ingest.reads import Kind, Parsed, Read, WallTime
 
 _SCANS = ("3004", "3070")
 _STATUS = ("3003", "3004")
@@ -62,7 +62,7 @@ def _read(entry: Fields) -> Read:
     return ble.sighting(heard.get("mac"), others, heard.get("rssi"), _time(heard.get("timestamp")))
 
 
-def _time(stamp: object) -> int | None:
+def _time(stamp: object) -> int | WallTime | None:
     """`2026-3-2&8:15:30+00` with the zone in hours (older), or milliseconds (newer)."""
     if isinstance(stamp, str) and "&" in stamp:
         spelt = _TIME.fullmatch(stamp.strip())
@@ -72,4 +72,5 @@ def _time(stamp: object) -> int | None:
         local = iso(f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute:0>2}:{second:0>2}")
         return plausible(micros(local) - int(zone) * 3_600_000_000)
     observed_at = instant(stamp, MILLISECOND)
-    return None if observed_at is None or observed_at < _LONGEST_UPTIME * MILLISECOND else observed_at
+    is_uptime = isinstance(observed_at, int) and observed_at < _LONGEST_UPTIME * MILLISECOND
+    return None if is_uptime else observed_at

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from edge import clock
 from edge.errors import EdgeError
+from edge.ops import continuous, drill
 from edge.ops.backup import check_backup, list_backups
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.persisted_warnings import persisted_warnings
@@ -16,6 +17,8 @@ from edge.store.retention import last_dropped
 
 LATE = timedelta(hours=36)
 LOST = timedelta(days=7)
+BEHIND = 10  # transactions of Litestream, one a second while something changes
+DRILL_LATE = 40 * clock.DAY
 
 
 def database(subject: Subject) -> Finding:
@@ -80,6 +83,32 @@ def backup_second(subject: Subject) -> Finding:
             f"{subject.second_dir} lacks the newest backup", "edge backup says why; is it full or read-only?"
         )
     return ok(f"{len(second)} backups in {subject.second_dir}")
+
+
+def backup_continuous(subject: Subject) -> Finding:
+    folder = subject.continuous_dir
+    if folder is None:
+        return ok("none: what was scanned since the newest backup is on this disk only")
+    fault = continuous.drive_fault(folder, subject.data_dir)
+    if fault:
+        return problem(fault, "until then nothing is copied; the service goes on, and so will the copy")
+    taken, copied = continuous.position(subject.data_dir, next(iter(continuous.folders(folder)), folder))
+    if not copied:
+        return problem(f"nothing is in {folder} yet", "journalctl -u edge tells why, a minute after its start")
+    if taken > copied + BEHIND:
+        return problem(f"{folder} is {taken - copied} changes behind", "journalctl -u edge tells why")
+    return ok(f"changes follow to {folder} within seconds")
+
+
+def restore_drill(subject: Subject) -> Finding:
+    report = drill.last(subject.data_dir)
+    if report is None:
+        return ok("none yet; edge restore-drill makes one, and a timer every month")
+    if not report.is_ok:
+        return problem(f"the last restore drill failed: {report.text}", "edge backup, then edge restore-drill")
+    if clock.now() - report.at > DRILL_LATE:
+        return warning(f"the last restore drill was on {clock.rfc3339(report.at)}", "systemctl status edge-drill.timer")
+    return ok(f"on {clock.rfc3339(report.at)} came back {report.text}")
 
 
 def history(_: Subject) -> Finding:

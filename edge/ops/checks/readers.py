@@ -8,9 +8,9 @@ from edge import clock
 from edge.errors import EdgeError
 from edge.ops.findings import Finding, Subject, ok, problem, some, warning
 from edge.store import ignored_messages, stats
+from edge.store.reader_clocks import in_words, is_off
 
 SILENT = clock.DAY
-CLOCK_OFF = 2 * clock.SECOND
 LEAST_QUEUE = 100_000
 
 _DROPPED = "$SYS/broker/publish/messages/dropped"
@@ -89,9 +89,9 @@ def readers_qos(_: Subject) -> Finding:
 
 def readers_clock(_: Subject) -> Finding:
     off = [
-        f"{row.name} by {row.clock_offset / clock.SECOND:+.0f} s"
+        f"{row.name} ({in_words(row.clock_setting, row.clock_offset)})"
         for row in stats.reader_figures()
-        if row.is_enabled and row.clock_offset is not None and abs(row.clock_offset) > CLOCK_OFF
+        if row.is_enabled and is_off(row.clock_setting, row.clock_offset)
     ]
     if off:
         return warning(
@@ -109,9 +109,16 @@ def antennas(_: Subject) -> Finding:
 
 def topics(_: Subject) -> Finding:
     found = stats.unassigned_topics(clock.now() - clock.DAY)
+    outside = [topic for topic, is_owned in found if not is_owned]
+    if outside:
+        return warning(
+            f"heard outside of the topics of all organizations: {some(outside)}",
+            "let these readers publish below what `edge org list` shows, or change that with: edge org topics",
+        )
     if found:
         return warning(
-            f"heard but not set up: {some(found)}", "set them up on the Readers page or with: edge reader add"
+            f"heard but not set up: {some([topic for topic, _ in found])}",
+            "set them up on the Readers page or with: edge reader add",
         )
     return ok("every topic heard belongs to a reader")
 

@@ -20,15 +20,18 @@ INSERT INTO version (one) VALUES (1);
 CREATE TABLE organization (
     id         INTEGER PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 255),
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    -- MQTT topics from here down are its own. One organization may have none: it owns what nobody else does.
+    topic_prefix TEXT
 ) STRICT;
+CREATE UNIQUE INDEX organization_topics ON organization (ifnull(topic_prefix, ''));
 
 -- People ------------------------------------------------------------------------------------------------------
 
 CREATE TABLE person (
     id              INTEGER PRIMARY KEY,
     organization_id INTEGER NOT NULL REFERENCES organization (id),
-    email           TEXT UNIQUE COLLATE NOCASE, -- null for an operator who signs in by badge or name only
+    email           TEXT COLLATE NOCASE, -- null for an operator who signs in by badge or name only
     name            TEXT NOT NULL,
     role            TEXT NOT NULL CHECK (role IN ('administrator', 'editor', 'operator', 'viewer')),
     password_hash   TEXT,
@@ -40,6 +43,8 @@ CREATE TABLE person (
     updated_at      INTEGER NOT NULL,
     disabled_at     INTEGER
 ) STRICT;
+-- Unique in each organization only: otherwise one would learn whom another knows.
+CREATE UNIQUE INDEX person_email ON person (email, organization_id) WHERE email IS NOT NULL;
 CREATE UNIQUE INDEX person_badge ON person (organization_id, badge_hash) WHERE badge_hash IS NOT NULL;
 CREATE UNIQUE INDEX person_name ON person (organization_id, name COLLATE NOCASE) WHERE disabled_at IS NULL;
 
@@ -252,6 +257,7 @@ CREATE TABLE reader (
     mapping         TEXT,          -- JSON, of the format that is configured
     location_id     INTEGER REFERENCES location (id), -- of antennas without one of their own
     min_rssi        REAL,
+    clock_setting   TEXT NOT NULL DEFAULT 'auto', -- auto, reader, receipt, or a time zone; see edge.store.reader_clocks
     is_enabled           INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
@@ -306,7 +312,7 @@ CREATE TABLE reader_state (
     reader_id     INTEGER PRIMARY KEY REFERENCES reader (id),
     last_heard_at INTEGER NOT NULL, -- any recognised message
     last_read_at  INTEGER,
-    clock_offset  INTEGER,          -- microseconds the reader's clock is ahead, when it is constant
+    clock_offset  INTEGER,          -- microseconds the reader's clock is ahead; null: not known yet
     qos           INTEGER NOT NULL,
     note          TEXT,             -- what its last status message told
     is_offline    INTEGER NOT NULL DEFAULT 0
@@ -514,6 +520,17 @@ CREATE TABLE dead_letter (
 ) STRICT;
 CREATE INDEX dead_letter_reader ON dead_letter (reader_id, no, kept_bytes);
 
+-- Messages that wait for some seconds, until it is known how far their reader's clock is off.
+CREATE TABLE held_message (
+    no          INTEGER PRIMARY KEY,
+    reader_id   INTEGER NOT NULL REFERENCES reader (id),
+    topic       TEXT NOT NULL,
+    payload     BLOB NOT NULL,
+    received_at INTEGER NOT NULL,
+    newest      INTEGER NOT NULL -- of its reads, by the reader's clock
+) STRICT;
+CREATE INDEX held_message_reader ON held_message (reader_id, no);
+
 -- The last few messages of each reader that its format does not know, so that a wrong format can be seen.
 CREATE TABLE ignored_message (
     no          INTEGER PRIMARY KEY,
@@ -545,14 +562,14 @@ CREATE INDEX unknown_tag_reader ON unknown_tag (organization_id, reader_id, last
 -- Messages that did not count, or not wholly, for a while: in packs of one reader and one batch, compressed.
 CREATE TABLE raw_message (
     no              INTEGER PRIMARY KEY,
-    organization_id INTEGER REFERENCES organization (id), -- null: no reader claims the topic
+    organization_id INTEGER REFERENCES organization (id), -- null: outside of what any organization owns
     reader_id       INTEGER NOT NULL,                     -- 0: no reader claims the topic
     received_at     INTEGER NOT NULL,                     -- of the newest message in it
     waits_for       BLOB NOT NULL,                        -- four bytes of hash for each tag in it that no asset has
     data            BLOB NOT NULL,
     size            INTEGER NOT NULL                      -- of the row
 ) STRICT;
-CREATE INDEX raw_message_reader ON raw_message (reader_id, no);
+CREATE INDEX raw_message_reader ON raw_message (reader_id, organization_id, no);
 CREATE INDEX raw_message_age ON raw_message (received_at);
 
 -- What was set up since and may make those count: a reader, or a tag.
@@ -563,15 +580,26 @@ CREATE TABLE replay (
     tag_hash        BLOB
 ) STRICT;
 
--- Topics that are heard but set up for nobody, so they belong to no organization yet.
+-- Topics that are heard but set up for no reader.
 CREATE TABLE unassigned_topic (
-    topic          TEXT PRIMARY KEY,
-    first_heard_at INTEGER NOT NULL,
-    last_heard_at  INTEGER NOT NULL,
-    messages       INTEGER NOT NULL,
-    sample         BLOB NOT NULL
+    topic           TEXT PRIMARY KEY,
+    first_heard_at  INTEGER NOT NULL,
+    last_heard_at   INTEGER NOT NULL,
+    messages        INTEGER NOT NULL,
+    sample          BLOB NOT NULL,
+    organization_id INTEGER REFERENCES organization (id) -- null: outside of what any organization owns
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX unassigned_topic_recent ON unassigned_topic (last_heard_at);
+CREATE INDEX unassigned_topic_recent ON unassigned_topic (organization_id, last_heard_at);
+
+-- What somebody does not want to be told of any more: unknown tags, and topics of no reader.
+CREATE TABLE dismissal (
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    kind            TEXT NOT NULL CHECK (kind IN ('tag', 'topic')),
+    subject         TEXT NOT NULL, -- type:match_key of a tag, or a topic filter
+    name            TEXT NOT NULL, -- as it was shown
+    dismissed_at    INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, kind, subject)
+) STRICT, WITHOUT ROWID;
 
 -- Sync: what changed here ------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from edge.ingest.parsers.mapping import parser_for
 from edge.ingest.parsers.mapping_settings import mapping_from
-from edge.ingest.reads import Parser, Read
+from edge.ingest.reads import Parser, Read, WallTime
 
 MOMENT = 1_772_439_330_412_000
 EPC = "3074257BF7194E4000001A85"
@@ -331,7 +331,10 @@ SAMPLES: dict[str, Sample] = {
             ],
             "seq": 181,
         },
-        (Read("ble", MAC, (BEACON,), None, -60.0), Read("ble", OTHER_MAC, (), None, -71.0)),
+        (
+            Read("ble", MAC, (BEACON,), None, -60.0, WallTime(1_772_442_930_000_000)),
+            Read("ble", OTHER_MAC, (), None, -71.0),
+        ),
         {"msg": "advData", "obj": [{"dmac": "C30A114E7F21"}]},
         (Read("ble", MAC),),
         ("obj",),

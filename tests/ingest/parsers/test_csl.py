@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from edge.ingest.parsers import csl
-from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Read, WallTime
 from tests.ingest.parsers.reader_samples import EPC, MOMENT, OTHER_EPC
 
 
@@ -105,8 +105,9 @@ def test_local_time_minus_zone_is_utc(told, zone, local):
 
 
 @pytest.mark.parametrize("zone", [None, "", "Chicago", 6])
-def test_local_time_without_a_known_zone_is_no_time(told, zone):
-    assert the_read(told, {"epc": EPC, "timeOfRead": "2026/03/02 02:15:30.412"}, timeZone=zone).observed_at is None
+def test_local_time_without_a_known_zone_is_what_a_clock_shows_somewhere(told, zone):
+    read = the_read(told, {"epc": EPC, "timeOfRead": "2026/03/02 08:15:30.412"}, timeZone=zone)
+    assert read.observed_at == WallTime(MOMENT)
 
 
 def test_a_text_that_is_no_time_skips_the_entry(told):

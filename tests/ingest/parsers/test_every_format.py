@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from edge.ingest import parsers
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.tags import TAG_TYPES
-from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
 from tests.ingest.parsers.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
 
 PARSERS: dict[str, tuple[str, Parser]] = {
@@ -281,6 +281,7 @@ def is_well_formed(parsed: Parsed) -> bool:
 
 
 def is_well_formed_read(read: Read) -> bool:
+    time = read.observed_at.micros if isinstance(read.observed_at, WallTime) else read.observed_at
     return (
         type(read) is Read
         and read.tag_type in TAG_TYPES
@@ -288,7 +289,7 @@ def is_well_formed_read(read: Read) -> bool:
         and read.value not in read.aliases
         and (read.antenna is None or (type(read.antenna) is int and 1 <= read.antenna <= 65_535))
         and (read.rssi is None or (type(read.rssi) is float and isfinite(read.rssi)))
-        and (read.observed_at is None or (type(read.observed_at) is int and 0 <= read.observed_at < 2**63))
+        and (time is None or (type(time) is int and 0 <= time < 2**63))
     )
 
 

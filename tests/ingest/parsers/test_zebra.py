@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from edge.ingest.parsers.formats import FORMATS
-from edge.ingest.reads import Kind, Parsed, Read
+from edge.ingest.reads import Kind, Parsed, Read, WallTime
 from tests.ingest.parsers.reader_samples import BEACON, EPC, MAC, MOMENT, UUID
 
 TID = "E2801190A5030065F26CCBFF"
@@ -91,9 +91,13 @@ def test_every_spelling_of_the_offset_is_the_same_moment(told, spelt):
     assert told("zebra", event(time=spelt)).reads[0].observed_at == MOMENT
 
 
-@pytest.mark.parametrize("spelt", [None, "", "2026-03-02T08:15:30.412", "0001-01-01T00:00:00+14:00"])
+@pytest.mark.parametrize("spelt", [None, "", "0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00"])
 def test_a_time_that_says_nothing_is_no_time(told, spelt):
     assert told("zebra", event(time=spelt)).reads[0].observed_at is None
+
+
+def test_a_time_without_a_zone_is_what_a_clock_shows_somewhere(told):
+    assert told("zebra", event(time="2026-03-02T08:15:30.412")).reads[0].observed_at == WallTime(MOMENT)
 
 
 @pytest.mark.parametrize("spelt", ["soon", "2026-13-02T08:15:30Z", True, ["2026"]])

@@ -1,0 +1,212 @@
+"""`edge events`: who is told what happens, from a shell."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from edge import clock
+from edge.auth import sealed
+from edge.auth.secrets import new_webhook_secret
+from edge.commands.lookup import location_of
+from edge.commands.site import ask_password, for_actor, for_organization, print_table
+from edge.errors import NotFound, Unavailable
+from edge.store import event_destinations as store
+from edge.store.actors import Actor
+from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.events import KINDS, Filter
+from edge.validation import event_destinations as rules
+from edge.validation import values
+
+_ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")
+_LOCATION = click.option("--location", help="Key of a location: only what happens there or in its sub-locations.")
+_NETWORK = click.option(
+    "--network",
+    type=click.Choice([network.value for network in Network]),
+    default=Network.INTERNET.value,
+    show_default=True,
+    help="Where it may be: on the internet, also in a private network, also on this box.",
+)
+
+
+@click.group()
+def events() -> None:
+    """Tell other programs what happens: webhooks and MQTT."""
+
+
+@events.command("add-webhook")
+@click.argument("name")
+@click.argument("url")
+@_ON
+@_LOCATION
+@_NETWORK
+@for_actor
+def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], location: str | None, network: str) -> None:
+    """Send events to URL by POST, signed as Standard Webhooks specifies. Prints the secret once."""
+    checked = rules.webhook_url(url, is_on_internet=network == Network.INTERNET)
+    secret = new_webhook_secret()
+    row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network)
+    click.echo(f"Added {row.name}. Its secret, which is shown this once; the receiver verifies signatures with it:\n")
+    click.echo(secret)
+    click.echo(f"\nTry it: edge events test {_quoted(row.name)}")
+
+
+@events.command("add-mqtt")
+@click.argument("name")
+@click.argument("url")
+@click.option(
+    "--topic",
+    default=rules.DEFAULT_TOPIC,
+    show_default=True,
+    help="Where events are published; {type}, {asset}, {location} and {reader} stand for those of the event.",
+)
+@click.option("--sign-in", "signs_in", is_flag=True, help="Ask for the password of the user in URL.")
+@_ON
+@_LOCATION
+@_NETWORK
+@for_actor
+def add_mqtt(
+    actor: Actor,
+    name: str,
+    url: str,
+    topic: str,
+    signs_in: bool,
+    kinds: tuple[str, ...],
+    location: str | None,
+    network: str,
+) -> None:
+    """Publish events to the broker at URL, for example mqtts://edge@broker.example.com."""
+    checked = rules.broker_url(url, is_on_internet=network == Network.INTERNET)
+    template = rules.topic_template(topic)
+    password = ask_password() if signs_in else ""
+    row = _add(actor, DestinationKind.MQTT, name, checked, password, kinds, location, network, template)
+    click.echo(f"Added {row.name}. Try it: edge events test {_quoted(row.name)}")
+
+
+@events.command("list")
+@for_organization
+def list_destinations(organization_id: int) -> None:
+    """Who is told what, and how it goes."""
+    rows = store.list_destinations(organization_id)
+    if not rows:
+        click.echo("Nobody is told. Add somebody: edge events add-webhook NAME URL")
+        return
+    head = ["NAME", "KIND", "TO", "EVENTS", "STATE", "DELIVERED", "WAITING", "LOST"]
+    table = [
+        (row.name, row.kind, row.url, _chosen(row), _state(row), row.delivered, store.count_waiting(row), row.lost)
+        for row in rows
+    ]
+    print_table(head, table)
+
+
+@events.command("show")
+@click.argument("name")
+@for_organization
+def show(organization_id: int, name: str) -> None:
+    """The newest attempts to tell it something."""
+    row = _find(organization_id, name)
+    attempts = store.list_attempts(organization_id, row.no, 20)
+    table = [
+        (clock.rfc3339(one.at), one.event_kind, one.event_id, f"{one.milliseconds} ms", one.told) for one in attempts
+    ]
+    print_table(["AT", "EVENT", "ID", "TOOK", "ANSWER"], table)
+
+
+@events.command("test")
+@click.argument("name")
+@click.option("--wait", default=30, show_default=True, help="Seconds to wait for the answer.")
+@for_actor
+def test(actor: Actor, name: str, wait: int) -> None:
+    """Have the service send a test event, whatever else waits, and tell what came of it."""
+    row = _find(actor.organization_id, name)
+    began = clock.now()
+    store.ask_for_test(actor, row.no)
+    deadline = time.monotonic() + wait
+    while time.monotonic() < deadline:
+        tried = [one for one in store.list_attempts(actor.organization_id, row.no, 5) if one.event_kind == "test"]
+        if tried and tried[0].at >= began:
+            if not tried[0].is_delivered:
+                raise Unavailable(f"{row.name} did not take it: {tried[0].told}")
+            click.echo(f"{row.name} took it in {tried[0].milliseconds} ms: {tried[0].told}")
+            return
+        time.sleep(0.1)
+    raise Unavailable("No answer yet. Is the service running? Later: edge events show NAME")
+
+
+@events.command("enable")
+@click.argument("name")
+@for_actor
+def enable(actor: Actor, name: str) -> None:
+    """Go on with a destination that was disabled."""
+    store.enable(actor, _find(actor.organization_id, name).no)
+    click.echo("It goes on within seconds, with what is still in the log.")
+
+
+@events.command("disable")
+@click.argument("name")
+@for_actor
+def disable(actor: Actor, name: str) -> None:
+    """Tell it nothing for now."""
+    store.disable(actor, _find(actor.organization_id, name).no)
+    click.echo("Disabled. Go on: edge events enable NAME")
+
+
+@events.command("new-secret")
+@click.argument("name")
+@for_actor
+def new_secret(actor: Actor, name: str) -> None:
+    """Give a webhook another secret, or a broker another password. The old one ends at once."""
+    row = _find(actor.organization_id, name)
+    secret = new_webhook_secret() if row.kind is DestinationKind.WEBHOOK else ask_password()
+    store.change_secret(actor, row.no, sealed.seal(secret))
+    if row.kind is DestinationKind.WEBHOOK:
+        click.echo(secret)
+
+
+@events.command("remove")
+@click.argument("name")
+@click.confirmation_option(prompt="What it was not told yet is never told. Remove it")
+@for_actor
+def remove(actor: Actor, name: str) -> None:
+    """Tell it nothing any more."""
+    store.remove(actor, _find(actor.organization_id, name).no)
+    click.echo("Removed.")
+
+
+def _add(
+    actor: Actor,
+    kind: DestinationKind,
+    name: str,
+    url: str,
+    secret: str,
+    kinds: tuple[str, ...],
+    location: str | None,
+    network: str,
+    topic: str = "",
+) -> Destination:
+    place = location_of(actor.organization_id, location).id if location else None
+    wanted = Filter(rules.event_kinds(kinds or KINDS, KINDS), place)
+    title = values.name("name", name)
+    return store.add(actor, NewDestination(kind, title, url, sealed.seal(secret), wanted, Network(network), topic))
+
+
+def _find(organization_id: int, name: str) -> Destination:
+    for row in store.list_destinations(organization_id):
+        if row.name == name:
+            return row
+    raise NotFound(f"There is no destination {name}. All of them: edge events list")
+
+
+def _state(row: Destination) -> str:
+    if row.disabled_at:
+        return f"disabled: {row.disabled_reason}" if row.disabled_reason else "disabled"
+    return f"failing: {row.last_error}" if row.last_error else "ok"
+
+
+def _chosen(row: Destination) -> str:
+    return "all" if set(row.event_kinds) == set(KINDS) else " ".join(row.event_kinds)
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name else name

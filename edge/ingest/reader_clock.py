@@ -1,0 +1,175 @@
+"""How far one reader's clock is ahead of the box's, found from the newest read of each message.
+
+A message cannot tell of reads that are still to come, so its newest read, less the moment of receipt, is never more
+than the clock is ahead. The highest of these differences is the clock's offset, since some messages came at once.
+
+What is higher than the offset so far is believed at once. What is much lower (*late*) has two explanations: the message
+waited in a buffer, or the clock is behind. The first late messages are therefore held back for a few seconds, until it
+shows which it is:
+
+* A message that is not late comes in between: then the others had waited.
+* They catch up: their reads go on faster than time does. Then they had waited, too.
+* Several stay late by the same amount, or by much the same and tell of a time that the reader told of already: the
+  clock was set.
+* Of a reader that was never heard before, a late message means a clock that is behind.
+
+Where nothing more comes, what is likeliest counts after `HOLD`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge.clock import SECOND
+from edge.store.reader_clocks import NOTICEABLE
+
+TOLERANCE = SECOND  # by which the offset may be off before it is followed
+USUAL_AGE = 30 * SECOND  # of the newest read of a message: gateways collect for a while before they send
+HOLD = 10 * SECOND
+ENOUGH = 5 * SECOND  # of messages that are late by the same amount
+CAUGHT_UP = 60 * SECOND  # more than this in a moment, and the messages had waited
+SLOWEST_BUFFER = 2  # times as fast as life; readers empty theirs as fast as they can
+LONGEST_BATCH = 15 * SECOND  # by which a batch that had just begun may be older than the next one
+MOST_HELD = 1_000  # messages
+MOST_HELD_BYTES = 8 * 1024 * 1024
+WATCHED_FOR = 60 * SECOND
+LEAST_WATCHED = 20  # messages
+
+
+class Sample(NamedTuple):
+    """Of one message: when it came, and how far its newest read is ahead of that."""
+
+    received_at: int
+    ahead: int
+
+    @property
+    def newest(self) -> int:
+        """By the reader's clock."""
+        return self.received_at + self.ahead
+
+
+class ReaderClock:
+    """The offset of a clock (microseconds ahead; None: not known yet), and the messages that are held back."""
+
+    def __init__(self, offset: int | None = None, told_up_to: int = 0) -> None:
+        """`told_up_to`: when the newest read was made that is known of it."""
+        self.offset = offset
+        self._told_up_to = told_up_to
+        self._last = offset  # how far ahead the last message was that was not late
+        self._held: list[Sample] = []
+        self._held_bytes = 0
+        self._buffered: Sample | None = None  # late messages are believed to have waited, since this one
+        self._highest_late = 0  # since then
+        self._minute = _Minute()
+
+    @property
+    def correction(self) -> int:
+        """What to take off the times it tells."""
+        return 0 if self.offset is None or abs(self.offset) <= NOTICEABLE else self.offset
+
+    def hear(self, sample: Sample, size: int) -> bool:
+        """Learn from a message of `size` bytes. Whether it is to be held back until `is_undecided` says no."""
+        self.is_undecided(sample.received_at)
+        if not self._is_late(sample.ahead):
+            self._follow(sample)
+            return False
+        if self._buffered:
+            self._watch_buffered(sample, self._buffered)
+            return False
+        self._held.append(sample)
+        self._held_bytes += size
+        if self._is_plain() or len(self._held) > MOST_HELD or self._held_bytes > MOST_HELD_BYTES:
+            self._decide()
+        return bool(self._held)
+
+    def is_undecided(self, now: int) -> bool:
+        """Whether messages are still to be held back; decides when it is time."""
+        if self._held and not 0 <= now - self._held[0].received_at < HOLD:
+            self._decide()
+        return bool(self._held)
+
+    def _is_late(self, ahead: int) -> bool:
+        """When all messages come later and later, it is the box or the network that is behind, and no clock."""
+        if self.offset is None or self._last is None:
+            return ahead < -NOTICEABLE
+        return ahead < min(self.offset, self._last) - USUAL_AGE
+
+    def _follow(self, sample: Sample) -> None:
+        """A message that came in time: those that are held back had waited."""
+        if self.offset is None or sample.ahead > self.offset + TOLERANCE:
+            self._set(sample.ahead)
+        elif (steady := self._minute.watch(sample)) is not None:
+            is_behind = self.offset - USUAL_AGE <= steady < self.offset - TOLERANCE
+            self.offset = steady if is_behind else self.offset
+        self._last = sample.ahead
+        self._told_up_to = max(self._told_up_to, sample.newest - (self.offset or 0))
+        self._buffered = None
+        self._release()
+
+    def _decide(self) -> None:
+        if self._had_waited():
+            self._buffered, self._highest_late = self._held[-1], self._held[-1].ahead
+        else:
+            self._set(max(sample.ahead for sample in self._held))
+        self._release()
+
+    def _had_waited(self) -> bool:
+        if self.offset is None:
+            return self._caught_up() > LONGEST_BATCH
+        is_news = self._held[0].newest - self.offset >= self._told_up_to - USUAL_AGE
+        return not self._is_steady(2) if is_news else len(self._held) == 1 or self._spread() > LONGEST_BATCH
+
+    def _is_plain(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self._is_steady(4) or (len(self._held) > 2 and self._caught_up() > CAUGHT_UP)
+
+    def _caught_up(self) -> int:
+        """How much more time the reads of the held messages span than the slowest buffer would let them."""
+        first, last = self._held[0], self._held[-1]
+        return last.newest - first.newest - SLOWEST_BUFFER * (last.received_at - first.received_at)
+
+    def _is_steady(self, more_than: int) -> bool:
+        lasted = self._held[-1].received_at - self._held[0].received_at
+        return len(self._held) > more_than and lasted >= ENOUGH and self._spread() <= NOTICEABLE
+
+    def _spread(self) -> int:
+        aheads = [sample.ahead for sample in self._held]
+        return max(aheads) - min(aheads)
+
+    def _watch_buffered(self, sample: Sample, since: Sample) -> None:
+        """A buffer is empty some day. What still comes late then, and catches up no more, is a clock that was set."""
+        self._highest_late = max(self._highest_late, sample.ahead)
+        lasted = sample.received_at - since.received_at
+        if 0 <= lasted < 2 * HOLD:
+            return
+        if sample.newest - since.newest <= lasted * 3 // 2:
+            self._set(self._highest_late)
+        else:
+            self._buffered, self._highest_late = sample, sample.ahead
+
+    def _set(self, offset: int) -> None:
+        self.offset = self._last = offset
+        self._buffered = None
+        self._minute = _Minute()
+
+    def _release(self) -> None:
+        self._held, self._held_bytes = [], 0
+
+
+class _Minute:
+    """The highest sample of a minute, and of the one before: both agree on the offset of a clock that drifts."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._begun_at = self._count = self._highest = 0
+
+    def watch(self, sample: Sample) -> int | None:
+        """At the end of a minute that agrees with the one before, the highest of its samples."""
+        if not self._count:
+            self._begun_at, self._highest = sample
+        self._count += 1
+        self._highest = max(self._highest, sample.ahead)
+        if 0 <= sample.received_at - self._begun_at < WATCHED_FOR or self._count < LEAST_WATCHED:
+            return None
+        before, self._before, self._count = self._before, self._highest, 0
+        return self._highest if before is not None and abs(before - self._highest) <= TOLERANCE else None

@@ -1,0 +1,64 @@
+"""What a reader has to be told so that its messages come here: handed in by whoever knows the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from flask import current_app
+
+from edge.pages import labels
+from edge.store.actors import Actor
+from edge.store.topic_owners import owners
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  what is compared with, not listened on
+
+
+class NewAccount(NamedTuple):
+    """Of a reader at the broker; the password is seen once."""
+
+    name: str
+    password: str
+    topic: str
+
+
+class BrokerFacts(NamedTuple):
+    """`host` as the settings name it, `topics` that are subscribed, `tls_port` 0 where there is none.
+
+    `make_account` gives a reader an account of its own, or another password; None where anybody may publish.
+    """
+
+    host: str
+    port: int
+    tls_port: int = 0
+    topics: Sequence[str] = ("#",)
+    is_embedded: bool = False
+    make_account: Callable[[Actor, int], NewAccount] | None = None
+
+
+NONE = BrokerFacts("localhost", 1883)
+
+
+def facts() -> BrokerFacts:
+    found: BrokerFacts = current_app.extensions["broker"]
+    return found
+
+
+def address() -> str:
+    """By which readers reach the broker: where it is on this box, the name by which people open the pages."""
+    host = facts().host
+    return urlsplit(labels.address()).hostname or host if host in (*LOOPBACK, *EVERYWHERE) else host
+
+
+def is_for_this_box_only() -> bool:
+    """A broker of our own that listens to nobody else."""
+    return facts().is_embedded and facts().host in LOOPBACK
+
+
+def topic_to_suggest(organization_id: int) -> str:
+    """One that is subscribed and the organization's, with a name of the reader where any would do."""
+    prefix = next(owner.prefix for owner in owners() if owner.organization_id == organization_id)
+    first = facts().topics[0] if prefix is None else f"{prefix}/#"
+    return first.replace("#", "dock1/reads").replace("+", "dock1")

@@ -1,0 +1,66 @@
+"""How much of a reader's clock is believed: what a technician says, and what was found out before."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge import clock
+from edge.errors import Invalid
+from edge.store.database import execute
+
+AUTO = "auto"  # believed, less what it is found to be off by
+READER = "reader"  # believed as it is
+RECEIPT = "receipt"  # not believed: a read was made when its message came
+NOT_ZONES = (AUTO, READER, RECEIPT)
+
+
+NOTICEABLE = 2 * clock.SECOND  # below it, an offset is shown and not corrected
+
+
+class Known(NamedTuple):
+    """How far the clock was ahead (microseconds) when the reader was last heard, and when that was."""
+
+    offset: int
+    told_up_to: int
+
+
+def check_clock(setting: str) -> None:
+    """One of the above, or the time zone of a clock that tells none, and is AUTO otherwise. Raises Invalid."""
+    if setting not in NOT_ZONES and not clock.is_zone(setting):
+        advice = "write auto, reader, receipt, or the time zone of a clock that tells none, such as Europe/Berlin"
+        raise Invalid.one("clock_setting", "invalid_value", f"clock {setting[:60]} is not known; {advice}")
+
+
+def known_clocks() -> dict[int, Known]:
+    """Of the readers of all organizations; only ingest, which serves the whole box, may ask."""
+    rows = execute(
+        "SELECT reader_id, clock_offset, ifnull(last_read_at, 0) FROM reader_state WHERE clock_offset IS NOT NULL"
+    )
+    return {reader_id: Known(offset, told_up_to) for reader_id, offset, told_up_to in rows}
+
+
+def is_off(setting: str, offset: int | None) -> bool:
+    """Whether somebody should look after the clock."""
+    return setting != RECEIPT and offset is not None and abs(offset) > NOTICEABLE
+
+
+def in_words(setting: str, offset: int | None) -> str:
+    """How the clock is, and what comes of it."""
+    if setting == RECEIPT:
+        return "not believed, the time of receipt counts"
+    if offset is None:
+        return "not known yet"
+    if not is_off(setting, offset):
+        return f"right ({offset / clock.SECOND:+.1f} s)"
+    done = "believed all the same" if setting == READER else "corrected"
+    return f"{_span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"
+
+
+def _span(micros: int) -> str:
+    """`3.2 s`, `1 h 0 min`, `12 d 4 h`."""
+    seconds = micros // clock.SECOND
+    if seconds < 60:
+        return f"{micros / clock.SECOND:.1f} s"
+    units = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+    size, unit, smaller, small_unit = next(units for units in units if seconds >= units[0])
+    return f"{seconds // size} {unit} {seconds % size // smaller} {small_unit}"

@@ -1,0 +1,337 @@
+"""Readers whose clocks are wrong, and readers that send late: history tells when things really happened."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge import clock
+from edge.clock import HOUR, SECOND
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
+from edge.store import assets, locations, migrate, organizations, readers
+from edge.store.actors import shell
+from edge.store.database import close_database, execute
+from edge.store.reader_status import statuses
+from edge.store.stays import Quality
+from edge.store.tags import NewTag
+from tests.conftest import Cast
+from tests.ingest.site import GAP, buckets, csl, seen
+
+START = 1_772_439_330 * SECOND
+EPC = "30AA00000000000000000001"
+DOCK, GATE = "site/dock/reads", "site/gate/reads"
+
+
+class Stay(NamedTuple):
+    """Of the asset, at a reader; times in seconds since `START`."""
+
+    location: str
+    begins: float
+    ends: float
+
+
+class Sent(NamedTuple):
+    """A message: when it comes and when its reads were made, in seconds since `START`."""
+
+    arrives: float
+    made: tuple[float, ...]
+    topic: str = DOCK
+    tag: str = EPC
+
+
+class World:
+    """A site with two readers that was never heard before, and a box whose clock the test moves."""
+
+    def __init__(self, organization_id: int, monkeypatch: pytest.MonkeyPatch, gap: int = GAP) -> None:
+        self.organization_id = organization_id
+        self.gap = gap
+        self.now = START
+        monkeypatch.setattr(clock, "now", lambda: self.now)
+        self.names = {}
+        self.readers = {}
+        for name, topic in (("dock", DOCK), ("gate", GATE)):
+            location = locations.create(shell(organization_id), name=name)
+            self.names[location.id] = name
+            self.readers[name] = readers.add_reader(
+                shell(organization_id), name=name, topic=topic, format="csl", location_id=location.id
+            )
+        assets.create(shell(organization_id), name="Pallet", tags=[NewTag("rfid", EPC)])
+        self.restart()
+
+    def restart(self) -> None:
+        self.pipeline = Pipeline(self.gap, 7, is_smoothing=False)  # each time is seen in history as it was believed
+
+    def send(self, messages: Iterable[Sent], ahead: Callable[[float], float] = lambda _: 0.0) -> None:
+        """`ahead`: how many seconds the clock of the dock's reader is ahead, at a moment."""
+        for sent in sorted(messages):
+            self.wait_until(sent.arrives)
+            by_its_clock = [made + (ahead(made) if sent.topic == DOCK else 0) for made in sent.made]
+            reads = [seen(sent.tag, at=START + round(at * SECOND)) for at in by_its_clock]
+            self.pipeline.handle([Message(sent.topic, csl(*reads), self.now)])
+
+    def wait_until(self, second: float) -> None:
+        end = START + round(second * SECOND)
+        while self.now < end:
+            while self.pipeline.catch_up():
+                pass
+            is_waiting = execute("SELECT EXISTS (SELECT 1 FROM held_message)").fetchone()[0]
+            self.now = min(end, self.now + SECOND // 2) if is_waiting else end
+        while self.pipeline.catch_up():
+            pass
+
+    def stays(self) -> list[Stay]:
+        rows = execute(
+            "SELECT s.location_id, h.observed_at, "
+            "iif(h.observed_at = t.row_at, t.last_seen_at - h.observed_at, h.seen_for) "
+            "FROM history h JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no "
+            "ORDER BY h.observed_at"
+        )
+        return [
+            Stay(self.names[location_id], (at - START) / SECOND, (at - START + lasted) / SECOND)
+            for location_id, at, lasted in rows
+        ]
+
+    def offset(self, name: str = "dock") -> float | None:
+        offset = statuses(self.organization_id)[self.readers[name].id].clock_offset
+        return None if offset is None else offset / SECOND
+
+
+@pytest.fixture
+def world(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(cast.acme, monkeypatch)
+
+
+def live(begins: int, ends: int, topic: str = DOCK) -> Iterator[Sent]:
+    """A read and a message each second, a tenth of a second on its way."""
+    return (Sent(second + 0.1, (second,), topic) for second in range(begins, ends))
+
+
+def batched(begins: int, ends: int, every: int) -> Iterator[Sent]:
+    """A read every 3.7 s or so; the message comes when the gateway has collected for a while."""
+    for second in range(begins, ends, every):
+        made = tuple(second + 3.7 * number for number in range(1 + int(every / 3.7)))
+        yield Sent(second + every, made)
+
+
+HERE = pytest.approx
+
+
+def is_near(stays: list[Stay], expected: list[Stay], within: float) -> bool:
+    return [stay.location for stay in stays] == [stay.location for stay in expected] and all(
+        abs(one.begins - other.begins) <= within and abs(one.ends - other.ends) <= within
+        for one, other in zip(stays, expected, strict=True)
+    )
+
+
+@pytest.mark.parametrize("ahead", [-HOUR / SECOND, -5 * 86_400, -40, -3])
+def test_a_slow_clock_is_corrected_from_the_first_read_on(world: World, ahead: float) -> None:
+    world.send(live(0, 30), lambda _: ahead)
+    world.send(live(30, 60, GATE))
+    world.wait_until(75)
+    assert is_near(world.stays(), [Stay("dock", 0, 29), Stay("gate", 30, 59)], within=0.2), world.stays()
+    assert world.offset() == HERE(ahead, abs=0.2)
+    assert sum(messages for messages, _ in buckets().values()) == 60
+    assert set(buckets()) <= {"recorded", "repeat"}  # inside a stay that is known, a late read is no news
+
+
+@pytest.mark.parametrize("ahead", [3, 60, 3600, 40 * 86_400])
+def test_a_fast_clock_is_corrected_at_once(world: World, ahead: float) -> None:
+    world.send(live(0, 1), lambda _: ahead)
+    assert is_near(world.stays(), [Stay("dock", 0, 0)], within=0.2)
+    world.send(live(1, 30), lambda _: ahead)
+    world.send(live(30, 60, GATE))
+    assert is_near(world.stays(), [Stay("dock", 0, 29), Stay("gate", 30, 59)], within=0.2)
+    assert world.offset() == HERE(ahead, abs=0.2)
+
+
+def test_a_clock_that_is_right_is_believed_at_once(world: World) -> None:
+    world.send(live(0, 1), lambda _: 0.4)
+    assert world.stays() == [Stay("dock", 0.4, 0.4)]
+    assert execute("SELECT DISTINCT quality FROM history").fetchall() == [(Quality.READER,)]
+
+
+@pytest.mark.parametrize("ahead", [-3600, -45])
+@pytest.mark.parametrize("every", [5, 10])
+def test_a_slow_gateway_that_sends_batches_is_corrected_within_seconds(world: World, ahead: float, every: int) -> None:
+    world.send(batched(0, 60, every), lambda _: ahead)
+    world.wait_until(75)
+    (stay,) = world.stays()
+    assert stay.begins == HERE(0, abs=4)
+    assert stay.ends == HERE(60, abs=7)
+
+
+def test_a_slow_reader_that_is_rarely_heard_is_corrected_from_its_first_message_on(world: World) -> None:
+    for minute in range(0, 60, 10):
+        world.send([Sent(60 * minute + 1, (60 * minute,))], lambda _: -3600)
+        world.wait_until(60 * minute + 12)
+        assert world.stays()[-1].begins == HERE(60 * minute, abs=1.1)
+    assert len(world.stays()) == 6
+
+
+def test_a_clock_that_drifts_is_followed(world: World) -> None:
+    """Half a second a minute, and an hour of it."""
+    world.send((Sent(second + 0.1, (second,)) for second in range(0, 3600, 5)), lambda at: -at / 120)
+    world.send([Sent(3600.1, (3600,), GATE)])
+    assert is_near(world.stays(), [Stay("dock", 0, 3595), Stay("gate", 3600, 3600)], within=2.6), world.stays()
+    assert world.offset() == HERE(-30, abs=2.6)
+
+
+def test_a_clock_that_is_fast_and_set_right_is_followed_within_seconds(world: World) -> None:
+    world.send(live(0, 120), lambda at: 3600 if at < 60 else 0)
+    world.wait_until(140)
+    assert is_near(world.stays(), [Stay("dock", 0, 119)], within=0.2), world.stays()
+    assert world.offset() == HERE(0, abs=0.2)
+
+
+def test_a_clock_that_steps_back_and_forth_is_followed_within_seconds(world: World) -> None:
+    world.send(live(0, 180), lambda at: -3600 if 60 <= at < 120 else 0)
+    world.send(live(180, 190, GATE))
+    assert is_near(world.stays(), [Stay("dock", 0, 179), Stay("gate", 180, 189)], within=0.2), world.stays()
+
+
+def test_a_small_step_back_is_followed_within_minutes(world: World) -> None:
+    world.send(live(0, 400), lambda at: 0 if at < 60 else -20)
+    assert world.offset() == HERE(-20, abs=0.2)
+    assert is_near(world.stays(), [Stay("dock", 0, 399)], within=0.2), world.stays()
+
+
+def test_a_buffer_that_is_emptied_keeps_its_times(world: World) -> None:
+    """The network was away for half an hour; what was read meanwhile comes within ten seconds, then life goes on."""
+    away = [Sent(1860 + number / 60, (60 + 3 * number,)) for number in range(600)]
+    world.send([*live(0, 60), *away, *live(1870, 1880)])
+    world.wait_until(1900)
+    assert is_near(world.stays(), [Stay("dock", 0, 1879)], within=0.2), world.stays()
+    assert world.offset() == HERE(0, abs=0.2)
+    assert execute("SELECT DISTINCT quality FROM history").fetchall() == [(Quality.READER,)]
+
+
+def test_a_reader_that_begins_with_its_buffer_is_believed(world: World) -> None:
+    away = [Sent(1800 + number / 60, (3 * number,)) for number in range(600)]
+    world.send([*away, *live(1810, 1820)])
+    world.wait_until(1840)
+    assert is_near(world.stays(), [Stay("dock", 0, 1819)], within=0.2), world.stays()
+
+
+def test_a_single_late_message_of_a_known_reader_is_late_and_not_its_clock(world: World) -> None:
+    world.send([*live(0, 60), Sent(400, (70,)), *live(420, 430)])
+    assert is_near(world.stays(), [Stay("dock", 0, 70), Stay("dock", 420, 429)], within=0.2), world.stays()
+    assert world.offset() == HERE(0, abs=0.2)
+
+
+def test_a_box_that_falls_behind_blames_no_clock(world: World) -> None:
+    """Messages wait at the broker, longer and longer, up to two minutes."""
+    world.send([Sent(second * 1.5, (second,)) for second in range(240)])
+    world.wait_until(400)
+    assert is_near(world.stays(), [Stay("dock", 0, 239)], within=0.2), world.stays()
+
+
+def test_one_crazy_read_does_no_harm(world: World) -> None:
+    world.send(live(0, 120), lambda at: 5 * 3600 if at == 60 else 0)
+    world.wait_until(140)
+    assert is_near(world.stays(), [Stay("dock", 0, 119)], within=0.2), world.stays()
+
+
+def test_devices_behind_a_wildcard_have_clocks_of_their_own(world: World) -> None:
+    readers.remove_reader(shell(world.organization_id), world.readers["gate"].id)
+    readers.change_reader(shell(world.organization_id), world.readers["dock"].id, {"topic": "site/+/reads/#"})
+    right = [Sent(second + 0.1, (second,), "site/dock/reads/1") for second in range(20)]
+    slow = [Sent(second + 0.2, (second - 3600,), "site/dock/reads/2") for second in range(20)]
+    world.send([*right, *slow])
+    world.wait_until(40)
+    assert is_near(world.stays(), [Stay("dock", 0, 19)], within=0.3), world.stays()
+
+
+def test_what_is_held_back_counts_as_waiting_and_is_there_after_a_restart(world: World) -> None:
+    world.send(live(0, 3), lambda _: -3600)
+    assert buckets() == {"held": (3, 0)}
+    assert world.stays() == []
+    assert statuses(world.organization_id)[world.readers["dock"].id].heard_at == world.now
+    world.restart()
+    world.wait_until(15)
+    assert buckets() == {"recorded": (3, 3)}
+    assert is_near(world.stays(), [Stay("dock", 0, 2)], within=0.2)
+    assert execute("SELECT count(*) FROM held_message").fetchone() == (0,)
+    world.restart()
+    world.send(live(20, 21), lambda _: -3600)
+    assert is_near(world.stays(), [Stay("dock", 0, 20)], within=0.2)
+
+
+def test_a_message_that_is_held_back_and_delivered_again_counts_once(world: World) -> None:
+    late = csl(seen(EPC, at=START - HOUR))
+    for is_again in (False, True, True):
+        world.pipeline.handle([Message(DOCK, late, START, 7, 1, is_redelivered=is_again)])
+    assert buckets() == {"held": (1, 0), "repeat": (2, 0)}
+    world.wait_until(15)
+    assert buckets() == {"recorded": (1, 1), "repeat": (2, 0)}
+
+
+def test_what_a_reader_held_back_when_it_was_removed_is_of_no_reader(world: World) -> None:
+    world.send(live(0, 1), lambda _: -3600)
+    readers.remove_reader(shell(world.organization_id), world.readers["dock"].id)
+    world.wait_until(15)
+    assert buckets() == {"unknown_topic": (1, 0)}
+
+
+def test_a_poison_message_that_was_held_back_is_set_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.send(live(0, 2), lambda _: -3600)
+    monkeypatch.setattr("edge.ingest.batch.judge", lambda *_: 1 / 0)
+    world.wait_until(15)
+    assert buckets() == {"malformed": (2, 0)}
+
+
+@pytest.mark.parametrize(("setting", "begins"), [("receipt", 0.1), ("reader", -3600), ("auto", 0)])
+def test_a_technician_says_what_the_clock_is_worth(world: World, setting: str, begins: float) -> None:
+    readers.change_reader(shell(world.organization_id), world.readers["dock"].id, {"clock_setting": setting})
+    world.send(live(0, 1), lambda _: -3600)
+    world.wait_until(15)
+    assert world.stays()[0].begins == HERE(begins, abs=0.11)
+
+
+def test_how_many_are_held_back_is_bounded(world: World) -> None:
+    world.send((Sent(number / 1000, (number / 1000,)) for number in range(1500)), lambda _: -3600)
+    assert execute("SELECT count(*) FROM held_message").fetchone()[0] <= 1_000
+    world.wait_until(15)
+    assert sum(messages for messages, _ in buckets().values()) == 1500
+    assert "held" not in buckets()
+
+
+@contextmanager
+def fresh_world(folder: Path) -> Iterator[World]:
+    with tempfile.TemporaryDirectory(dir=folder) as name, pytest.MonkeyPatch.context() as patch:
+        migrate.migrate(Path(name))
+        yield World(organizations.add_organization(shell(), "Acme").id, patch, gap=0)
+        close_database()
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ahead=st.sampled_from([-3600.0, -20.0, 0.0, 3600.0]),
+    moves=st.lists(st.booleans(), min_size=3, max_size=10),
+    delays=st.lists(st.integers(0, 200), min_size=10, max_size=10),
+)
+def test_late_and_shuffled_messages_of_a_known_clock_give_the_same_history(
+    tmp_path: Path, ahead: float, moves: list[bool], delays: list[int]
+) -> None:
+    told = []
+    for is_late in (False, True):
+        with fresh_world(tmp_path) as world:
+            world.send([*live(0, 30), *live(0, 30, GATE)], lambda _: ahead)
+            world.wait_until(50)
+            others = [Sent(at + 0.1, (at,), topic, "30FF") for at in range(60, 460, 8) for topic in (DOCK, GATE)]
+            made = [60 + 20 * number for number in range(len(moves))]
+            pallet = [
+                Sent(at + (delay if is_late else 0), (at,), GATE if at_gate else DOCK)
+                for at, delay, at_gate in zip(made, delays, moves, strict=False)
+            ]
+            world.send([*others, *pallet], lambda _: ahead)
+            world.wait_until(500)
+            told.append(world.stays())
+    assert told[0] == told[1]

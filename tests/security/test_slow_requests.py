@@ -1,0 +1,133 @@
+"""Slow requests of one caller: they never hold all threads, and are paid for by their time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from flask import Flask, Response
+
+from edge.api import guard
+from edge.buckets import Buckets
+from edge.pages.guard import require_role
+from edge.store import assets
+from edge.store.people import Role
+from edge.turns import RESERVED, Turns
+from tests.api.conftest import Api, error
+from tests.pages.conftest import Browser
+
+MOST = 8 - RESERVED
+PATIENCE = 30
+
+
+class Gate:
+    """Where slow requests wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.waiting = threading.Semaphore(0)
+        self.opened = threading.Event()
+
+    def __call__(self, *_: object) -> Response:
+        self.waiting.release()
+        assert self.opened.wait(PATIENCE)
+        return Response("slow")
+
+
+@contextmanager
+def under_way(gate: Gate, ask: Callable[[], object], number: int) -> Iterator[None]:
+    threads = [threading.Thread(target=ask) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in threads:
+            assert gate.waiting.acquire(timeout=PATIENCE)
+        yield
+    finally:
+        gate.opened.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+def test_a_key_with_slow_requests_leaves_room_for_others(
+    app: Flask, acme: Api, rival: Api, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = assets.list_page
+    monkeypatch.setattr(assets, "list_page", lambda *_, **filters: (gate(), listed(*_, **filters))[1])
+    with under_way(gate, lambda: acme.get("/assets"), MOST):
+        refused = acme.get("/locations")
+        assert (error(refused)["type"], refused.headers["Retry-After"]) == ("rate_limited", "1")
+        assert rival.get("/locations").status_code == 200
+        assert app.test_client().get("/healthz").status_code == 200
+    assert acme.get("/locations").status_code == 200
+
+
+def test_a_person_with_slow_pages_leaves_room_for_others(
+    app: Flask, sign_in_as: Callable[..., Browser], gate: Gate
+) -> None:
+    app.view_functions["pages.account"] = require_role(Role.VIEWER)(gate)
+    greedy, other = sign_in_as(Role.VIEWER), sign_in_as(Role.VIEWER)
+    with under_way(gate, lambda: Browser(app, greedy.token).get("/account"), MOST):
+        refused = greedy.get("/locations")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        assert other.get("/locations").status_code == 200
+    assert greedy.get("/locations").status_code == 200
+
+
+def test_a_file_that_is_streamed_has_its_turn_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    browser, turns = sign_in_as(Role.VIEWER), app.extensions["turns"]
+    answer = browser.client.get("/export/board.csv", buffered=False)
+    assert list(turns._busy.values()) == [1]
+    assert answer.get_data()
+    answer.close()
+    assert turns._busy == {}
+
+
+def test_a_refusal_and_a_failure_give_the_turn_back(app: Flask, acme: Api, sign_in_as: Callable[..., Browser]) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    for _ in range(3 * MOST):
+        assert acme.get("/assets/1").status_code == 404
+        assert browser.get("/people").status_code == 403
+        assert browser.client.post("/sign-out").status_code == 403
+        assert browser.client.get("/nothing").status_code == 404
+    assert app.extensions["turns"]._busy == {}
+
+
+def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("edge.buckets.time.monotonic", lambda: now)
+    buckets = Buckets(burst=200, per_second=50)
+    buckets.charge("key", 5.0)
+    refused = buckets.take("key")
+    assert (refused.allowed, refused.remaining, refused.retry_after) == (False, 0, 2)
+    now = 1.1
+    assert buckets.take("key").allowed
+    buckets.charge("key", 10_000.0)
+    now += 61.0
+    assert buckets.take("key").allowed
+
+
+def test_a_slow_read_is_charged_and_a_quick_one_is_not(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    charged: list[float] = []
+    monkeypatch.setattr(Buckets, "charge", lambda _buckets, _key, seconds: charged.append(seconds))
+    monkeypatch.setattr(guard, "SLOW_SECONDS", 1_000.0)
+    acme.get("/assets")
+    assert charged == []
+    monkeypatch.setattr(guard, "SLOW_SECONDS", 0.0)
+    acme.get("/assets")
+    assert len(charged) == 1
+
+
+def test_turns_are_counted_for_each_caller() -> None:
+    turns = Turns(4)
+    assert [turns.begin("a") for _ in range(3)] == [True, True, False]
+    assert turns.begin("b")
+    turns.end("a")
+    assert turns.begin("a")
+    assert Turns(1).begin("alone")

@@ -1,0 +1,115 @@
+"""What readers publish belongs to one organization: nobody of another one sees it, claims it, or crowds it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edge import clock
+from edge.clock import HOUR
+from edge.errors import Conflict, Invalid
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
+from edge.ops.checks import readers as checks
+from edge.store import ledger, organizations, raw_messages, readers, topic_owners, unassigned_topics
+from edge.store.actors import shell
+from edge.store.bounds import Bounds, until_swept
+from edge.store.database import execute, writing
+from edge.store.people import Role
+from edge.store.raw_messages import ROW_BYTES, Pack, Window
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+SECRET = b'{"reads": [{"tag": "30AA5EC2E7"}]}'
+Act = Callable[..., Browser]
+
+
+def heard(*topics: str) -> Pipeline:
+    pipeline = Pipeline(0, 7, Bounds(unassigned_topics=8), window=Window(1 << 20, HOUR))
+    pipeline.handle([Message(topic, SECRET, clock.now() + number) for number, topic in enumerate(topics)])
+    return pipeline
+
+
+def listed(organization_id: int) -> list[str]:
+    return sorted(topic.topic for topic in unassigned_topics.list_topics(organization_id))
+
+
+@pytest.mark.parametrize("topic", ["site/A/reads", "rivals/A"])
+def test_an_administrator_of_another_organization_neither_sees_nor_claims_a_topic(
+    cast: Cast, sign_in_as: Act, topic: str
+) -> None:
+    theirs, ours = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival), sign_in_as(Role.ADMINISTRATOR)
+    pipeline = heard(topic)
+    for path in ("/readers/topics", f"/readers/new?topic={topic}", "/readers/new?topic=%23", "/status", "/readers"):
+        assert "5EC2E7" not in theirs.get(path).text
+    assert topic not in theirs.get("/readers/topics").text
+    assert "5EC2E7" in ours.get("/readers/topics").text
+    for claimed in (topic, "site/A/#", "#", "+/A/reads", "+/A"):
+        form = {"name": "Spy", "topic": claimed, "format": "plain"}
+        assert theirs.post("/readers/new", form).status_code == 400
+    spy = readers.add_reader(shell(cast.rival), name="Spy", topic="rival/#", format="edge")
+    assert theirs.post(f"/readers/{spy.id}/edit", {"name": "Spy", "topic": topic, "format": "plain"}).status_code == 400
+    while pipeline.catch_up():  # a claim has what waited read again
+        pass
+    assert ledger.totals(spy.id, 0) == []
+    assert listed(cast.acme) == [topic]
+
+
+def test_what_is_below_a_prefix_is_not_shown_to_the_organization_that_owns_the_rest(cast: Cast) -> None:
+    heard("rival/dock", "rival", "rivals", "dock")
+    assert listed(cast.rival) == ["rival", "rival/dock"]
+    assert listed(cast.acme) == ["dock", "rivals"]
+
+
+def test_one_organization_does_not_crowd_out_another(cast: Cast) -> None:
+    heard(*(f"rival/{number}" for number in range(100)), "site/A")
+    assert listed(cast.acme) == ["site/A"]
+    assert len(listed(cast.rival)) == until_swept(8)
+
+
+def test_what_waits_follows_its_owner(cast: Cast) -> None:
+    heard("acme/dock", "site/dock")
+    topic_owners.set_prefix(shell(cast.acme), "acme")
+    assert listed(cast.acme) == ["acme/dock"]
+    assert "site/dock" in checks.topics(None).text  # type: ignore[arg-type]
+    third = organizations.add_organization(shell(), "Third", "site").id
+    assert listed(third) == ["site/dock"]
+
+
+def test_a_prefix_is_proposed_that_is_free(cast: Cast) -> None:
+    prefixes = [organizations.add_organization(shell(), name).topic_prefix for name in ("Rival!", "倉庫", "+ #")]
+    assert prefixes == ["rival-2", "organization", "organization-2"]
+    assert organizations.get_organization(cast.acme).topic_prefix is None
+
+
+@pytest.mark.parametrize("prefix", ["", "a/", "/a", "a//b", "+", "a/#", "$SYS", "a\n"])
+def test_what_is_no_prefix(cast: Cast, prefix: str) -> None:
+    with pytest.raises(Invalid):
+        topic_owners.set_prefix(shell(cast.acme), prefix)
+
+
+def test_a_prefix_takes_nothing_from_anybody(cast: Cast) -> None:
+    for prefix in ("rival", "rival/dock"):
+        with pytest.raises(Conflict, match="another organization"):
+            topic_owners.set_prefix(shell(cast.acme), prefix)
+    readers.add_reader(shell(cast.acme), name="Dock", topic="site/dock", format="edge")
+    with pytest.raises(Conflict, match="the reader Dock has the topic site/dock; give it one below acme/ first"):
+        topic_owners.set_prefix(shell(cast.acme), "acme")
+    for prefix in ("site", "site/dock"):
+        with pytest.raises(Conflict, match="reaches below"):
+            organizations.add_organization(shell(), "Third", prefix)
+    assert len(organizations.list_organizations()) == 2
+
+
+def test_in_the_window_of_messages_a_flood_pushes_out_its_own(cast: Cast) -> None:
+    window, now = Window(100_000, HOUR), clock.now()
+    sources = [(cast.acme, 1), (cast.acme, 0), (cast.rival, 0), (None, 0)]
+    with writing():
+        window.keep(Pack(*source, now, b"", b"x" * (900 - ROW_BYTES)) for source in sources)
+        flood = [Pack(cast.rival, number % 9 + 2, now + number, b"", b"x" * 800) for number in range(1_000)]
+        window.keep(flood)
+    kept = {row[:2] for row in execute("SELECT organization_id, reader_id FROM raw_message")}
+    assert set(sources) <= kept
+    assert execute("SELECT sum(size) FROM raw_message").fetchone()[0] <= 100_000
+    assert raw_messages.newest() >= len(flood)
