@@ -16,7 +16,7 @@ from edge.commands import audit, broker_accounts, demo, doctor, events, maintena
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
-from edge.store import migrate, organizations, people
+from edge.store import migrate, organizations, people, sites
 from edge.store.database import FILE_NAME
 from edge.terminal import PrintableStream
 
@@ -44,8 +44,9 @@ def show_config(setup: Setup) -> None:
 @cli.command()
 @click.option("--org", required=True, help="Name of the organization.")
 @click.option("--email", required=True, help="Email address its first administrator signs in with.")
+@click.option("--hub", "is_hub", is_flag=True, help="This box shows what other boxes, its sites, tell it.")
 @click.pass_obj
-def init(setup: Setup, org: str, email: str) -> None:
+def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     """Create the database, an organization and its first administrator.
 
     The password is asked for twice, or read as one line from standard input.
@@ -63,6 +64,9 @@ def init(setup: Setup, org: str, email: str) -> None:
     name, role = email.partition("@")[0], people.Role.ADMINISTRATOR
     people.add_person(shell(organization.id), name, role, email=email, password_hash=password_hash)
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
+    if is_hub:
+        sites.make_hub()
+        click.echo("It is a hub. For each site: edge sync add-site CODE NAME --url https://ADDRESS-OF-THIS-BOX")
     if not setup.config.http_public_url:
         port = setup.config.http_listen.rpartition(":")[2]
         click.echo(

@@ -11,6 +11,7 @@ from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.ops.health import Check
 from edge.store import event_destinations
 from edge.store.database import execute, is_long_writing
+from edge.store.sync_state import trouble_of_site
 from edge.sync import worker as sync
 
 WRITER_STUCK_SECONDS = 30.0
@@ -73,7 +74,7 @@ def check_sync(worker: sync.Worker) -> Check:
     """The hub being away is not our end: what is new waits here."""
     if not worker.is_alive():
         return Check("sync", False, "its thread has ended; restart the service")
-    trouble = sync.trouble()
+    trouble = trouble_of_site()
     return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")
 
 

@@ -288,6 +288,9 @@ uninstall() {
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
     /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https /usr/local/sbin/edge-upgrade
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
+  if [[ -f $data/sync-secret ]]; then
+    echo "this box was a site of a hub: remove the site on the hub's page Sync, or its key goes on working"
+  fi
   rm -rf "${program:?}"
   systemctl daemon-reload
   systemctl try-restart mosquitto.service || true

@@ -44,7 +44,7 @@ def get_asset(call: Call) -> Response:
     return responses.one(serializers.asset(assets.get(call.organization_id, call.path["asset_id"])))
 
 
-@operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.ASSET_PATCH, answer="Asset")
+@operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.ASSET_PATCH, answer="Asset", errors=(409,))
 def update_asset(call: Call) -> Response:
     """Change the fields that are sent; what is sent back as it was read is ignored"""
     asset_id = call.path["asset_id"]
@@ -57,7 +57,7 @@ def update_asset(call: Call) -> Response:
     return responses.one(serializers.asset(row))
 
 
-@operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204)
+@operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
 def delete_asset(call: Call) -> Response:
     """Delete an asset softly, with its tags; its key and tags are free again"""
     assets.delete(call.actor, call.path["asset_id"])
@@ -79,7 +79,7 @@ def attach_asset_tag(call: Call) -> Response:
     return responses.created(serializers.tag(row), f"/assets/{asset_id}/tags/{row.id}")
 
 
-@operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
+@operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204, errors=(409,))
 def detach_asset_tag(call: Call) -> Response:
     """Detach a tag from an asset"""
     assets.detach_tag(call.actor, call.path["asset_id"], call.path["tag_id"])

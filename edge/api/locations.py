@@ -108,7 +108,7 @@ def attach_location_tag(call: Call) -> Response:
     return responses.created(serializers.tag(row), f"/locations/{location_id}/tags/{row.id}")
 
 
-@operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204)
+@operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204, errors=(409,))
 def detach_location_tag(call: Call) -> Response:
     """Detach a tag from a location"""
     locations.detach_tag(call.actor, call.path["location_id"], call.path["tag_id"])

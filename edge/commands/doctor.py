@@ -11,8 +11,9 @@ import click
 
 from edge import __version__
 from edge.commands.site import Setup, open_file
+from edge.commands.sync import told
 from edge.config import Config, Value, read_secret
-from edge.errors import Unavailable
+from edge.errors import EdgeError, Unavailable
 from edge.ingest import broker_probe
 from edge.ingest.parsers.formats import recognise
 from edge.ingest.subscriber import Broker
@@ -20,6 +21,7 @@ from edge.ops import accounts, last_findings
 from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
 from edge.ops.findings import Level, Subject
+from edge.store import sync_state
 from edge.validation.topics import DOCTOR_TOPIC
 
 BROKER_TOPICS = ("$SYS/broker/version", "$SYS/broker/publish/messages/dropped")
@@ -44,7 +46,11 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> N
     if as_json:
         click.echo(examination.as_json(examined))
     if bundle:
-        texts = {"doctor.json": examination.as_json(examined), "settings.txt": _settings(setup.shown)}
+        texts = {
+            "doctor.json": examination.as_json(examined),
+            "settings.txt": _settings(setup.shown),
+            "sync.txt": _sync(),
+        }
         write_bundle(bundle, texts)
         click.echo(f"Wrote {bundle}", err=True)
     if publish:
@@ -65,6 +71,16 @@ def _print(item: examination.Examined) -> None:
     click.echo(f"{_SIGNS[item.finding.level]} {item.name:16} {item.finding.text}")
     if item.finding.advice:
         click.echo(f"{'':25}→ {item.finding.advice}")
+
+
+def _sync() -> str:
+    try:
+        state = sync_state.of_site()
+        lines = [*told(state)] if state else []
+        lines += [(row.site.code, f"{row.waiting} changes wait; {row.trouble}") for row in sync_state.of_sites(None)]
+    except EdgeError as error:  # a damaged file must not cost the rest of the bundle
+        return str(error)
+    return "".join(f"{name}: {value}\n" for name, value in lines) or "neither a site nor a hub\n"
 
 
 def _settings(shown: list[Value]) -> str:

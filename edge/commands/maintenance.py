@@ -62,6 +62,8 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
             restored = backups.restore_continuous(folder, config.data_dir, moment)
     click.echo(f"Restored {source}: {_told(restored.facts)}.")
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
+    if restored.facts.is_site:
+        click.echo("The hub may know what came after this backup. To get that back: edge sync recover")
     if restored.kept_aside:
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
 

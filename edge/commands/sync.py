@@ -10,15 +10,15 @@ from edge import clock
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret, new_token
 from edge.commands.site import Setup, for_actor, for_organization, print_table
-from edge.errors import NotFound, Unavailable
-from edge.store import changes, sites, target
+from edge.errors import Conflict, NotFound, Unavailable
+from edge.store import changes, regained, sites, sync_state, target
 from edge.store.actors import Actor
-from edge.store.target import Target
+from edge.store.sync_state import SiteState
+from edge.store.target import HubAccess, Target
 from edge.sync import files
+from edge.sync import recover as get_back
 from edge.sync.client import HubClient, check_address
 from edge.validation import values
-
-MINUTE = 60 * clock.SECOND
 
 
 @click.group()
@@ -48,40 +48,78 @@ def add_site(actor: Actor, code: str, name: str, url: str) -> None:
 @for_actor
 def join(actor: Actor, code: str | None) -> None:
     """At a site: report to a hub from now on, by the one-time CODE of its Sites page."""
-    read = join_codes.read(code or click.prompt("Join code"))
     here = target.find()
     if here and not here.stopped:
         target.refuse_second()
+    hub = _use_code(code)
+    if here and here.code == hub.code:
+        target.renew_key(actor, hub)
+        changes.add_everything(actor.organization_id)
+    else:
+        target.begin(actor, hub, is_instead=here is not None)
+    waiting = changes.count_after((target.find() or _none()).acked_seq)
+    click.echo(f"Joined {hub.hub_name} at {hub.url} as {hub.code}. {waiting} changes wait to be sent.")
+
+
+@sync.command("recover")
+@click.argument("code", required=False)
+@for_actor
+def recover(actor: Actor, code: str | None) -> None:
+    """At a new box: get the records and the history of a site back from its hub, and go on as that site.
+
+    CODE is a new one of the hub's page Sync, at a fresh box without records, or at one that `edge restore` brought back
+    on other hardware. Where the box itself was restored, none is needed. Interrupted, the same command goes on.
+    """
+    here = target.find()
+    if here is None:
+        regained.check_empty(actor.organization_id)
+        regained.join(actor, _use_code(code))
+    elif here.restored_from is None and not here.recovering:
+        raise Conflict("This box was not restored since it last reported to its hub: it lacks nothing")
+    elif code:
+        regained.join(actor, _use_code(code))
+    elif not here.recovering:
+        regained.begin(actor)
+    here = _here()
+    secret, authority = files.read(_setup().config.data_dir)
+    client = HubClient(here.url, here.client_id, secret, authority)
+    for line in get_back.recover(actor, client.call):
+        click.echo(line)
+    click.echo("All is here, and is told and compared from now on: edge sync status. Readers are set up anew.")
+
+
+def _use_code(code: str | None) -> HubAccess:
+    """Turn a join code into the key of this site, which is kept in its file."""
+    read = join_codes.read(code or click.prompt("Join code"))
     config = _setup().config
     files.write(config.data_dir, "", read.authority)
     _, authority = files.read(config.data_dir)
-    client = HubClient(read.url, "", "", authority)
-    answer = client.join(read.secret, config.environment)
+    answer = HubClient(read.url, "", "", authority).join(read.secret, config.environment)
     files.write(config.data_dir, answer["client_secret"], read.authority)
-    hub = (read.url, answer["code"], answer["hub_name"], answer["client_id"])
-    target.begin(actor, *hub, is_instead=here is not None)
-    waiting = changes.count_after((target.find() or _none()).acked_seq)
-    click.echo(f"Joined {answer['hub_name']} at {read.url} as {answer['code']}. {waiting} changes wait to be sent.")
+    return HubAccess(read.url, answer["code"], answer["hub_name"], answer["client_id"])
 
 
 @sync.command("status")
 @for_organization
 def status(organization_id: int) -> None:
     """How far the hub is, or how far its sites are."""
-    here = target.find()
-    if here:
-        print_table(["", ""], _told(here))
+    state = sync_state.of_site()
+    if state:
+        print_table(["", ""], told(state))
         return
     rows = [
-        (row.code, row.name, _when(row.last_contact_at), _when(row.last_commit_at), row.acked_seq)
-        for row in sites.list_sites(organization_id)
+        (
+            *(row.site.code, row.site.name, _when(row.site.last_contact_at), _when(row.board_at)),
+            *(_when(row.history_until), row.waiting, row.trouble or "-"),
+        )
+        for row in sync_state.of_sites(organization_id)
     ]
     if not rows:
         click.echo(
             "This box neither reports to a hub nor is one. At a hub: edge sync add-site. At a site: edge sync join."
         )
         return
-    print_table(["SITE", "NAME", "LAST HEARD", "LAST CHANGE", "CHANGES"], rows)
+    print_table(["SITE", "NAME", "LAST HEARD", "BOARD AS OF", "HISTORY UNTIL", "WAITING", "TROUBLE"], rows)
 
 
 @sync.command("pause")
@@ -165,19 +203,23 @@ def _none() -> Target:
     raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
 
 
-def _told(here: Target) -> list[tuple[str, str]]:
-    mode = "stopped" if here.stopped else "paused" if here.paused_at else "running"
+def told(state: SiteState) -> list[tuple[str, str]]:
+    """How far the hub is, line by line."""
+    here = state.here
     return [
         ("Hub", f"{here.hub_name}, {here.url}"),
         ("This site", here.code),
-        ("Mode", f"{mode}: {here.stopped}" if here.stopped else mode),
-        ("Waiting", f"{changes.count_after(here.acked_seq)} changes"),
+        ("Mode", f"{state.mode}: {here.stopped}" if here.stopped else state.mode),
+        ("Board there as of", _when(here.board_at)),
+        ("History there until", _when(state.history_until)),
+        ("Waiting", f"{state.waiting} changes"),
+        ("Rate", f"{state.rate:.0f} changes a second"),
         ("Last answer", _when(here.last_contact_at)),
         ("Last commit at the hub", _when(here.last_commit_at)),
-        ("Board there as of", _when(here.board_at)),
-        ("Today", f"{here.bytes_sent >> 10} KB sent, {here.bytes_received >> 10} KB received"),
+        ("Today", f"{state.sent_today >> 10} KB sent, {state.received_today >> 10} KB received"),
         ("Clock of the hub", f"{(here.clock_offset or 0) / clock.SECOND:+.1f} s"),
-        ("Compared", f"{_when(here.verified_at)} {here.verify_result or ''}"),
+        ("Set aside", f"{state.set_aside}" if state.set_aside else "none"),
+        ("Compared", f"{_when(here.verified_at)} {here.verify_result or ''}".strip()),
         ("Last error", f"{here.last_error} ({_when(here.last_error_at)})" if here.last_error else "none"),
     ]
 

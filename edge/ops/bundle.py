@@ -28,6 +28,7 @@ _HIDDEN = [
     (re.compile(r"scrypt:\S+"), "<hash>"),
     (re.compile(r"\bedge-[0-9a-f]{16}\b"), "<client>"),  # as which edge signs in to the broker
     (re.compile(r"\b(edge_(?:session|device|form|known)=)[\w-]+"), r"\1<cookie>"),
+    (re.compile(r"edge-join-[\w-]+"), "<join code>"),
     (re.compile(r"/enrol/[\w-]+"), "/enrol/<code>"),
     (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<email>"),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.ops.checks import box, data, readers
+from edge.ops.checks import box, data, readers, sync
 from edge.ops.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
@@ -41,6 +41,8 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "topics": readers.topics,
     "reader-formats": readers.formats,
     "dead-letters": readers.dead_letters,
+    "hub": sync.upstream,
+    "sites": sync.downstream,
 }
 
 # These read the whole database and the newest backup; what runs every hour leaves them out.

@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from edge.clock import SECOND
 from edge.ops import last_findings
 from edge.ops.backup import list_backups
+from edge.store import sync_state
 from edge.store.database import FILE_NAME
 from edge.store.stats import reader_figures
 
@@ -23,6 +24,7 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     yield from _files(data_dir, backup_dir)
     yield from last_findings.sample(data_dir)
     yield from _readers()
+    yield from _sync()
 
 
 def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
@@ -45,3 +47,34 @@ def _readers() -> Iterable[Metric]:
             heard.add_metric([str(reader.reader_id)], reader.last_heard_at / SECOND)
     yield info
     yield heard
+
+
+def _sync() -> Iterable[Metric]:
+    """Nothing without a hub and without sites."""
+    state = sync_state.of_site()
+    if state:
+        here = state.here
+        yield GaugeMetricFamily("edge_sync_running", "1 unless paused, stopped or recovering", _is_on(state.mode))
+        yield GaugeMetricFamily("edge_sync_waiting_changes", "What the hub has not got", state.waiting)
+        yield GaugeMetricFamily("edge_sync_set_aside", "What the hub cannot take", state.set_aside)
+        for name, moment in (("board", here.board_at), ("commit", here.last_commit_at), ("error", here.last_error_at)):
+            at = (moment or 0) / SECOND
+            yield GaugeMetricFamily(f"edge_sync_{name}_timestamp_seconds", "See `edge sync status`; 0: never", at)
+        traffic = GaugeMetricFamily("edge_sync_bytes_today", "Since midnight UTC", labels=["direction"])
+        traffic.add_metric(["sent"], state.sent_today)
+        traffic.add_metric(["received"], state.received_today)
+        yield traffic
+    reported = sync_state.of_sites(None)
+    if reported:
+        heard = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
+        waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site told", labels=["site"])
+        unsettled = GaugeMetricFamily("edge_site_unsettled", "Conflicts and items set aside", labels=["site"])
+        for row in reported:
+            heard.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
+            waiting.add_metric([row.site.code], row.waiting)
+            unsettled.add_metric([row.site.code], row.conflicts + row.set_aside)
+        yield from (heard, waiting, unsettled)
+
+
+def _is_on(mode: str) -> int:
+    return int(mode in ("running", "trying"))

@@ -16,6 +16,7 @@ from edge.pages.live import fragment
 from edge.store import assets, board, carriers, lookup, retired, stock_takes
 from edge.store.assets import AssetRow
 from edge.store.board import BoardFilter
+from edge.store.homes import home_name
 from edge.store.people import Role
 from edge.store.why import why_here
 
@@ -30,6 +31,7 @@ def show_asset(asset_id: int) -> str:
     return render_template(
         "asset.html",
         asset=asset,
+        home=home_name(current_session().organization_id, asset.id),
         metadata=orjson.loads(asset.metadata),
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
         **_now(asset),

@@ -11,7 +11,7 @@ from werkzeug.datastructures import MultiDict
 from edge.pages.forms import typable, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
-from edge.store import location_board
+from edge.store import location_board, sites
 from edge.store.board import DEFAULT_SORT, SORTS, BoardFilter, board
 from edge.store.first_steps import first_steps
 from edge.store.people import Role
@@ -49,6 +49,7 @@ def show_board() -> str:
         "board.html",
         page=board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
         wanted=wanted,
+        sites=sites.names_by_location(current_session().organization_id),
         locations=location_board.tree(current_session().organization_id),
         unseen=UNSEEN,
         steps=first_steps(current_session().organization_id),
@@ -92,12 +93,14 @@ def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
         min(max(hours, 0), 100_000),
         sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
         values.get("show") == "retired",
+        values.get("site", 0, type=whole) or None,
     )
 
 
 def _query(wanted: BoardFilter, offset: int) -> str:
     values = {
         "q": wanted.q,
+        "site": wanted.site_id,
         "location": wanted.location_id,
         "unseen": wanted.unseen_hours,
         "show": "retired" if wanted.retired else "",

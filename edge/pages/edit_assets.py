@@ -12,6 +12,7 @@ from edge.auth.secrets import new_token
 from edge.errors import Conflict, EdgeError
 from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.mirrors import at_home
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import assets, retired
@@ -47,6 +48,7 @@ def new_asset() -> AnyResponse | tuple[str, int]:
 
 @pages.get("/assets/<int:asset_id>/edit")
 @require_role(Role.EDITOR)
+@at_home
 def edit_asset_form(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
     return _form(asset, asset._asdict(), {})
@@ -54,6 +56,7 @@ def edit_asset_form(asset_id: int) -> str:
 
 @pages.post("/assets/<int:asset_id>/edit")
 @require_role(Role.EDITOR)
+@at_home
 def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     """The key is changed by the API's rename, the rest by its patch; both or neither."""
     asset = assets.get(current_session().organization_id, asset_id)
@@ -71,6 +74,7 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
 
 @pages.post("/assets/<int:asset_id>/retire")
 @require_role(Role.EDITOR)
+@at_home
 def retire_asset(asset_id: int) -> AnyResponse:
     assets.delete(actor(), asset_id)
     return done("/", "retired")
@@ -78,6 +82,7 @@ def retire_asset(asset_id: int) -> AnyResponse:
 
 @pages.post("/assets/<int:asset_id>/restore")
 @require_role(Role.EDITOR)
+@at_home
 def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     """Of the pages alone: through the API, what is deleted stays deleted."""
     try:
@@ -89,6 +94,7 @@ def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
 
 @pages.post("/assets/<int:asset_id>/tags")
 @require_role(Role.EDITOR)
+@at_home
 def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
     asset = assets.get(current_session().organization_id, asset_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
@@ -101,6 +107,7 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
 
 @pages.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
 @require_role(Role.EDITOR)
+@at_home
 def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
     assets.detach_tag(actor(), asset_id, tag_id)
     return done(f"/assets/{asset_id}/edit", "untagged")

@@ -21,6 +21,7 @@ from edge.pages.forms import (
     values_of,
 )
 from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.mirrors import at_home
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import location_board, locations
@@ -55,6 +56,7 @@ def new_location() -> AnyResponse | tuple[str, int]:
 
 @pages.get("/locations/<int:location_id>/edit")
 @require_role(Role.EDITOR)
+@at_home
 def edit_location_form(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     return _form(location, location._asdict(), {})
@@ -62,6 +64,7 @@ def edit_location_form(location_id: int) -> str:
 
 @pages.post("/locations/<int:location_id>/edit")
 @require_role(Role.EDITOR)
+@at_home
 def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
     location = locations.get(current_session().organization_id, location_id)
     try:
@@ -79,6 +82,7 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
 
 @pages.post("/locations/<int:location_id>/retire")
 @require_role(Role.EDITOR)
+@at_home
 def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
     location = locations.get(current_session().organization_id, location_id)
     try:
@@ -90,6 +94,7 @@ def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
 
 @pages.post("/locations/<int:location_id>/tags")
 @require_role(Role.EDITOR)
+@at_home
 def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
     location = locations.get(current_session().organization_id, location_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
@@ -102,6 +107,7 @@ def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
 
 @pages.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
 @require_role(Role.EDITOR)
+@at_home
 def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
     locations.detach_tag(actor(), location_id, tag_id)
     return done(f"/locations/{location_id}/edit", "untagged")

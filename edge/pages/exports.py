@@ -56,9 +56,10 @@ def export_past() -> Response:
 @require_role(Role.VIEWER)
 def export_history() -> Response:
     days = wanted_days(DAYS)
-    heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds", "reader", "antenna")
+    heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds")
+    seen_by = ("reader", "antenna", "site")
     rows = (
-        (*row[:4], *_times(row.since, row.until), (row.until - row.since) // clock.SECOND, row.reader_name, row.port)
+        (*row[:4], *_times(row.since, row.until), (row.until - row.since) // clock.SECOND, *row[6:])
         for row in exports.history_rows(
             current_session().organization_id,
             since=days.since,
@@ -67,7 +68,7 @@ def export_history() -> Response:
             location_id=request.args.get("location", type=whole),
         )
     )
-    return _file("history.csv", heading, rows)
+    return _file("history.csv", (*heading, *seen_by), rows)
 
 
 @pages.get("/export/ledger.csv")

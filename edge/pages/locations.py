@@ -14,6 +14,7 @@ from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import board, location_board, locations, lookup
 from edge.store.board import BoardFilter
+from edge.store.homes import home_name
 from edge.store.locations import LocationRow
 from edge.store.people import Role
 
@@ -48,6 +49,7 @@ def show_location(location_id: int) -> str:
     branches = location_board.tree(current_session().organization_id)
     return render_template(
         "location.html",
+        home=home_name(current_session().organization_id, location_id),
         way=location_board.way_to(branches, location_id),
         children=[branch for branch in branches if branch.parent_id == location_id],
         **_now(location),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from flask import current_app, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -14,7 +12,8 @@ from edge.auth.secrets import hash_secret, new_token
 from edge.errors import Conflict, Invalid
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import changes, conflicts, sites, target
+from edge.store import conflicts, sites, sync_state, target
+from edge.store.exchange import HUB
 from edge.store.people import Role
 from edge.store.sites import Site
 from edge.validation import values
@@ -86,20 +85,20 @@ def verify() -> AnyResponse:
 
 def _page(errors: dict[str, str], entered: object) -> str:
     organization_id = current_session().organization_id
-    here = target.find()
-    if here and here.organization_id != organization_id:
-        here = None
-    listed = sites.list_sites(organization_id)
+    state = sync_state.of_site()
+    if state and state.here.organization_id != organization_id:
+        state = None
+    reported = sync_state.of_sites(organization_id)
     return render_template(
         "sync.html",
-        here=here,
-        waiting=changes.count_after(here.acked_seq) if here else 0,
-        aside=sites.list_trouble(0) if here else [],
-        sites=[(site, json.loads(site.report), sites.list_trouble(site.no)) for site in listed],
+        state=state,
+        here=state.here if state else None,
+        aside=sites.list_trouble(HUB) if state else [],
+        sites=reported,
+        set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],
         clashes=conflicts.list_conflicts(organization_id),
         errors=errors,
         values=entered,
-        day=clock.now() // clock.DAY,
     )
 
 

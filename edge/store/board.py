@@ -14,7 +14,8 @@ from edge.store.records import Page
 
 
 class BoardFilter(NamedTuple):
-    """`location_id` includes everything below it; `unseen_hours` also finds what was never seen.
+    """`location_id` includes everything below it; `unseen_hours` also finds what was never seen. `site_id` is the
+    location that stands for a site of a hub; a location says more, and goes before it.
 
     `sort` is a name of SORTS, with a minus in front from the end. `retired` shows the deleted assets instead.
     """
@@ -24,6 +25,12 @@ class BoardFilter(NamedTuple):
     unseen_hours: int = 0
     sort: str = "key"
     retired: bool = False
+    site_id: int | None = None
+
+    @property
+    def branch_id(self) -> int | None:
+        """The location below which to look."""
+        return self.location_id or self.site_id
 
 
 # What was never seen comes last either way. Keys keep their order while things move, and minted ones are numbers in
@@ -68,6 +75,7 @@ class Move(NamedTuple):
     person_name: str | None
     quality: int
     delay: int
+    site_name: str | None  # on a hub, of the site that saw it; None where it was this box itself
 
 
 _BY_GS1 = """
@@ -93,7 +101,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
     """Live assets, or the retired ones, in the wanted order."""
     with reading():
         where, values = _where(organization_id, wanted)
-        start = BELOW if wanted.location_id is not None else ""
+        start = BELOW if wanted.branch_id is not None else ""
         counted = f"{start} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"  # noqa: S608
         total = execute(counted, values).fetchone()[0]
         listed, values = board_statement(organization_id, wanted)
@@ -104,7 +112,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
 def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
     """The board's rows as SQL, with its values but for `limit` and `offset`."""
     where, values = _where(organization_id, wanted)
-    start = BELOW if wanted.location_id is not None else ""
+    start = BELOW if wanted.branch_id is not None else ""
     return (
         f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
@@ -156,7 +164,7 @@ SELECT h.observed_at, h.seq,
            WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
              AND hs.undone_at IS NULL AND t.site_no IS NULL
        )),
-       h.quality, h.delay
+       h.quality, h.delay, site.name
 FROM track t
 JOIN history h ON h.position_no = t.no
 JOIN source s ON s.no = h.source_no
@@ -165,7 +173,9 @@ LEFT JOIN reader r ON r.id = s.reader_id
 LEFT JOIN remote_name remote_reader
     ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
 LEFT JOIN remote_name remote_person
-    ON remote_person.site_no = s.site_no AND remote_person.kind = 5 AND remote_person.remote_id = s.remote_person
+    ON remote_person.site_no = ifnull(s.site_no, 0) AND remote_person.kind = 5
+    AND remote_person.remote_id = s.remote_person
+LEFT JOIN site ON site.no = t.site_no
 WHERE t.no = :track AND h.observed_at < :before
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 """
@@ -188,9 +198,9 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
         fits, found = has_words(organization_id, wanted.q)
         parts.append(fits)
         values |= found
-    if wanted.location_id is not None:
+    if wanted.branch_id is not None:
         parts.append("p.location_id IN (SELECT id FROM below)")
-        values["location_id"] = wanted.location_id
+        values["location_id"] = wanted.branch_id
     if wanted.unseen_hours:
         parts.append("(p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)")
         values["unseen_since"] = clock.now() - wanted.unseen_hours * clock.HOUR

@@ -25,6 +25,8 @@ class Clash(NamedTuple):
     name: str
     reason: str
     local_id: int
+    local_key: str
+    local_name: str
     home: str
     since: int
 
@@ -32,8 +34,11 @@ class Clash(NamedTuple):
 _SELECT = """
 SELECT s.no, s.code, c.remote_id, iif(c.kind = 2, 'asset', 'location'),
        c.record ->> iif(c.kind = 2, 1, 2), c.record ->> iif(c.kind = 2, 2, 3), c.reason, c.local_id,
+       ifnull(a.external_key, l.external_key), ifnull(a.name, l.name),
        ifnull((SELECT home FROM mirror WHERE record_id = c.local_id), 'this hub'), c.since
-FROM conflict c JOIN site s ON s.no = c.peer AND s.removed_at IS NULL WHERE s.organization_id = ?
+FROM conflict c JOIN site s ON s.no = c.peer AND s.removed_at IS NULL
+LEFT JOIN asset a ON a.id = c.local_id LEFT JOIN location l ON l.id = c.local_id
+WHERE s.organization_id = ?
 """
 
 

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, EdgeError
-from edge.store import handheld, search
+from edge.store import record_copies
 from edge.store.changes import Kind
-from edge.store.database import database, execute, execute_many
+from edge.store.database import database, execute
 from edge.store.exchange import HUB, AssetRecord, LocationRecord, Record
 from edge.store.homes import home_of
-from edge.store.ids import new_id, new_ids
-from edge.store.records import ASSET_KEYS, LOCATION_KEYS, key_number, moment
-from edge.store.tags import NewTag, TagRow, match_key
+from edge.store.ids import new_id
+from edge.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
+from edge.store.records import moment
 
 MAX_KEY_LENGTH = 255
 
@@ -39,17 +39,6 @@ class _Clash(NamedTuple):
     local_id: int
     reason: str
     rest: Record
-
-
-class _Searchable(NamedTuple):
-    id: int
-    external_key: str
-    name: str
-    description: str | None
-    is_active: int
-    valid_from: int
-    valid_to: int | None
-    deleted_at: int | None
 
 
 def resolve(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
@@ -75,7 +64,7 @@ def resolve(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
 
 def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[LocationRecord]) -> list[str]:
     """Make the records what they are at their home; in words, what could not be taken."""
-    fresh: list[Record] = [*_in_order(locations), *assets]
+    fresh: list[Record] = [*in_order(locations), *assets]
     for record in fresh:
         _make_way(peer, record)
     aside = [told for record in fresh if (told := _take(peer, record))]
@@ -91,24 +80,12 @@ def retry_conflicts(peer: Peer) -> None:
         _take(peer, (AssetRecord if kind == Kind.ASSET else LocationRecord)._make(json.loads(text)))
 
 
-def _in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
-    """Parents first; a parent that is not among them is here already, or asked for."""
-    waiting = {record.ref: record for record in locations}
-    ordered: list[LocationRecord] = []
-    while waiting:
-        ready = [record for record in waiting.values() if record.parent not in waiting] or list(waiting.values())
-        ordered += ready
-        for record in ready:
-            del waiting[record.ref]
-    return ordered
-
-
 def _make_way(peer: Peer, record: Record) -> None:
     """Keys and tags may have changed hands among the records of one batch: first all let go, then all take."""
     local = _known(peer, record)
     if local is None or home_of(local) != peer.no:
         return
-    table = _table(record)
+    table = table_of(record)
     execute(
         f"UPDATE {table} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND external_key <> ?",  # noqa: S608
         (record.updated_at, local, _key(peer, record)),
@@ -131,7 +108,7 @@ def _known(peer: Peer, record: Record) -> int | None:
     if local is None or record.ref < 0 or peer.no == HUB or home_of(local) != peer.no:
         return local
     same = execute(
-        f"SELECT 1 FROM {_table(record)} WHERE id = ? AND created_at = ?",  # noqa: S608
+        f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?",  # noqa: S608
         (local, record.created_at),
     ).fetchone()
     if same:
@@ -142,7 +119,7 @@ def _known(peer: Peer, record: Record) -> int | None:
 
 def _take(peer: Peer, record: Record) -> str:
     """Why it was set aside, or nothing."""
-    what = f"{_table(record)} {record.external_key}"
+    what = f"{table_of(record)} {record.external_key}"
     try:
         with database.savepoint():
             clash = _store(peer, record)
@@ -163,7 +140,12 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     if len(key) > MAX_KEY_LENGTH:
         raise Conflict(f"{key} would be longer than the {MAX_KEY_LENGTH} characters a key may have")
     local = _known(peer, record)
-    if record.ref < 0 and peer.no != HUB and local is None and (ours := _live_id(peer, record, key)):
+    if (
+        record.ref < 0
+        and peer.no != HUB
+        and local is None
+        and (ours := holder_of_key(peer.organization_id, record, key, None))
+    ):
         _link(peer.no, record.ref, ours)  # this hub was restored, and got it back from elsewhere since
         return None
     if local is not None and home_of(local) != peer.no:
@@ -171,10 +153,8 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     clash = _find_clash(peer, record, key, local) if record.deleted_at is None else None
     kept = clash.rest if clash else record
     local_id = new_id() if local is None else local
-    if isinstance(kept, AssetRecord):
-        _write_asset(peer.organization_id, local_id, kept)
-    else:
-        _write_location(peer, local_id, key, kept)
+    parent_id = _parent_id(peer, kept) if isinstance(kept, LocationRecord) else None
+    record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
     if local is None:
         _link(peer.no, record.ref, local_id)
     if record.ref > 0:
@@ -182,56 +162,32 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
             "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)",
             (local_id, peer.no, record.home or peer.code),
         )
-    _write_tags(peer.organization_id, _table(kept), local_id, kept)
-    shown = _Searchable(local_id, key, *_shown_fields(kept))
-    tags = [TagRow(0, *tag) for tag in kept.tags] if kept.deleted_at is None else []
-    search.remember(_table(kept), peer.organization_id, shown, tags)
     return clash
+
+
+def _parent_id(peer: Peer, record: LocationRecord) -> int:
+    """The root locations of a site are below the location that stands for it."""
+    parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
+    if parent is None:
+        raise Conflict("the location it is in is not known here")
+    return parent
 
 
 def _link(peer_no: int, remote_id: int, local_id: int) -> None:
     execute("INSERT INTO link (peer, remote_id, local_id) VALUES (?, ?, ?)", (peer_no, remote_id, local_id))
 
 
-def _live_id(peer: Peer, record: Record, key: str) -> int | None:
-    row = execute(
-        f"SELECT id FROM {_table(record)} WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL",  # noqa: S608
-        (peer.organization_id, key),
-    ).fetchone()
-    return row[0] if row else None
-
-
-def _shown_fields(record: Record) -> tuple[str, str | None, int, int, int | None, int | None]:
-    return (
-        record.name,
-        record.description,
-        record.is_active,
-        record.valid_from,
-        record.valid_to,
-        record.deleted_at,
-    )
-
-
 def _find_clash(peer: Peer, record: Record, key: str, local: int | None) -> _Clash | None:
     """A clashing key leaves a deleted record, so that its history has one to belong to; a tag is left out."""
-    table = _table(record)
-    holder = execute(
-        f"SELECT id FROM {table} WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",  # noqa: S608
-        (peer.organization_id, key, local),
-    ).fetchone()
+    holder = holder_of_key(peer.organization_id, record, key, local)
     if holder:
-        reason = f"{table} {key} is here already"
-        return _Clash(holder[0], reason, record._replace(deleted_at=record.updated_at, tags=()))
-    taken = execute(
-        "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM tag JOIN json_each(?) k "
-        "ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "
-        "WHERE organization_id = ? AND deleted_at IS NULL AND ifnull(asset_id, location_id) IS NOT ?",
-        (json.dumps(list(record.tags)), peer.organization_id, local),
-    ).fetchall()
+        reason = f"{table_of(record)} {key} is here already"
+        return _Clash(holder, reason, record._replace(deleted_at=record.updated_at, tags=()))
+    taken = holders_of_tags(peer.organization_id, record, local)
     if not taken:
         return None
     gone = {(kind, value) for _, kind, value in taken}
-    free = [tag for tag in map(_pair, record.tags) if tag not in gone]
+    free = [(kind, value) for kind, value in record.tags if (kind, value) not in gone]
     words = ", ".join(f"{kind}:{value}" for kind, value in sorted(gone))
     return _Clash(taken[0][0], f"tag {words} is on something else here", record._replace(tags=free))
 
@@ -254,74 +210,11 @@ def set_aside(peer_no: int, what: str, reason: str) -> None:
     )
 
 
-def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> None:
-    sql = (
-        "INSERT INTO asset (id, organization_id, key_number, external_key, name, description, is_active, metadata, "
-        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    )
-    number = key_number(ASSET_KEYS, record.external_key)
-    execute(sql + _OVERWRITE.format("metadata"), (local_id, organization_id, number, *record[1:11]))
-
-
-def _write_location(peer: Peer, local_id: int, key: str, record: LocationRecord) -> None:
-    parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
-    if parent is None:
-        raise Conflict("the location it is in is not known here")
-    sql = (
-        "INSERT INTO location (id, organization_id, key_number, parent_id, external_key, name, description, is_active, "
-        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    )
-    values = (local_id, peer.organization_id, key_number(LOCATION_KEYS, key), parent, key, *record[3:11])
-    execute(sql + _OVERWRITE.format("parent_id"), values)
-
-
-_OVERWRITE = (
-    "ON CONFLICT (id) DO UPDATE SET {0} = excluded.{0}, key_number = excluded.key_number, "
-    "external_key = excluded.external_key, name = excluded.name, description = excluded.description, "
-    "is_active = excluded.is_active, valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
-    "created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = excluded.deleted_at"
-)
-
-
-def _write_tags(organization_id: int, table: search.Kind, local_id: int, record: Record) -> None:
-    wanted = set(map(_pair, record.tags)) if record.deleted_at is None else set()
-    held = {
-        (kind, value): tag_id
-        for tag_id, kind, value in execute(
-            f"SELECT id, tag_type, value FROM tag WHERE {table}_id = ? AND deleted_at IS NULL",  # noqa: S608
-            (local_id,),
-        )
-    }
-    now = moment()
-    execute_many(
-        "UPDATE tag SET deleted_at = ? WHERE id = ?", [(now, held[pair]) for pair in sorted(set(held) - wanted)]
-    )
-    missing = sorted(wanted - set(held))
-    execute_many(
-        f"INSERT INTO tag (id, organization_id, {table}_id, tag_type, value, match_key, created_at) "  # noqa: S608
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (tag_id, organization_id, local_id, *pair, match_key(*pair), now)
-            for tag_id, pair in zip(sorted(new_ids(len(missing))) if missing else [], missing, strict=True)
-        ],
-    )
-    for pair in missing:
-        handheld.take_over_waiting(organization_id, NewTag(*pair))
-
-
 def _key(peer: Peer, record: Record) -> str:
     """Every site has a DOCK-1, so at the hub its keys begin with the site's code."""
     if isinstance(record, LocationRecord) and peer.no != HUB:
         return f"{peer.code}-{record.external_key}"
     return record.external_key
-
-
-def _table(record: Record) -> search.Kind:
-    return "asset" if isinstance(record, AssetRecord) else "location"
-
-
-def _pair(tag: Sequence[str]) -> tuple[str, str]:
-    return tag[0], tag[1]
 
 
 def adopt(peer: Peer, yours: Mapping[int, int]) -> None:

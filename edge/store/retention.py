@@ -34,6 +34,7 @@ def drop_history(before: int, limit: int = ROWS) -> int:
     positions = execute(_POSITIONS_WITH_OLD, (before, limit)).fetchall()  # outside the transaction: it may look at all
     with writing():
         if positions:  # of what ended before, a site tells its hub nothing any more, and a hub compares nothing
+            _tell_what_no_hub_has(before)
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
         for (position_no,) in positions:
@@ -43,6 +44,18 @@ def drop_history(before: int, limit: int = ROWS) -> int:
             if dropped >= limit:
                 break
     return dropped
+
+
+def _tell_what_no_hub_has(before: int) -> None:
+    """History that goes before the hub got it is nowhere any more: whoever looks at sync learns of it."""
+    execute(
+        "INSERT OR IGNORE INTO set_aside (peer, what, reason, since) "
+        "SELECT 0, 'history before ' || strftime('%Y-%m-%d', ?1 / 1000000, 'unixepoch'), "
+        "'retention dropped it here before the hub had all of it', ?2 FROM target "
+        "WHERE EXISTS (SELECT 1 FROM (SELECT kind, b FROM change WHERE seq > acked_seq ORDER BY seq LIMIT 1000) "
+        "WHERE kind = 1 AND b < ?1)",
+        (before, clock.now()),
+    )
 
 
 _FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"

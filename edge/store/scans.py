@@ -265,7 +265,7 @@ def _source_no(organization_id: int, location_id: int, reader_id: int | None, po
     place = (location_id, reader_id or 0, -1 if port is None else port)
     found = execute(
         "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ? AND ifnull(port, -1) = ? "
-        "AND site_no IS NULL",
+        "AND site_no IS NULL AND remote_person IS NULL",
         place,
     ).fetchone()
     if found is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -39,6 +39,8 @@ class Site(NamedTuple):
     report: str
     last_contact_at: int | None
     last_commit_at: int | None
+    last_error: str | None
+    last_error_at: int | None
     day: int
     bytes_received: int
     created_at: int
@@ -59,8 +61,6 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
     """A site that may join within a week. Raises Conflict for a code that another site or a location has."""
     organization_id = actor.organization_id
     with acting(actor) as act:
-        if execute("SELECT 1 FROM target").fetchone():
-            raise Conflict("This box reports to a hub itself, so it cannot be one")
         if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
             raise Conflict(f"A site {code} exists already")
         location = locations.create(actor, name=name, external_key=code)
@@ -70,12 +70,20 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
             "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no",
             (organization_id, code, name, location.id, join_hash, now + JOIN_DAYS * clock.DAY, now),
         ).fetchone()[0]
+        make_hub()
+        act.note("site.created", Subject("site", no, name), {"code": code})
+    return get_site(organization_id, no)
+
+
+def make_hub() -> None:
+    """This box keeps what sites tell, and tells them its assets. The first site does that, too; nothing undoes it."""
+    with writing():
+        if execute("SELECT 1 FROM target").fetchone():
+            raise Conflict("This box reports to a hub itself, so it cannot be one")
         changes.start(tracking=False)
         execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),))
         for statement in NEWEST_TRACK.values():
             execute(statement)
-        act.note("site.created", Subject("site", no, name), {"code": code})
-    return get_site(organization_id, no)
 
 
 def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
@@ -148,8 +156,10 @@ def find_by_key(api_key_id: str) -> Site | None:
     return Site(*row) if row else None
 
 
-def list_sites(organization_id: int) -> list[Site]:
-    return [Site(*row) for row in execute(_SELECT + "AND organization_id = ? ORDER BY code", (organization_id,))]
+def list_sites(organization_id: int | None) -> list[Site]:
+    """Of one organization; None: all, for whoever runs the box."""
+    found = execute(_SELECT + "AND ifnull(organization_id = ?, 1) ORDER BY organization_id, code", (organization_id,))
+    return [Site(*row) for row in found]
 
 
 def hub_epoch() -> str:
@@ -176,15 +186,16 @@ def retire(site_no: int, epoch: str) -> None:
     execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
 
 
-def begin_epoch(site: Site, instance: str, cursor: Cursor) -> None:
+def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool) -> None:
     """From now on another database speaks for the site, beginning where it says.
 
-    Another box numbers its tracks anew: those of the one before keep their history, under numbers no box has.
+    Another box numbers its tracks anew: those of the one before keep their history, under numbers no box has. One that
+    recovers goes on with the numbers it finds here.
     """
     with writing():
         if site.epoch and site.epoch != cursor.epoch:
             retire(site.no, site.epoch)
-        if site.instance not in (None, instance):
+        if site.instance not in (None, instance) and not is_recovery:
             execute("UPDATE track SET remote_no = -no WHERE site_no = ? AND remote_no > 0", (site.no,))
         execute(
             "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
@@ -197,9 +208,18 @@ def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None
     now = clock.now()
     with writing():
         execute(
-            "UPDATE site SET report = ?1, last_contact_at = ?2, day = ?3, "
+            "UPDATE site SET report = ?1, last_contact_at = ?2, last_error = NULL, last_error_at = NULL, day = ?3, "
             "bytes_received = iif(day = ?3, bytes_received, 0) + ?4 WHERE no = ?5",
             (json.dumps(dict(report)), now, now // clock.DAY, received, site_no),
+        )
+
+
+def note_refusal(site_no: int, error: str) -> None:
+    """Why the site got no answer, for whoever looks at the hub; until the next answer it gets."""
+    with writing():
+        execute(
+            "UPDATE site SET last_error = ?, last_error_at = ? WHERE no = ? AND last_error IS NOT ?",
+            (error, clock.now(), site_no, error),
         )
 
 
@@ -219,11 +239,16 @@ def list_trouble(peer: int) -> list[AsideRow]:
     return [AsideRow(*row) for row in found]
 
 
-def sites_by_location(organization_id: int) -> Sequence[tuple[int, str]]:
-    """(location, name) of each site, for a filter."""
-    return list(
-        execute(
-            "SELECT location_id, name FROM site WHERE organization_id = ? AND removed_at IS NULL ORDER BY name",
-            (organization_id,),
-        )
+def list_set_aside(peer: int) -> list[AsideRow]:
+    """What could not be taken, without the clashes."""
+    found = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY since DESC LIMIT 100", (peer,))
+    return [AsideRow(*row) for row in found]
+
+
+def names_by_location(organization_id: int) -> dict[int, str]:
+    """The sites of this hub, each by the location that stands for it."""
+    found = execute(
+        "SELECT location_id, name FROM site WHERE organization_id = ? AND removed_at IS NULL ORDER BY name",
+        (organization_id,),
     )
+    return dict(found.fetchall())

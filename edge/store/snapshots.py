@@ -24,6 +24,7 @@ class CopyFacts(NamedTuple):
     organizations: int
     assets: int
     newest_scan_at: int | None
+    is_site: int = 0  # whether it reports to a hub
 
 
 def copy_database(target: Path) -> None:
@@ -68,7 +69,7 @@ def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
 
 _FACTS = """
     SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM asset WHERE deleted_at IS NULL),
-           (SELECT max(last_seen_at) FROM position)
+           (SELECT max(last_seen_at) FROM position), (SELECT count(*) FROM target)
 """
 
 

@@ -15,6 +15,7 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, writing
 from edge.store.exchange import Cursor, TrackState
 
+TRACK_LEAP = 1_000_000  # numbers of tracks that a copy of a database may have given out besides
 EXACT_CHECKPOINTS = 1000  # newest; of older ones one an hour
 
 
@@ -39,6 +40,7 @@ class Target(NamedTuple):
     pending_board_at: int | None
     horizon: int
     restored_from: int | None
+    recovering: str | None
     verify_wanted: int
     verified_at: int | None
     verify_result: str | None
@@ -68,10 +70,20 @@ def find() -> Target | None:
     return Target(*row) if row else None
 
 
-def begin(actor: Actor, url: str, code: str, hub_name: str, client_id: str, *, is_instead: bool = False) -> None:
+class HubAccess(NamedTuple):
+    """Where the hub is, as what this box is known there, and with which key."""
+
+    url: str
+    code: str
+    hub_name: str
+    client_id: str
+
+
+def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery: bool = False) -> None:
     """Report to a hub from now on, beginning with all there is; `is_instead` leaves the present one first.
 
-    Raises Conflict when this box has one, or is one.
+    A box that recovers tells nothing before it has what the hub knows; see `regained`. Raises Conflict when this box
+    has a hub, or is one.
     """
     with acting(actor) as act:
         if is_instead:
@@ -83,11 +95,37 @@ def begin(actor: Actor, url: str, code: str, hub_name: str, client_id: str, *, i
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
             "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (actor.organization_id, url, code, hub_name, client_id, clock.now(), new_epoch(), changes.newest()),
+            (actor.organization_id, *hub, clock.now(), new_epoch(), changes.newest()),
         )
-        changes.start(tracking=True)
-        changes.add_everything(actor.organization_id)
-        act.note("hub.joined", Subject("hub", url, hub_name), {"code": code})
+        if not is_recovery:
+            changes.start(tracking=True)
+            changes.add_everything(actor.organization_id)
+        act.note("hub.joined", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
+
+
+def renew_key(actor: Actor, hub: HubAccess) -> None:
+    """The same site with a new key, as after a restore on another box. Raises Conflict for another site's code."""
+    with acting(actor) as act:
+        found = find()
+        if found is None or found.organization_id != actor.organization_id:
+            raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+        if found.code != hub.code:
+            raise Conflict(
+                f"This box is the site {found.code}, and the code is of {hub.code}. To be that one: edge sync leave"
+            )
+        execute("DELETE FROM told")
+        update(
+            **hub._asdict(),
+            epoch=new_epoch(),
+            former_epochs=json.dumps([*found.former, found.epoch]),
+            chain=b"",
+            pending=None,
+            pending_seq=None,
+            stopped=None,
+            last_error=None,
+            last_error_at=None,
+        )
+        act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
 
 
 def refuse_second() -> NoReturn:
@@ -192,7 +230,7 @@ RENEW_EPOCHS = (
     "chain = x'', pending = NULL, pending_seq = NULL, "
     "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track)",
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
-    "UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name IN ('track', 'change')",
+    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",  # noqa: S608
 )
 # In a backup nothing is newer than what the hub has: it knows better where all this is, until it is seen again.
 TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"

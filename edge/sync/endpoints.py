@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from flask import Blueprint, Flask, Response, current_app, request
+from flask import Blueprint, Flask, Response, current_app, g, request
 
 from edge.addresses import network_of
 from edge.auth import tokens
@@ -80,8 +80,15 @@ def digests() -> Response:
     return _answer(hub.digests(_site(), wire.unpack(_body())))
 
 
+@blueprint.post("/recover")
+def recover() -> Response:
+    return _answer(hub.recover(_site(), wire.unpack(_body())))
+
+
 @blueprint.errorhandler(EdgeError)
 def _on_refusal(error: EdgeError) -> Response:
+    if "site_no" in g and not isinstance(error, Unavailable):
+        sites.note_refusal(g.site_no, str(error))
     if isinstance(error, _Refused):
         return _problem(error.status, str(error), error.headers)
     if isinstance(error, Unavailable):
@@ -92,6 +99,8 @@ def _on_refusal(error: EdgeError) -> Response:
 
 @blueprint.errorhandler(wire.TooLarge)
 def _on_too_large(_: wire.TooLarge) -> Response:
+    if "site_no" in g:
+        sites.note_refusal(g.site_no, "it sent a batch that would be too large; it sends half of it now")
     return _problem(413, "the batch is too large")
 
 
@@ -104,6 +113,7 @@ def _site() -> Site:
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None
     if site is None:
         raise _Refused(403, "this key is not that of a site")
+    g.site_no = site.no
     return site
 
 

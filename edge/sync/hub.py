@@ -5,18 +5,20 @@ The answers are dictionaries that travel as JSON; see `edge.sync.endpoints` for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge import clock
 from edge.errors import Conflict, Unreadable
 from edge.store import changes as feed
 from edge.store import digests as compare
-from edge.store import incoming, outgoing, sites
+from edge.store import incoming, outgoing, site_copies, sites
 from edge.store.changes import Kind
 from edge.store.database import reading
 from edge.store.digests import Digest, Of
 from edge.store.exchange import Cursor
+from edge.store.site_copies import Rest
 from edge.store.sites import Site
 from edge.sync import wire
 
@@ -45,7 +47,7 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     if site.epoch != mine.epoch:
         if site.epoch is not None and site.epoch not in former:
             raise Retired(RETIRED)
-        sites.begin_epoch(site, instance, mine)
+        sites.begin_epoch(site, instance, mine, is_recovery=bool(content.get("recovering")))
     sites.note_contact(site.no, report, received)
     return {"version": version, **_standing(site)}
 
@@ -109,6 +111,29 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
             return {"days": [[day, *_pairs(compare.of_tracks(of, day))] for day in days[:MAX_DAYS]]}
         first_day = max(first_day, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first_day)
         return {"first_day": first_day, "digests": _pairs(compare.of_days(of, first_day))}
+
+
+def recover(site: Site, content: Any) -> dict[str, Any]:
+    """A page of what the hub has of the site, for a new box; begins with the part "locations" after [0]."""
+    try:
+        page, length = _PARTS[content["part"]]
+        after = [int(number) for number in content["after"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+    if len(after) != length:
+        raise Unreadable(f"{after} is no place in the {content['part']}")
+    with reading():
+        rest, last_track = page(site.peer, *after), site_copies.last_track(site.no)
+    body = wire.encode(site.cursor, rest.batch)
+    return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
+
+
+_PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # with how many numbers name a place in it
+    "locations": (lambda peer, _: site_copies.locations(peer), 1),
+    "assets": (site_copies.assets, 1),
+    "tracks": (site_copies.tracks, 1),
+    "history": (lambda peer, *place: site_copies.history(peer, place), 3),
+}
 
 
 def _pairs(found: Mapping[int, Digest]) -> list[tuple[int, int, int]]:

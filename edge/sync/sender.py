@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import EdgeError
-from edge.store import changes, mirrors, outgoing, target
+from edge.store import changes, mirrors, outgoing, sync_state, target
 from edge.store.changes import Kind
 from edge.store.database import reading, writing
 from edge.store.exchange import HUB, Batch, Cursor, Needs
@@ -229,13 +229,19 @@ def _greeting(here: Target) -> dict[str, Any]:
         "instance": fingerprint(),
         "cursor": [cursor.epoch, cursor.acked_seq, cursor.chain.hex()],
         "former": here.former,
+        "recovering": here.recovering is not None,
         "report": _report(here, here.acked_seq),
     }
 
 
 def _report(here: Target, until_seq: int) -> dict[str, int]:
-    """For the hub's page: how much waits, and since when."""
-    return {"waiting": changes.count_after(until_seq), "time": clock.now(), "horizon": here.horizon}
+    """For the hub's page: how far this site is, and how wrong its clock may be."""
+    return {
+        "waiting": changes.count_after(until_seq),
+        "board_at": here.board_at or 0,
+        "history_until": sync_state.history_until(here) or 0,
+        "clock_offset": here.clock_offset or 0,
+    }
 
 
 def _cursor(answer: Any) -> Cursor:

@@ -24,7 +24,6 @@ UNEXPECTED_SECONDS = 60.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
 MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
-BEHIND_SECONDS = 15 * 60  # so long without a commit at the hub, while something waits, is worth a warning
 
 
 class Pace(NamedTuple):
@@ -82,7 +81,7 @@ class Worker:
     def _round(self) -> float:
         """Seconds until the next one."""
         here = target.find()
-        if here is None or here.stopped or here.paused_at:
+        if here is None or here.stopped or here.paused_at or here.recovering:
             self._hang_up()
             return self._pace.interval_seconds
         self._trim(here)
@@ -155,18 +154,3 @@ class Worker:
 
 def _spent_today(here: Target) -> int:
     return here.bytes_sent + here.bytes_received if here.day == clock.now() // clock.DAY else 0
-
-
-def trouble() -> str:
-    """What somebody should know of, in words; empty when all is well or there is no hub."""
-    here = target.find()
-    if here is None or here.paused_at:
-        return ""
-    if here.stopped:
-        return here.stopped
-    waiting = changes.count_after(here.acked_seq)
-    since = (clock.now() - (here.last_commit_at or here.joined_at)) // clock.SECOND
-    if waiting and since > BEHIND_SECONDS:
-        why = here.last_error or "no error"
-        return f"{waiting} changes wait, the hub took the last {since // 60} minutes ago: {why}"
-    return ""

@@ -15,6 +15,7 @@ from edge.store.database import execute, writing
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from edge.store.sync_triggers import FEED_OF_SITE
+from edge.store.target import HubAccess
 from edge.sync.sender import Sender
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox
 
@@ -30,7 +31,7 @@ def main() -> None:
             with writing():
                 ids = [assets.create(site.actor, name=f"Pallet {n}").id for n in range(ASSETS)]
             chance = random.Random(1)  # noqa: S311
-            target.begin(site.actor, "https://hub", "BER", "The hub", "key")
+            target.begin(site.actor, HubAccess("https://hub", "BER", "The hub", "key"))
             before = changes.newest()
             seconds: dict[bool, list[float]] = {True: [], False: []}
             for step in range(2 * ROUNDS):  # by turns, since the machine has other things to do, too

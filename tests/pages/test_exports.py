@@ -50,6 +50,7 @@ def test_history_of_some_days_with_how_long_each_stay_lasted(sign_in_as: SignIn,
     see(cast.acme, site.cage.id, site.dock.id, clock.now() - clock.SECOND)
     browser = sign_in_as(Role.VIEWER)
     assert [row["location"] for row in table(browser, "/export/history.csv")] == ["Dock 1"]
+    assert {row["site"] for row in table(browser, "/export/history.csv")} == {""}
     day = clock.rfc3339(start)[:10]
     rows = table(browser, f"/export/history.csv?from={day}&to={day}&asset={site.cage.id}")
     assert [(row["asset_key"], row["location"], row["seconds"]) for row in rows] == [("ASSET-0002", "Rack A", "0")]

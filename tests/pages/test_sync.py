@@ -12,6 +12,7 @@ from edge.auth.secrets import hash_secret
 from edge.store import sites, target
 from edge.store.actors import shell
 from edge.store.people import Role
+from edge.store.target import HubAccess
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -48,7 +49,7 @@ def test_nobody_but_an_administrator_sees_it_and_nobody_of_another_organization(
 
 
 def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, cast: Cast) -> None:
-    target.begin(shell(cast.acme), "https://hub.example", "BER", "The hub", "key")
+    target.begin(shell(cast.acme), HubAccess("https://hub.example", "BER", "The hub", "key"))
     target.update(last_error="The hub cannot be reached <now>")
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.get("/sync").text

@@ -30,6 +30,7 @@ from edge.store import (
     people,
     reader_setup,
     readers,
+    regained,
     retention,
     retired,
     scanned_codes,
@@ -54,6 +55,7 @@ from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
+from edge.store.target import HubAccess
 from edge.store.unknown_tags import Sighting
 from tests.conftest import Cast
 from tests.store.writers import writing_functions
@@ -86,9 +88,10 @@ NOT_AUDITED = {
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
         "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
+        "record_copies.write", "regained.join", "regained.reserve_tracks", "regained.take",
         "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
-        "target.drop_pending", "target.go_on_from", "target.keep_pending", "target.renew_epoch", "target.skip",
-        "target.trim", "target.update",
+        "sites.note_refusal", "target.drop_pending", "target.go_on_from", "target.keep_pending",
+        "target.renew_epoch", "target.skip", "target.trim", "target.update",
     },
     "outbound events: what happened, and how far each destination was told": {
         "event_destinations.note_progress", "event_destinations.note_test", "event_making.make",
@@ -109,6 +112,7 @@ WITH_AN_ACTOR_OF_THEIR_OWN = {
 }
 
 
+HUB = HubAccess("https://hub", "N", "Hub", "id")
 PRINTER = LabelPrinter("10.0.0.7:9100", "100x50", 8)
 
 
@@ -345,7 +349,7 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: event_destinations.ask_for_test(on.ada, add_webhook(on)), "event_destination.tested", "ERP",
     ),
     "target.steer": (
-        lambda on: (target.begin(on.ada, "https://hub", "N", "Hub", "id"),
+        lambda on: (target.begin(on.ada, HUB),
                     target.steer(on.ada, "hub.paused", paused_at=1)),
         "hub.paused", "Hub",
     ),
@@ -353,9 +357,15 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
     "sites.join": (lambda on: (add_site(on), sites.join(b"code", b"hash")), "site.joined", "North"),
     "sites.remove_site": (lambda on: sites.remove_site(on.ada, add_site(on).no), "site.removed", "North"),
-    "target.begin": (lambda on: target.begin(on.ada, "https://hub", "N", "Hub", "id"), "hub.joined", "Hub"),
+    "regained.begin": (lambda on: (target.begin(on.ada, HUB), regained.begin(on.ada)), "hub.recovery_begun", "Hub"),
+    "regained.finish": (lambda on: (target.begin(on.ada, HUB), regained.finish(on.ada)), "hub.recovered", "Hub"),
+    "target.renew_key": (
+        lambda on: (target.begin(on.ada, HUB), target.renew_key(on.ada, HUB._replace(client_id="2"))),
+        "hub.key_renewed", "Hub",
+    ),
+    "target.begin": (lambda on: target.begin(on.ada, HUB), "hub.joined", "Hub"),
     "target.end": (
-        lambda on: (target.begin(on.ada, "https://hub", "N", "Hub", "id"), target.end(on.ada)), "hub.left", "Hub",
+        lambda on: (target.begin(on.ada, HUB), target.end(on.ada)), "hub.left", "Hub",
     ),
     "retention.record_dropped": (
         lambda _: retention.record_dropped("too old", {"history": 3}), "data.dropped", "this box",

@@ -19,7 +19,9 @@ from edge.store.parents import UNSET, Parent
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
+from edge.store.target import HubAccess
 from edge.sync import hub, wire
+from edge.sync.recover import recover
 from edge.sync.sender import BatchRefused, Sender, Stopped
 
 SECOND = 1_000_000
@@ -66,6 +68,8 @@ class Hub(Box):
                 return hub.hello(site, wire.unpack(body), len(body))
             if path == "masters":
                 return hub.masters(site, wire.unpack(body))
+            if path == "recover":
+                return hub.recover(site, wire.unpack(body))
             if path == "digests":
                 return hub.digests(site, wire.unpack(body))
             return hub.changes(site, body)
@@ -92,7 +96,7 @@ class SiteBox(Box):
 
     def join(self) -> None:
         with self.in_use():
-            target.begin(self.actor, "https://hub", self.name, "The hub", f"key of {self.name}")
+            target.begin(self.actor, HubAccess("https://hub", self.name, "The hub", f"key of {self.name}"))
 
     def add_asset(self, key: str, *tags: str) -> int:
         with self.in_use():
@@ -132,6 +136,11 @@ class SiteBox(Box):
             sender = Sender(self.call)
             sender.connect()
             sender.pull()
+
+    def recover(self) -> list[str]:
+        """As a new or restored box; what it told."""
+        with self.in_use():
+            return list(recover(self.actor, self.call))
 
     def sync(self, rounds: int = 50) -> None:
         """Until nothing is waiting."""

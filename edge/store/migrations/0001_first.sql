@@ -636,6 +636,7 @@ CREATE TABLE target (
     pending_board_at INTEGER,                   -- what `board_at` will be with it; null while it does not tell all
     horizon         INTEGER NOT NULL DEFAULT 0, -- retention dropped history that ended before; nothing is said of it
     restored_from   INTEGER,                    -- after a restore: the hub may know more than this box from here on
+    recovering      TEXT,                       -- JSON: how far records and history are back from the hub
     verify_wanted   INTEGER NOT NULL DEFAULT 0, -- the feed does not tell all that differs
     verified_at     INTEGER,
     verify_result   TEXT,                       -- in words
@@ -684,6 +685,8 @@ CREATE TABLE site (
     report          TEXT NOT NULL DEFAULT '{}', -- what it last told of itself, JSON
     last_contact_at INTEGER,
     last_commit_at  INTEGER,
+    last_error      TEXT,          -- why it was refused the last time, in words
+    last_error_at   INTEGER,
     day             INTEGER NOT NULL DEFAULT 0,
     bytes_received  INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
@@ -708,7 +711,7 @@ CREATE TABLE retired_epoch (
 
 -- Names of a site's readers and people, for the history it sent.
 CREATE TABLE remote_name (
-    site_no   INTEGER NOT NULL REFERENCES site (no),
+    site_no   INTEGER NOT NULL, -- 0: of this box itself, before it was recovered from its hub
     remote_id INTEGER NOT NULL,
     kind      INTEGER NOT NULL, -- Kind.READER or Kind.PERSON
     name      TEXT NOT NULL,

@@ -1,0 +1,138 @@
+"""An asset or a location written as it is at another box: its row, its tags, and what a search finds of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge.store import gs1, handheld, search
+from edge.store.database import execute, execute_many
+from edge.store.exchange import AssetRecord, LocationRecord, Record
+from edge.store.ids import new_ids
+from edge.store.records import ASSET_KEYS, LOCATION_KEYS, key_number, moment
+from edge.store.tags import NewTag, TagRow, match_key
+
+
+class _Searchable(NamedTuple):
+    id: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: int
+    valid_from: int
+    valid_to: int | None
+    deleted_at: int | None
+
+
+def table_of(record: Record) -> search.Kind:
+    return "asset" if isinstance(record, AssetRecord) else "location"
+
+
+def write(organization_id: int, local_id: int, record: Record, *, key: str, parent_id: int | None = None) -> None:
+    """Make the record with this id what it is elsewhere. Nothing else may have its key or one of its tags."""
+    if isinstance(record, AssetRecord):
+        _write_asset(organization_id, local_id, record)
+    else:
+        _write_location(organization_id, local_id, record, key, parent_id)
+    _write_tags(organization_id, local_id, record)
+    shown = _Searchable(
+        local_id,
+        key,
+        record.name,
+        record.description,
+        record.is_active,
+        record.valid_from,
+        record.valid_to,
+        record.deleted_at,
+    )
+    tags = [TagRow(0, *tag) for tag in record.tags] if record.deleted_at is None else []
+    search.remember(table_of(record), organization_id, shown, tags)
+
+
+def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
+    """The live record that has the key, unless it is the one that is meant."""
+    row = execute(
+        f"SELECT id FROM {table_of(record)} "  # noqa: S608
+        "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",
+        (organization_id, key, except_id),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def holders_of_tags(organization_id: int, record: Record, except_id: int | None) -> list[tuple[int, str, str]]:
+    """(record, tag_type, value) of the record's tags that are on something else here."""
+    found = execute(
+        "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM tag JOIN json_each(?) k "
+        "ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "
+        "WHERE organization_id = ? AND deleted_at IS NULL AND ifnull(asset_id, location_id) IS NOT ?",
+        (json.dumps(list(record.tags)), organization_id, except_id),
+    )
+    return found.fetchall()
+
+
+def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
+    """Parents first; a parent that is not among them is here already, or asked for."""
+    waiting = {record.ref: record for record in locations}
+    ordered: list[LocationRecord] = []
+    while waiting:
+        ready = [record for record in waiting.values() if record.parent not in waiting] or list(waiting.values())
+        ordered += ready
+        for record in ready:
+            del waiting[record.ref]
+    return ordered
+
+
+def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> None:
+    sql = (
+        "INSERT INTO asset (id, organization_id, key_number, external_key, name, description, is_active, metadata, "
+        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    )
+    number = key_number(ASSET_KEYS, record.external_key)
+    execute(sql + _OVERWRITE.format("metadata"), (local_id, organization_id, number, *record[1:11]))
+
+
+def _write_location(
+    organization_id: int, local_id: int, record: LocationRecord, key: str, parent_id: int | None
+) -> None:
+    sql = (
+        "INSERT INTO location (id, organization_id, key_number, parent_id, external_key, name, description, is_active, "
+        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    )
+    values = (local_id, organization_id, key_number(LOCATION_KEYS, key), parent_id, key, *record[3:11])
+    execute(sql + _OVERWRITE.format("parent_id"), values)
+
+
+_OVERWRITE = (
+    "ON CONFLICT (id) DO UPDATE SET {0} = excluded.{0}, key_number = excluded.key_number, "
+    "external_key = excluded.external_key, name = excluded.name, description = excluded.description, "
+    "is_active = excluded.is_active, valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
+    "created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = excluded.deleted_at"
+)
+
+
+def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
+    table = table_of(record)
+    wanted = {(kind, value) for kind, value in record.tags} if record.deleted_at is None else set()
+    held = {
+        (kind, value): tag_id
+        for tag_id, kind, value in execute(
+            f"SELECT id, tag_type, value FROM tag WHERE {table}_id = ? AND deleted_at IS NULL",  # noqa: S608
+            (local_id,),
+        )
+    }
+    now = moment()
+    execute_many(
+        "UPDATE tag SET deleted_at = ? WHERE id = ?", [(now, held[pair]) for pair in sorted(set(held) - wanted)]
+    )
+    missing = sorted(wanted - set(held))
+    execute_many(
+        f"INSERT INTO tag (id, organization_id, {table}_id, tag_type, value, match_key, gs1_key, created_at) "  # noqa: S608
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (tag_id, organization_id, local_id, *pair, match_key(*pair), gs1.identity(pair[1]), now)
+            for tag_id, pair in zip(sorted(new_ids(len(missing))) if missing else [], missing, strict=True)
+        ],
+    )
+    for pair in missing:
+        handheld.take_over_waiting(organization_id, NewTag(*pair))

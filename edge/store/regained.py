@@ -1,0 +1,236 @@
+"""A site's records and history as its hub has them, taken into the database of a new or restored box.
+
+Nothing that is here is lost by it: of a record the newer state counts, and of history the rows that are missing here
+are added. All can be taken twice, so it goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.errors import Conflict, NotFound
+from edge.store import changes, record_copies, target
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+from edge.store.changes import Kind
+from edge.store.database import execute, execute_many, writing
+from edge.store.exchange import HUB, Batch, LocationRecord, Origin, Patch, Record, TrackState
+from edge.store.mirrors import Peer, resolve, set_aside
+from edge.store.target import TRACK_LEAP, HubAccess, Target
+
+
+class Progress(NamedTuple):
+    """What was taken: up to which page of which part."""
+
+    part: str
+    after: Sequence[int]
+
+
+START = Progress("locations", [0])
+
+
+def check_empty(organization_id: int) -> None:
+    """Raises Conflict where there are records: keys would clash, and nobody would know which one is meant."""
+    for table in ("asset", "location"):
+        if execute(f"SELECT 1 FROM {table} WHERE organization_id = ? LIMIT 1", (organization_id,)).fetchone():  # noqa: S608
+            raise Conflict(
+                "This organization has assets or locations already. Bring a site back into a fresh one: edge init, "
+                "then edge sync recover CODE. To begin a new site with what is here: edge sync join CODE"
+            )
+
+
+def progress(here: Target) -> Progress | None:
+    return Progress(*json.loads(here.recovering)) if here.recovering else None
+
+
+def join(actor: Actor, hub: HubAccess) -> None:
+    """Report to the hub as the site that it knows, in one step: the service must not tell anything in between.
+
+    Raises Conflict as `check_empty` does, and for the code of another site than a restored box was.
+    """
+    with writing():
+        if target.find():
+            target.renew_key(actor, hub)
+        else:
+            check_empty(actor.organization_id)
+            target.begin(actor, hub, is_recovery=True)
+        begin(actor)
+
+
+def begin(actor: Actor) -> None:
+    """Tell the hub nothing before all it has is here. Raises NotFound without a hub."""
+    with acting(actor) as act:
+        here = target.find()
+        if here is None or here.organization_id != actor.organization_id:
+            raise NotFound("This box reports to no hub. Make a code on the hub's Sites page: edge sync recover CODE")
+        target.update(recovering=json.dumps(START))
+        act.note("hub.recovery_begun", Subject("hub", here.url, here.hub_name))
+
+
+def reserve_tracks(last_track: int) -> None:
+    """Numbers that were given out before, perhaps unknown to the hub, are not given out again."""
+    with writing():
+        execute("DELETE FROM sqlite_sequence WHERE name = 'track' AND seq < ?", (last_track + TRACK_LEAP,))
+        execute(
+            "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', ? "
+            "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')",
+            (last_track + TRACK_LEAP,),
+        )
+
+
+def take(here: Target, batch: Batch, following: Progress) -> None:
+    """One page, and how far it is now, in one transaction."""
+    organization_id = here.organization_id
+    with writing():
+        _keep_readers(organization_id, batch.readers)
+        _keep_people(batch.people)
+        records: list[Record] = [*record_copies.in_order(batch.locations), *batch.assets]
+        for record in records:
+            _take_record(organization_id, record)
+        refs = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
+        known = _ids(organization_id, [*refs, *(state.asset for state in batch.tracks if state.asset)])
+        numbers = {state.no: _take_track(organization_id, state, known) for state in batch.tracks}
+        sources = [_source(organization_id, origin, known) for origin in batch.origins]
+        _take_stays(batch.patches, numbers, sources)
+        target.update(recovering=json.dumps(following))
+
+
+def finish(actor: Actor) -> None:
+    """From now on the box reports as any site does; that both agree is compared once all is told."""
+    with acting(actor) as act:
+        here = target.find()
+        if here is None:
+            return
+        target.update(recovering=None, restored_from=None, verify_wanted=1)
+        execute("DELETE FROM told")
+        changes.start(tracking=True)
+        changes.add_names(actor.organization_id)
+        act.note("hub.recovered", Subject("hub", here.url, here.hub_name))
+
+
+def _take_record(organization_id: int, record: Record) -> None:
+    table = record_copies.table_of(record)
+    row = execute(f"SELECT updated_at FROM {table} WHERE id = ?", (record.ref,)).fetchone()  # noqa: S608
+    is_mirror = execute("SELECT 1 FROM mirror WHERE record_id = ?", (record.ref,)).fetchone()
+    if is_mirror or (row and row[0] >= record.updated_at):
+        return
+    key, parent = record.external_key, record.parent if isinstance(record, LocationRecord) else None
+    if record.deleted_at is None:
+        if record_copies.holder_of_key(organization_id, record, key, record.ref):
+            reason = "something else here has the key by now; what this one is, only the hub knows"
+            set_aside(HUB, f"{table} {key}", reason)
+            return
+        taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
+        if taken:
+            words = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
+            set_aside(HUB, f"{table} {key}", f"its tag {words} is on something else here")
+            free = [(kind, value) for kind, value in record.tags if (kind, value) not in taken]
+            record = record._replace(tags=free)
+    record_copies.write(organization_id, record.ref, record, key=key, parent_id=parent)
+
+
+def _keep_readers(organization_id: int, names: Mapping[int, str]) -> None:
+    """As readers that were removed: their names belong to history, how they were set up nobody told the hub."""
+    now = clock.now()
+    execute_many(
+        "INSERT OR IGNORE INTO reader (id, organization_id, name, topic, format, is_enabled, created_at, updated_at, "
+        "deleted_at) VALUES (?, ?, ?, '', 'edge', 0, ?, ?, ?)",
+        [(reader_id, organization_id, name, now, now, now) for reader_id, name in names.items()],
+    )
+
+
+def _keep_people(names: Mapping[int, str]) -> None:
+    execute_many(
+        "INSERT OR REPLACE INTO remote_name (site_no, remote_id, kind, name) VALUES (0, ?, ?, ?)",
+        [(person_id, Kind.PERSON, name) for person_id, name in names.items()],
+    )
+
+
+def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
+    """Of records that are here: the site's own by the id they always had, the hub's by the link to it."""
+    found = resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
+    known = {-ref: local for ref, local in found.items()}
+    own = json.dumps([ref for ref in refs if ref > 0])
+    for table in ("asset", "location"):
+        rows = execute(
+            f"SELECT id, id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
+            (organization_id, own),
+        )
+        known |= dict(rows.fetchall())
+    return known
+
+
+def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int]) -> int | None:
+    """The track here that its history belongs to; None where the asset is not here."""
+    asset, location = known.get(state.asset or 0), known.get(state.location)
+    if asset is None or location is None:
+        set_aside(HUB, f"history {state.no}", "its asset or location is not here; the hub keeps it")
+        return None
+    values = (location, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
+    row = execute("SELECT no, last_seen_at FROM track WHERE asset_id = ? AND site_no IS NULL", (asset,)).fetchone()
+    if row is None:
+        execute(
+            "INSERT INTO track (no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+            (state.no, asset, organization_id, *values),
+        )
+        return state.no
+    no, last_seen_at = row
+    if no != state.no:  # it was seen here since, and has another number now: the hub forgets the one before
+        execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.TRACK, state.no))
+    if last_seen_at < state.last_seen_at:
+        execute(_CLOSE_NEWEST, (no,))
+        execute(
+            "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, "
+            "row_rule = ? WHERE no = ?",
+            (*values, no),
+        )
+    return int(no)
+
+
+_CLOSE_NEWEST = """
+    UPDATE history SET seen_for = (SELECT last_seen_at - row_at FROM track WHERE no = ?1)
+    WHERE (position_no, observed_at, seq) = (SELECT no, row_at, row_seq FROM track WHERE no = ?1)
+"""
+
+
+def _source(organization_id: int, origin: Origin, known: Mapping[int, int]) -> int | None:
+    location = known.get(origin.location)
+    if location is None:
+        return None
+    values = (location, origin.reader, origin.port, origin.person)
+    found = execute(
+        "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ifnull(?, 0) "
+        "AND ifnull(port, -1) = ifnull(?, -1) AND site_no IS NULL AND ifnull(remote_person, 0) = ifnull(?, 0)",
+        values,
+    ).fetchone()
+    if found is None:
+        found = execute(
+            "INSERT INTO source (organization_id, location_id, reader_id, port, remote_person) VALUES (?, ?, ?, ?, ?) "
+            "RETURNING no",
+            (organization_id, *values),
+        ).fetchone()
+    number: int = found[0]
+    return number
+
+
+def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sources: Sequence[int | None]) -> None:
+    """Only rows that are not here."""
+    rows = [
+        (numbers.get(patch.track), stay.observed_at, stay.seq, stay.seen_for, sources[stay.origin], *stay[4:])
+        for patch in patches
+        for stay in patch.stays
+    ]
+    rows = [row for row in rows if row[0] is not None and row[4] is not None]
+    execute_many(
+        "INSERT OR IGNORE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, "
+        "rssi) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+    execute_many(
+        "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
+        [(no,) for no in {row[0] for row in rows}],
+    )

@@ -1,0 +1,149 @@
+"""How sync stands, for people and for monitoring: at a site how far its hub is, at a hub how far its sites are."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from edge import clock
+from edge.store import changes, sites, target
+from edge.store.database import execute
+from edge.store.exchange import HUB
+from edge.store.sites import Site
+from edge.store.target import Target
+
+_MINUTE = 60 * clock.SECOND
+BEHIND = 15 * _MINUTE  # so long without an answer is worth a warning
+CLOCK_OFF = 60 * clock.SECOND
+_RATE_OVER = 2 * _MINUTE
+
+
+class SiteState(NamedTuple):
+    """This box as a site. `rate` is changes a second that the hub took lately; `history_until` is None before any."""
+
+    here: Target
+    mode: str  # running, trying, paused, stopped, recovering
+    waiting: int
+    history_until: int | None
+    rate: float
+    sent_today: int
+    received_today: int
+    set_aside: int
+
+
+class Reported(NamedTuple):
+    """A site as its hub knows it: what it told of itself, and what is wrong, in words (empty: nothing)."""
+
+    site: Site
+    waiting: int
+    board_at: int | None
+    history_until: int | None
+    received_today: int
+    conflicts: int
+    set_aside: int
+    trouble: str
+
+
+def of_site() -> SiteState | None:
+    here = target.find()
+    if here is None:
+        return None
+    waiting = changes.count_after(here.acked_seq)
+    is_today = here.day == clock.now() // clock.DAY
+    return SiteState(
+        here,
+        _mode(here),
+        waiting,
+        history_until(here),
+        _rate(),
+        here.bytes_sent if is_today else 0,
+        here.bytes_received if is_today else 0,
+        count_set_aside(HUB),
+    )
+
+
+def _mode(here: Target) -> str:
+    if here.stopped:
+        return "stopped"
+    if here.recovering:
+        return "recovering"
+    if here.paused_at:
+        return "paused"
+    return "trying" if here.last_error else "running"
+
+
+def history_until(here: Target) -> int | None:
+    """The hub has all history up to then: the time of the first stay that waits, or of the last answer."""
+    if changes.count_after(here.acked_seq) == 0:
+        return here.board_at
+    row = execute(
+        "SELECT b FROM (SELECT kind, b FROM change WHERE seq > ? ORDER BY seq LIMIT 10000) WHERE kind = ? LIMIT 1",
+        (here.acked_seq, changes.Kind.STAY),
+    ).fetchone()
+    return row[0] if row else here.board_at
+
+
+def _rate() -> float:
+    """From what the hub acknowledged in the last minutes."""
+    row = execute(
+        "SELECT max(seq) - min(seq), max(at) - min(at) FROM checkpoint WHERE at > ?", (clock.now() - _RATE_OVER,)
+    ).fetchone()
+    return row[0] * clock.SECOND / row[1] if row[1] else 0.0
+
+
+def trouble_of_site() -> str:
+    """What somebody should know of, in words; empty when all is well or there is no hub."""
+    state = of_site()
+    if state is None or state.mode == "paused":
+        return ""
+    here = state.here
+    if here.stopped:
+        return here.stopped
+    if here.recovering:
+        return "records and history are on their way back from the hub; `edge sync recover` goes on with it"
+    since = clock.now() - (here.last_commit_at or here.joined_at)
+    if state.waiting and since > BEHIND:
+        why = here.last_error or "no error"
+        return f"{state.waiting} changes wait, the hub took the last {since // _MINUTE} minutes ago: {why}"
+    if abs(here.clock_offset or 0) > CLOCK_OFF:
+        return f"this box's clock and the hub's are {abs(here.clock_offset or 0) // clock.SECOND} s apart"
+    return ""
+
+
+def of_sites(organization_id: int | None) -> list[Reported]:
+    """This box as a hub, of one organization; None: of all, for whoever runs the box."""
+    return [_reported(site) for site in sites.list_sites(organization_id)]
+
+
+def _reported(site: Site) -> Reported:
+    report = json.loads(site.report)
+    conflicts = execute("SELECT count(*) FROM conflict WHERE peer = ?", (site.no,)).fetchone()[0]
+    aside = count_set_aside(site.no)
+    return Reported(
+        site,
+        report.get("waiting", 0),
+        report.get("board_at") or None,
+        report.get("history_until") or None,
+        site.bytes_received if site.day == clock.now() // clock.DAY else 0,
+        conflicts,
+        aside,
+        _trouble_of(site, report.get("clock_offset", 0)),
+    )
+
+
+def _trouble_of(site: Site, clock_offset: int) -> str:
+    if site.last_error:
+        return site.last_error
+    if site.last_contact_at is None:
+        return "" if site.api_key_id is None else "it has joined and told nothing yet"
+    silence = clock.now() - site.last_contact_at
+    if silence > BEHIND:
+        return f"not heard for {silence // _MINUTE} minutes: see `edge sync status` at the site"
+    if abs(clock_offset) > CLOCK_OFF:
+        return f"its clock and this one are {abs(clock_offset) // clock.SECOND} s apart"
+    return ""
+
+
+def count_set_aside(peer: int) -> int:
+    number: int = execute("SELECT count(*) FROM set_aside WHERE peer = ?", (peer,)).fetchone()[0]
+    return number

@@ -1,0 +1,72 @@
+"""`edge sync recover`: a new or restored box gets what the hub has of the site, and goes on from there."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from edge.errors import Unreadable
+from edge.store import regained, target
+from edge.store.actors import Actor
+from edge.store.exchange import Batch
+from edge.store.regained import Progress
+from edge.sync import wire
+from edge.sync.sender import Call, Sender, Stopped
+
+_FIRST = {"locations": regained.START.after, "assets": [0], "tracks": [0], "history": [0, -(2**62), 0]}
+_NEXT = {part: Progress(following, _FIRST[following]) for part, following in pairwise(_FIRST)}
+
+
+def recover(actor: Actor, call: Call) -> Iterator[str]:
+    """Page by page, telling what it is at; it goes on where an earlier attempt ended. Raises what `call` raises."""
+    counts = dict.fromkeys(_FIRST, 0)
+    while at := regained.progress(_here()):
+        if at.part == "tracks":
+            _fetch_assets_of_others(call)
+        answer = _ask(call, at)
+        batch = _batch(answer["batch"])
+        regained.reserve_tracks(int(answer["last_track"]))
+        counts[at.part] += _COUNTED[at.part](batch)
+        yield f"{counts[at.part]} {at.part}"
+        following = Progress(at.part, answer["after"]) if answer["after"] else _NEXT.get(at.part)
+        if following is None:
+            regained.take(_here(), batch, at)
+            break
+        regained.take(_here(), batch, following)
+    regained.finish(actor)
+
+
+_COUNTED: dict[str, Callable[[Batch], int]] = {
+    "locations": lambda batch: len(batch.locations),
+    "assets": lambda batch: len(batch.assets),
+    "tracks": lambda batch: len(batch.tracks),
+    "history": lambda batch: sum(len(patch.stays) for patch in batch.patches),
+}
+
+
+def _fetch_assets_of_others(call: Call) -> None:
+    """Those of the hub and of other sites, some of which were seen here."""
+    sender = Sender(call)
+    sender.connect()
+    sender.pull()
+
+
+def _ask(call: Call, at: Progress) -> Any:
+    return call("recover", wire.pack(at._asdict()))
+
+
+def _batch(text: str) -> Batch:
+    try:
+        return wire.decode(base64.b64decode(text, validate=True))[1]
+    except (binascii.Error, TypeError) as error:
+        raise Unreadable("what the hub sent is not what this program sends") from error
+
+
+def _here() -> target.Target:
+    found = target.find()
+    if found is None:
+        raise Stopped("This box reports to no hub")
+    return found

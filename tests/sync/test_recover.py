@@ -1,0 +1,185 @@
+"""The hub as a backup of its sites: a new box gets records and history back, a restored one what it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.auth.secrets import hash_secret
+from edge.errors import Conflict
+from edge.ops import backup
+from edge.ops.backup import Kept
+from edge.store import assets, board, conflicts, handheld, locations, lookup, people, regained, site_copies, sites
+from edge.store.actors import person
+from edge.store.database import close_database
+from edge.store.handheld import Submitted
+from edge.store.people import Role
+from edge.store.target import HubAccess
+from edge.sync.sender import LinkError, Stopped
+from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
+
+
+class NewBox(SiteBox):
+    """A fresh installation that takes the part of a site."""
+
+    def __init__(self, folder: Path, of: SiteBox) -> None:
+        Box.__init__(self, folder, of.name)
+        self.hub, self.site_no = of.hub, of.site_no
+        self.docks, self.reader_id = of.docks, of.reader_id
+        self.spoil = lambda send: send()
+
+    def join_again(self) -> None:
+        with self.hub.in_use():
+            sites.offer_again(self.hub.actor, self.site_no, hash_secret("again"))
+            sites.join(hash_secret("again"), hash_secret("another secret"))
+        with self.in_use():
+            regained.join(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    return Hub(tmp_path / "hub", "hub")
+
+
+@pytest.fixture
+def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
+    """With a little of everything, in sync. Pages are small, so that there are many."""
+    for what, count in (("RECORDS", 2), ("TRACKS", 2), ("STAYS", 7)):
+        monkeypatch.setattr(site_copies, what, count)
+    site = SiteBox(tmp_path / "ber", "BER", hub)
+    site.pallet = site.add_asset("P-1", "AA01")
+    for step in range(20):
+        site.scan(site.pallet, step % 3, EPOCH + step * HOUR)
+    for key in ("P-2", "P-3", "P-4"):
+        site.scan(site.add_asset(key, f"BB{key[-1]}"), 1, EPOCH + HOUR)
+    with site.in_use():
+        ann = people.add_person(site.actor, "Ann", Role.OPERATOR)
+        hand = person(site.organization_id, ann.id, "Ann")
+        handheld.submit(hand, [Submitted("scan-1", "P-2", site.docks[2], EPOCH + 3 * HOUR)], EPOCH + 4 * HOUR)
+        old = assets.create(site.actor, name="Retired", external_key="P-9").id
+        assets.delete(site.actor, old)
+        locations.delete(site.actor, locations.create(site.actor, name="Gone", external_key="GONE").id)
+    site.join()
+    site.sync()
+    site.fetch()
+    return site
+
+
+def test_a_new_box_has_what_the_old_one_had_under_the_same_ids(ber: SiteBox, tmp_path: Path) -> None:
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    new.recover()
+    assert site_dump(new) == site_dump(ber)
+    ids = "SELECT id, external_key FROM asset UNION SELECT id, external_key FROM location ORDER BY 1"
+    assert new.rows(ids) == ber.rows(ids)
+    with new.in_use():
+        found = lookup.asset_by_key(new.organization_id, "P-2")
+        assert found
+        assert board.moves(new.organization_id, found.id)[0].person_name == "Ann"
+
+
+def test_it_goes_on_as_the_site_and_the_hub_has_one_history(ber: SiteBox, tmp_path: Path) -> None:
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    new.recover()
+    new.scan(ber.pallet, 0, EPOCH + 40 * HOUR)
+    new.scan(new.add_asset("P-5"), 0, EPOCH + 41 * HOUR)
+    new.sync()
+    assert_equal(new)
+    assert len(hub_dump(new)["history"]) == len(site_dump(ber)["history"]) + 2
+    assert new.hub.rows("SELECT count(*) FROM track WHERE remote_no < 0") == [(0,)]
+    with pytest.raises(Stopped):
+        ber.sync()
+
+
+def test_an_interrupted_recovery_goes_on_wherever_it_was(ber: SiteBox, tmp_path: Path) -> None:
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    calls = [0]
+
+    def cut(send: object) -> object:
+        calls[0] += 1
+        if calls[0] % 3 == 0:
+            raise LinkError("the line was cut")
+        return send()  # type: ignore[operator]
+
+    new.spoil = cut
+    for _ in range(60):
+        try:
+            new.recover()
+            break
+        except LinkError:
+            continue
+    assert calls[0] > 10
+    new.spoil = lambda send: send()
+    assert site_dump(new) == site_dump(ber)
+    new.sync()
+    assert_equal(new)
+
+
+def test_assets_of_other_sites_and_adopted_ones_come_back_too(ber: SiteBox, hub: Hub, tmp_path: Path) -> None:
+    ham = SiteBox(tmp_path / "ham", "HAM", hub)
+    crate, twin = ham.add_asset("C-1", "CC01"), ham.add_asset("P-3")
+    ham.scan(twin, 0, EPOCH)
+    ham.join()
+    ham.sync()
+    with hub.in_use():
+        [clash] = conflicts.list_conflicts(hub.organization_id)
+        conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
+    for site in (ber, ham, ber, ham):
+        site.sync()
+        site.fetch()
+    with ber.in_use():
+        mirrored = lookup.asset_by_key(ber.organization_id, "C-1")
+        assert mirrored
+    ber.scan(mirrored.id, 1, EPOCH + 9 * HOUR)
+    ber.sync()
+    assert crate != mirrored.id
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    new.recover()
+    new.sync()
+    new.fetch()
+    assert {row[:-1] for row in site_dump(new)["tracks"]} == {row[:-1] for row in site_dump(ber)["tracks"]}
+    assert site_dump(new)["history"] == site_dump(ber)["history"]
+    assert_equal(new)
+    homes = "SELECT a.external_key, m.home FROM mirror m JOIN asset a ON a.id = m.record_id "
+    homes += "WHERE a.deleted_at IS NULL ORDER BY 1"
+    assert new.rows(homes) == ber.rows(homes)
+
+
+def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
+    with ber.in_use():
+        saved = backup.make_backup(ber.folder, ber.folder / "backups", Kept(7, 4)).backup.path
+    for step in range(20, 30):
+        ber.scan(ber.pallet, step % 3, EPOCH + step * HOUR)
+    ber.scan(ber.add_asset("P-7", "DD07"), 2, EPOCH + 30 * HOUR)
+    with ber.in_use():
+        assets.rename(ber.actor, ber.pallet, "P-1B")
+    ber.sync()
+    before = site_dump(ber)
+    close_database()
+    backup.restore_backup(saved, ber.folder)
+    ber.scan(ber.pallet, 0, EPOCH + 50 * HOUR)  # the service was started first
+    ber.sync()
+    with ber.in_use():
+        regained.begin(ber.actor)
+    ber.recover()
+    after = site_dump(ber)
+    assert {row[:6] for row in before["history"]} - {row[:6] for row in after["history"]} <= {
+        row[:6]
+        for row in before["history"]
+        if row[3] == EPOCH + 19 * HOUR  # it was open in the backup
+    }
+    assert {row[0] for row in after["assets"]} == {row[0] for row in before["assets"]}
+    ber.sync()
+    assert_equal(ber)
+    assert ber.rows("SELECT * FROM set_aside") == []
+
+
+def test_a_box_with_records_of_its_own_refuses(ber: SiteBox, tmp_path: Path) -> None:
+    other = SiteBox(tmp_path / "other", "OTHER", ber.hub)
+    with other.in_use(), pytest.raises(Conflict, match="has assets or locations already"):
+        regained.join(other.actor, HubAccess("https://hub", "BER", "The hub", "key"))
+    assert other.rows("SELECT * FROM target") == []
