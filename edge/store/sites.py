@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -106,8 +107,7 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
             return None
         site = Site(*row)
         actor = actors.service(site.organization_id)
-        if site.api_key_id:
-            revoke_key(actor, site.api_key_id)
+        _end_key(actor, site)
         if site.epoch:
             retire(site.no, site.epoch)
         key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
@@ -120,12 +120,18 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
     return get_site(site.organization_id, site.no)
 
 
+def _end_key(actor: Actor, site: Site) -> None:
+    """Unless somebody has revoked it before."""
+    if site.api_key_id:
+        with suppress(NotFound):
+            revoke_key(actor, site.api_key_id)
+
+
 def remove_site(actor: Actor, site_no: int) -> None:
     """Its key ends; what it sent stays, and is the hub's own from now on. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
-        if site.api_key_id:
-            revoke_key(actor, site.api_key_id)
+        _end_key(actor, site)
         execute("UPDATE site SET removed_at = ?, join_hash = NULL WHERE no = ?", (clock.now(), site_no))
         for table in ("mirror", "conflict", "set_aside"):
             execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))  # noqa: S608

@@ -134,6 +134,8 @@ def _reported(site: Site) -> Reported:
 def _trouble_of(site: Site, clock_offset: int) -> str:
     if site.last_error:
         return site.last_error
+    if _is_revoked(site):
+        return "its key was revoked: make a new code, and at the site run `edge sync join` with it"
     if site.last_contact_at is None:
         return "" if site.api_key_id is None else "it has joined and told nothing yet"
     silence = clock.now() - site.last_contact_at
@@ -142,6 +144,11 @@ def _trouble_of(site: Site, clock_offset: int) -> str:
     if abs(clock_offset) > CLOCK_OFF:
         return f"its clock and this one are {abs(clock_offset) // clock.SECOND} s apart"
     return ""
+
+
+def _is_revoked(site: Site) -> bool:
+    row = execute("SELECT revoked_at FROM api_key WHERE id = ?", (site.api_key_id,)).fetchone()
+    return row is not None and row[0] is not None
 
 
 def count_set_aside(peer: int) -> int:

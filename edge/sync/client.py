@@ -24,6 +24,14 @@ ANSWER_SECONDS = 60.0
 MAX_ANSWER = 64 * 1024 * 1024
 REFUSED_WAIT_SECONDS = 60.0  # a key that was revoked does not come back by itself
 BATCH_TOO_MUCH = (400, 413, 422, 500)
+_STANDING = {"cursor", "time", "max_rows", "wait_ms", "masters"}
+_ANSWERS = {
+    "hello": {"version", *_STANDING},
+    "changes": {"applied", "needs", "aside", *_STANDING},
+    "masters": {"epoch", "until", "page", "assets", "yours"},
+    "digests": set(),
+    "recover": {"batch", "after", "last_track"},
+}
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -56,7 +64,7 @@ class HubClient:
             {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"},
         )
         if status == HTTPStatus.OK:
-            return _json(content)
+            return _json(content, _ANSWERS[path])
         if status == HTTPStatus.UNAUTHORIZED:
             self._token = ""
             if not is_fresh:
@@ -69,7 +77,7 @@ class HubClient:
         status, headers, content = self._send("/sync/v1/join", body, {"Content-Type": "application/json"})
         if status != HTTPStatus.OK:
             raise _error(status, headers, _detail(content), is_batch=False)
-        return _json(content)
+        return _json(content, {"client_id", "client_secret", "code", "hub_name"})
 
     def close(self) -> None:
         self._pool.clear()
@@ -85,7 +93,7 @@ class HubClient:
             )
         if status != HTTPStatus.OK:
             raise _error(status, headers, _detail(content), is_batch=False)
-        token: str = _json(content)["access_token"]
+        token: str = _json(content, {"access_token"})["access_token"]
         return token
 
     def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
@@ -143,11 +151,15 @@ def _detail(content: bytes) -> str:
         return content[:200].decode(errors="replace")
 
 
-def _json(content: bytes) -> Any:
+def _json(content: bytes, wanted: set[str]) -> Any:
+    """An answer that has what it must have: guest networks and proxies answer with 200, too."""
     try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise LinkError("Something that is not the hub answers at its address, perhaps a proxy") from error
+        answer = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        answer = None
+    if not isinstance(answer, dict) or wanted - set(answer):
+        raise LinkError("Something that is not the hub answers at its address, perhaps a proxy")
+    return answer
 
 
 def _short(error: Exception) -> str:

@@ -93,8 +93,8 @@ def _on_refusal(error: EdgeError) -> Response:
         return _problem(error.status, str(error), error.headers)
     if isinstance(error, Unavailable):
         return _problem(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
-    status = 409 if isinstance(error, Conflict) else 404 if isinstance(error, NotFound) else 400
-    return _problem(status, str(error))
+    statuses = ((Conflict, 409), (NotFound, 404), (hub.OtherVersion, 426))
+    return _problem(next((status for kind, status in statuses if isinstance(error, kind)), 400), str(error))
 
 
 @blueprint.errorhandler(wire.TooLarge)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge import clock
-from edge.errors import Conflict, Unreadable
+from edge.errors import Conflict, EdgeError, Unreadable
 from edge.store import changes as feed
 from edge.store import digests as compare
 from edge.store import incoming, outgoing, site_copies, sites
@@ -27,12 +27,16 @@ MAX_DAYS = 50  # of which the tracks are told in one answer
 MAX_MASTERS = 1000  # changes of master data in one answer
 
 
+class OtherVersion(EdgeError):
+    """Site and hub have no version in common; they meet again when the older one was updated."""
+
+
 class Retired(Conflict):
     """The box has a state of the database that was replaced: it is a copy, and must not speak for the site."""
 
 
 def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
-    """Agree on a version, and on where the site is. Raises Retired, and Conflict for a version nobody here knows."""
+    """Agree on a version, and on where the site is. Raises Retired and OtherVersion."""
     try:
         version = max(set(content["versions"]) & set(wire.VERSIONS), default=None)
         instance, mine = str(content["instance"]), _cursor(content["cursor"])
@@ -41,7 +45,7 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the greeting is not what this program sends: {error!r}") from error
     if version is None:
-        raise Conflict(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")
+        raise OtherVersion(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")
     if mine.epoch is None or sites.is_retired(site.no, mine.epoch):
         raise Retired(RETIRED)
     if site.epoch != mine.epoch:

@@ -1,0 +1,77 @@
+"""A hub behind its real doors, and a site with its real client, in one process and without a socket between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Flask
+
+from edge.app import AppSettings, create_app
+from edge.auth.secrets import hash_secret
+from edge.ops.health import Health
+from edge.store import sites
+from edge.store.database import FILE_NAME, close_database, open_database
+from edge.sync.client import HubClient
+from tests.sync.world import Hub, SiteBox
+
+SECRET = "edge_" + "0" * 64
+Send = Callable[..., Any]
+
+
+class Answer:
+    """What urllib3 gives, of what Flask gave."""
+
+    def __init__(self, status: int, headers: Any, content: bytes) -> None:
+        self.status, self.headers, self._content = status, headers, content
+
+    def read(self, _amount: int) -> bytes:
+        return self._content
+
+    def release_conn(self) -> None:
+        pass
+
+
+class Line:
+    """In the place of urllib3's pool: hands a request to the hub, whose database is in use meanwhile."""
+
+    def __init__(self, app: Flask, hub: Hub, site: SiteBox) -> None:
+        self.headers = {"User-Agent": "edge-site/test"}
+        self._app, self._hub, self._site = app, hub, site
+        self.spoil: Callable[[Send], Send] = lambda send: send
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        return self.spoil(self._request)(method, url, **options)
+
+    def _request(self, method: str, url: str, *, body: bytes, headers: dict[str, str], **_: Any) -> Answer:
+        close_database()
+        with self._hub.in_use():
+            answer = self._app.test_client().open(
+                url.removeprefix("https://hub"), method=method, data=body, headers=headers
+            )
+        open_database(self._site.folder / FILE_NAME)
+        return Answer(answer.status_code, answer.headers, answer.data)
+
+    def clear(self) -> None:
+        pass
+
+
+class Connected:
+    """A site, its client, and the line between it and the hub. To be used while the site's database is in use."""
+
+    def __init__(self, site: SiteBox, *, environment: str = "production") -> None:
+        self.site = site
+        with site.hub.in_use():
+            app = create_app(AppSettings(environment, "test", (), 1000, 1000), Health())
+            sites.offer_again(site.hub.actor, site.site_no, hash_secret("code"))
+            joined = sites.join(hash_secret("code"), hash_secret(SECRET))
+            assert joined
+            assert joined.api_key_id
+            self.client = HubClient("https://hub", joined.api_key_id, SECRET, None)
+        self.line = Line(app, site.hub, site)
+        self.client._pool = self.line  # type: ignore[assignment]
+
+    def told_at_hub(self) -> str:
+        """Why the hub refused the site the last time, as its page says it."""
+        [row] = self.site.hub.rows(f"SELECT last_error FROM site WHERE no = {self.site.site_no}")
+        return row[0] or ""

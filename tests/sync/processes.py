@@ -1,0 +1,146 @@
+"""A hub, a site and a proxy that cuts, each a process that can be killed at any moment; TLS between them.
+
+They are forks of the test, so that one is back within milliseconds: what is tested is what a kill leaves on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import waitress
+
+from edge.app import AppSettings, create_app
+from edge.errors import EdgeError
+from edge.ops.health import Health
+from edge.store import assets, handheld
+from edge.store.actors import person
+from edge.store.database import FILE_NAME, close_database, open_database
+from edge.store.handheld import Submitted
+from edge.sync.client import HubClient
+from edge.sync.sender import LinkError, Sender
+from tests.sync.tls import Certificate
+from tests.sync.world import EPOCH, GAP, HOUR, SECOND, SiteBox
+
+_fork = multiprocessing.get_context("fork")
+
+
+class Process:
+    """One that is started again under the same role after it was killed."""
+
+    def __init__(self, role: Callable[[], None]) -> None:
+        self._role = role
+        self.start()
+
+    def start(self) -> None:
+        close_database()
+        self._process = _fork.Process(target=self._run, daemon=True)
+        self._process.start()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def _run(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        logging.disable()
+        self._role()
+
+
+def hub(folder: Path, port: int) -> None:
+    """The doors of a hub, at a port of this machine."""
+    open_database(folder / FILE_NAME)
+    app = create_app(AppSettings("production", "test", (), 1000, 1000), Health())
+    waitress.serve(app, host="127.0.0.1", port=port, threads=2, clear_untrusted_proxy_headers=True)
+
+
+def proxy(port: int, to: int, certificate: Certificate, seed: int, cuts: float) -> None:
+    """Ends TLS before the hub, and cuts a share of the connections: before the hub got the request, or its answer."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+    chance = random.Random(f"{seed} {os.getpid()}")  # noqa: S311
+    listener = socket.create_server(("127.0.0.1", port))
+    while True:
+        outside, _ = listener.accept()
+        fate = chance.choice(["question", "answer"]) if chance.random() < cuts else ""
+        threading.Thread(target=_carry, args=(context, outside, to, fate), daemon=True).start()
+
+
+def _carry(context: ssl.SSLContext, outside: socket.socket, to: int, fate: str) -> None:
+    with (
+        suppress(OSError),
+        context.wrap_socket(outside, server_side=True) as client,
+        socket.create_connection(("127.0.0.1", to)) as server,
+    ):
+        if fate == "question":
+            client.recv(100)
+            return
+        threading.Thread(target=_pump, args=(server, client, fate == "answer"), daemon=True).start()
+        _pump(client, server, False)
+
+
+def _pump(source: socket.socket, sink: socket.socket, is_cut: bool) -> None:
+    """Until one side ends; `is_cut` ends it when the first byte of an answer is there: the hub has committed."""
+    with suppress(OSError):
+        while data := source.recv(65536):
+            if is_cut:
+                break
+            sink.sendall(data)
+    for one in (source, sink):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def site(box: SiteBox, url: str, key: tuple[str, str], authority: Path, seed: int) -> None:
+    """Records what happens, and tells the hub, as fast as it can."""
+    open_database(box.folder / FILE_NAME)
+    chance = random.Random(f"{seed} {os.getpid()}")  # noqa: S311
+    threading.Thread(target=_live, args=(box, chance), daemon=True).start()
+    tell(url, key, authority, lambda: False)
+
+
+def _live(box: SiteBox, chance: random.Random) -> None:
+    open_database(box.folder / FILE_NAME)
+    ids = [row[0] for row in box.rows("SELECT id FROM asset WHERE deleted_at IS NULL")]
+    hand = person(box.organization_id, box.rows("SELECT id FROM person")[0][0], "Ann")
+    while True:
+        with suppress(EdgeError):  # refused by the rules: nothing happened
+            at = EPOCH + chance.randrange(500) * HOUR // 10
+            what = chance.random()
+            if what < 0.85:
+                box.scan_now(chance.choice(ids), chance.randrange(3), at)
+            elif what < 0.95:
+                scan = f"scan-{chance.randrange(10**9)}"
+                handheld.submit(hand, [Submitted(scan, "P-1", box.docks[0], at)], at + SECOND)
+                if what < 0.9:
+                    handheld.undo(hand, scan, GAP)
+            else:
+                assets.patch(box.actor, chance.choice(ids), {"name": f"Pallet {chance.randrange(99)}"})
+        time.sleep(0.002)
+
+
+def tell(url: str, key: tuple[str, str], authority: Path, is_enough: Callable[[], bool]) -> None:
+    """As the worker of the service does, without its pauses."""
+    while not is_enough():
+        client = HubClient(url, *key, authority)
+        try:
+            sender = Sender(client.call)
+            sender.connect()
+            while not is_enough():
+                if sender.push().is_all:
+                    sender.pull()
+                    time.sleep(0.005)
+        except LinkError:
+            time.sleep(0.02)
+        finally:
+            client.close()

@@ -1,0 +1,249 @@
+"""Whatever comes over the line, each side says in words what is wrong, goes on when it is right, and loses nothing."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from urllib3.exceptions import NewConnectionError, ReadTimeoutError
+
+from edge import clock
+from edge.auth.secrets import hash_secret
+from edge.errors import Unavailable
+from edge.store import incoming, keys, sites, sync_state, target
+from edge.sync import sender as sender_side
+from edge.sync import wire
+from edge.sync.client import HubClient
+from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
+from tests.sync.http import SECRET, Answer, Connected, Send
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
+
+
+@pytest.fixture
+def ber(tmp_path: Path) -> SiteBox:
+    site = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+    site.pallet = site.add_asset("P-1", "AA01")
+    for step in range(6):
+        site.scan(site.pallet, step % 3, EPOCH + step * HOUR)
+    site.join()
+    return site
+
+
+def attempt(link: Connected) -> None:
+    """As the service does it, until nothing waits."""
+    with link.site.in_use():
+        sender = Sender(link.client.call)
+        sender.connect()
+        while not sender.push().is_all:
+            pass
+
+
+def refused(link: Connected, kind: type[Exception] = LinkError) -> str:
+    with pytest.raises(kind) as told:
+        attempt(link)
+    return str(told.value)
+
+
+def answering(status: int, body: bytes, **headers: str) -> Callable[[Send], Send]:
+    return lambda _: lambda *_args, **_options: Answer(status, headers, body)
+
+
+def test_all_is_well(ber: SiteBox) -> None:
+    attempt(Connected(ber))
+    assert_equal(ber)
+
+
+def test_a_wrong_key(ber: SiteBox) -> None:
+    link = Connected(ber)
+    right = link.client
+    link.client = HubClient("https://hub", right._credentials["client_id"], "edge_" + "1" * 64, None)
+    link.client._pool = link.line  # type: ignore[assignment]
+    assert "refuses the key of this site" in refused(link)
+    link.client = right
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_a_key_that_is_revoked_meanwhile(ber: SiteBox) -> None:
+    link = Connected(ber)
+    attempt(link)
+    with ber.hub.in_use():
+        site = sites.get_site(ber.hub.organization_id, ber.site_no)
+        assert site.api_key_id
+        keys.revoke_key(ber.hub.actor, site.api_key_id)
+    ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
+    assert "refuses the key of this site" in refused(link)
+    with ber.hub.in_use():
+        assert "its key was revoked" in sync_state.of_sites(ber.hub.organization_id)[0].trouble
+    link = Connected(ber)  # a new code
+    with ber.in_use():
+        target.renew_key(ber.actor, target.HubAccess("https://hub", "BER", "The hub", "new"))
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_a_key_without_the_scope_of_a_site(ber: SiteBox) -> None:
+    link = Connected(ber)
+    with ber.hub.in_use():
+        key = keys.add_key(ber.hub.actor, "WMS", ["assets:read"], hash_secret(SECRET))
+    link.client._credentials["client_id"] = key.id
+    assert "403: this key is not that of a site" in refused(link)
+
+
+def test_a_hub_of_another_environment(ber: SiteBox) -> None:
+    link = Connected(ber)
+    with ber.in_use(), pytest.raises(Stopped, match="this hub is a production installation and that site is preview"):
+        link.client.join("code", "preview")
+
+
+def test_a_batch_that_would_inflate_without_end(ber: SiteBox) -> None:
+    link = Connected(ber)
+    bomb = zlib.compress(b"[" + b" " * (wire.MAX_INFLATED + 1) + b"]")
+    assert len(bomb) < 100_000
+    for path in ("changes", "hello", "digests"):
+        with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="413: the batch is too large"):
+            link.client.call(path, bomb)
+    assert "too large" in link.told_at_hub()
+    with ber.in_use(), pytest.raises(BatchRefused, match="413"):
+        link.client.call("changes", b"x" * (wire.MAX_BODY + 1))
+    attempt(link)
+    assert_equal(ber)
+    assert link.told_at_hub() == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "does not end where its compression does"),
+        (b"no zlib", "not what this program sends"),
+        (zlib.compress(b"no json"), "not what this program sends"),
+        (zlib.compress(b"{}"), "not what this program sends"),
+        (zlib.compress(b"[]") + b"more", "does not end where its compression does"),
+        (zlib.compress(b'{"v": 1, "base": [1, 2, 3]}'), "not what this program sends"),
+        (zlib.compress(b'{"v": 99}'), "version 99 of the batch is not one that this program knows"),
+        (zlib.compress(b"[" * 100_000), "not what this program sends"),
+    ],
+)
+def test_a_body_that_is_no_batch(ber: SiteBox, body: bytes, words: str) -> None:
+    link = Connected(ber)
+    with ber.in_use(), pytest.raises(BatchRefused, match=words):
+        link.client.call("changes", body)
+    assert words in link.told_at_hub()
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_versions_that_do_not_meet_go_on_when_one_side_was_updated(
+    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = Connected(ber)
+    greeting = sender_side._greeting
+    with monkeypatch.context() as patched:
+        patched.setattr(sender_side, "_greeting", lambda here: {**greeting(here), "versions": [7]})
+        assert "update the older of the two boxes" in refused(link)
+    assert "update the older of the two boxes" in link.told_at_hub()
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_a_full_hub(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = Connected(ber)
+
+    def full(*_: Any) -> None:
+        raise Unavailable("The disk is full; make room and try again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(incoming, "_replace_stays", full)
+        assert "503: The disk is full" in refused(link)
+    assert ber.hub.rows("SELECT count(*) FROM history") == [(0,)]
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_a_hub_that_asks_for_patience_gets_it(ber: SiteBox) -> None:
+    link = Connected(ber)
+    link.line.spoil = answering(429, b'{"error": {"detail": "Too many requests"}}', **{"Retry-After": "17"})
+    with pytest.raises(LinkError) as told:
+        attempt(link)
+    assert told.value.wait_seconds == 17
+    assert "429: Too many requests" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (answering(200, b"<html>Sign in to the guest network</html>"), "Something that is not the hub answers"),
+        (answering(302, b"moved"), "The hub answers 302"),
+        (answering(502, b"<html>Bad gateway</html>"), "The hub answers 502: <html>Bad gateway"),
+        (answering(200, b"[]"), "not the hub"),
+    ],
+)
+def test_something_else_answers(ber: SiteBox, spoil: Callable[[Send], Send], words: str) -> None:
+    link = Connected(ber)
+    link.line.spoil = spoil
+    assert words in refused(link)
+    link.line.spoil = lambda send: send
+    attempt(link)
+    assert_equal(ber)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [ReadTimeoutError(None, "", "Read timed out."), NewConnectionError(None, "Network is unreachable")],  # type: ignore[arg-type]
+)
+def test_a_line_that_breaks(ber: SiteBox, fault: Exception) -> None:
+    link = Connected(ber)
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise fault
+
+    link.line.spoil = lambda _: broken
+    assert "cannot be reached" in refused(link)
+    link.line.spoil = lambda send: send
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_an_answer_that_lacks_what_it_should_have(ber: SiteBox) -> None:
+    link = Connected(ber)
+
+    def half(send: Send) -> Send:
+        def answered(method: str, url: str, **options: Any) -> Any:
+            real = send(method, url, **options)
+            return Answer(200, {}, b'{"applied": true}') if url.endswith("changes") else real
+
+        return answered
+
+    link.line.spoil = half
+    assert "not the hub" in refused(link)
+    link.line.spoil = lambda send: send
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_a_clock_that_is_off_is_told_at_both_ends_and_changes_nothing(
+    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = Connected(ber)
+    real = clock.now
+
+    def ahead(send: Send) -> Send:
+        def answered(*args: Any, **options: Any) -> Any:
+            with monkeypatch.context() as patched:
+                patched.setattr(clock, "now", lambda: real() + 3 * HOUR)
+                return send(*args, **options)
+
+        return answered
+
+    link.line.spoil = ahead
+    attempt(link)
+    with ber.in_use():
+        assert "10800 s apart" in sync_state.trouble_of_site() or "10799 s apart" in sync_state.trouble_of_site()
+        target.update(last_contact_at=0)
+    attempt(link)
+    with ber.hub.in_use():
+        assert "s apart" in sync_state.of_sites(ber.hub.organization_id)[0].trouble
+    assert_equal(ber)

@@ -1,0 +1,131 @@
+"""Site, hub and the proxy between them die at random moments: nothing is lost and nothing doubled.
+
+The long form: python -m tests.sync.test_kills 200
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from edge.auth.secrets import hash_secret
+from edge.store import database, people, sites
+from edge.store.people import Role
+from edge.store.target import find
+from edge.sync.client import HubClient
+from edge.sync.sender import LinkError, Sender
+from tests.mosquitto import free_port
+from tests.sync import processes, tls
+from tests.sync.processes import Process
+from tests.sync.world import EPOCH, Hub, SiteBox, assert_equal
+
+SECRET = "edge_" + "0" * 64
+
+
+def kill(folder: Path, kills: int, seed: int) -> str:
+    """What was compared, in words; fails when a row differs."""
+    chance = random.Random(seed)  # noqa: S311
+    hub = Hub(folder / "hub", "hub")
+    ber = SiteBox(folder / "ber", "BER", hub)
+    for number in range(5):
+        ber.scan(ber.add_asset(f"P-{number}", f"AA0{number}"), 0, EPOCH)
+    with ber.in_use():
+        people.add_person(ber.actor, "Ann", Role.OPERATOR)
+    ber.join()
+    with hub.in_use():
+        sites.offer_again(hub.actor, ber.site_no, hash_secret("code"))
+        joined = sites.join(hash_secret("code"), hash_secret(SECRET))
+        assert joined
+        assert joined.api_key_id
+        key = (joined.api_key_id, SECRET)
+    certificate = tls.make(folder / "tls")
+    inner, outer = free_port(), free_port()
+    url = f"https://127.0.0.1:{outer}"
+    running = {
+        "hub": Process(lambda: processes.hub(hub.folder, inner)),
+        "proxy": Process(lambda: processes.proxy(outer, inner, certificate, seed, 0.1)),
+        "site": Process(lambda: processes.site(ber, url, key, certificate.authority, seed)),
+    }
+    killed = dict.fromkeys(running, 0)
+    try:
+        for _ in range(kills):
+            time.sleep(chance.uniform(0.02, 0.5))  # the moment of the kill is what varies, nothing is waited for
+            victim = chance.choice([*running])
+            running[victim].kill()
+            killed[victim] += 1
+            running[victim].start()
+        running["site"].kill()
+        running["proxy"].kill()
+        running["proxy"] = Process(lambda: processes.proxy(outer, inner, certificate, seed, 0))
+        _settle(ber, url, key, certificate)
+    finally:
+        for process in running.values():
+            process.kill()
+    assert_equal(ber)
+    assert ber.rows("SELECT * FROM set_aside") == hub.rows("SELECT * FROM set_aside") == []
+    rows = hub.rows("SELECT count(*) FROM history")[0][0]
+    batches = ber.rows("SELECT count(*) FROM checkpoint")[0][0]
+    return f"{killed}: {rows} stays equal at both ends, {batches} batches acknowledged"
+
+
+def _settle(ber: SiteBox, url: str, key: tuple[str, str], certificate: tls.Certificate) -> None:
+    deadline = time.monotonic() + 60
+    with ber.in_use():
+        while True:
+            client = HubClient(url, *key, certificate.authority)
+            try:
+                sender = Sender(client.call)
+                sender.connect()
+                while not (sender.push().is_all and not sender.push().rows):
+                    pass
+            except LinkError:
+                assert time.monotonic() < deadline, find()
+            else:
+                return
+            finally:
+                client.close()
+
+
+def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
+    kill(tmp_path, 12, 1)
+
+
+@pytest.mark.parametrize(("days", "authority", "words"), [(-1, "own", "expired"), (2, "another", "not accepted")])
+def test_a_certificate_that_counts_for_nothing(tmp_path: Path, days: int, authority: str, words: str) -> None:
+    certificate = tls.make(tmp_path / "tls", days=days)
+    trusted = certificate if authority == "own" else tls.make(tmp_path / "another")
+    outer = free_port()
+    proxy = Process(lambda: processes.proxy(outer, outer, certificate, 1, 0))
+    client = HubClient(f"https://127.0.0.1:{outer}", "id", SECRET, trusted.authority)
+    try:
+        deadline = time.monotonic() + 20
+        said = "cannot be reached"
+        while "cannot be reached" in said:  # until the proxy listens
+            assert time.monotonic() < deadline, said
+            with pytest.raises(LinkError) as told:
+                client.call("hello", b"")
+            said = str(told.value)
+    finally:
+        client.close()
+        proxy.kill()
+    assert "certificate was not accepted" in said
+    assert words in said
+    assert "Is the clock of this box right" in said
+
+
+def main() -> None:
+    database.PRAGMAS["synchronous"] = "off"  # processes are killed, the computer is not
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        print(kill(Path(folder), kills, int(began)))
+        print(f"{kills} kills in {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
