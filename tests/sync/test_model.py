@@ -176,7 +176,8 @@ def test_at_rest_every_site_is_at_the_hub_row_for_row(
         life.site.sync(500)
     for life in lives:
         assert_equal(life.site)
-        assert life.site.rows("SELECT * FROM set_aside") == []
+        pruned = "what NOT LIKE 'history before %'"
+        assert life.site.rows(f"SELECT * FROM set_aside WHERE {pruned}") == []
     wrong = hub.rows(
         "SELECT asset_id FROM track GROUP BY asset_id HAVING sum(is_newest) <> 1 "
         "OR max(last_seen_at) <> max(last_seen_at) FILTER (WHERE is_newest = 1)"
