@@ -107,6 +107,12 @@ def add_names(organization_id: int) -> None:
             execute(sql, (organization_id,))
 
 
+def tracks_after(seq: int) -> set[int]:
+    """The tracks whose history changed."""
+    kinds = (Kind.STAY, Kind.RANGE)
+    return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
+
+
 def trim(until_seq: int, limit: int) -> int:
     """Forget the oldest changes up to a number; how many went."""
     with writing():

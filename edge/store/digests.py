@@ -21,6 +21,16 @@ _ROW = Struct("<qqqqqqqqq")
 _NO_RSSI = 2**62
 
 
+class Days(NamedTuple):
+    """Since the epoch (UTC), both included."""
+
+    first: int
+    last: int
+
+
+ALL_DAYS = Days(-(10**6), 10**6)
+
+
 class Of(NamedTuple):
     """Whose history: this box's own, or on a hub that of one of its sites."""
 
@@ -28,9 +38,10 @@ class Of(NamedTuple):
     site_no: int | None
 
 
-def of_days(of: Of, first_day: int) -> dict[int, Digest]:
-    """By day since the epoch (UTC), from the first day on."""
-    return _add_up((row[1] // clock.DAY, row) for row in _rows(of, first_day * clock.DAY, 1 << 61))
+def of_days(of: Of, days: Days) -> dict[int, Digest]:
+    """By day."""
+    until = (days.last + 1) * clock.DAY - 1
+    return _add_up((row[1] // clock.DAY, row) for row in _rows(of, days.first * clock.DAY, until))
 
 
 def of_tracks(of: Of, day: int) -> dict[int, Digest]:

@@ -42,6 +42,8 @@ class Target(NamedTuple):
     restored_from: int | None
     recovering: str | None
     verify_wanted: int
+    verify_from: int | None
+    verify_found: int
     verified_at: int | None
     verify_result: str | None
     master_seq: int

@@ -16,7 +16,7 @@ from edge.store import digests as compare
 from edge.store import incoming, outgoing, site_copies, sites
 from edge.store.changes import Kind
 from edge.store.database import reading
-from edge.store.digests import Digest, Of
+from edge.store.digests import Days, Digest, Of
 from edge.store.exchange import Cursor
 from edge.store.site_copies import Rest
 from edge.store.sites import Site
@@ -106,15 +106,16 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
 def digests(site: Site, content: Any) -> dict[str, Any]:
     """Of the site's history here: by day, or by track for the days that are named."""
     try:
-        first_day, days = int(content["first_day"]), [int(day) for day in content["days"]]
+        first, last = (min(max(int(day), compare.ALL_DAYS.first), compare.ALL_DAYS.last) for day in content["range"])
+        days = [int(day) for day in content["days"]]
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r}") from error
     of = Of(site.organization_id, site.no)
     with reading():
         if days:
             return {"days": [[day, *_pairs(compare.of_tracks(of, day))] for day in days[:MAX_DAYS]]}
-        first_day = max(first_day, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first_day)
-        return {"first_day": first_day, "digests": _pairs(compare.of_days(of, first_day))}
+        first = max(first, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first)
+        return {"first_day": first, "digests": _pairs(compare.of_days(of, Days(first, last)))}
 
 
 def recover(site: Site, content: Any) -> dict[str, Any]:

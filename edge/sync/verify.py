@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.store import changes, digests, target
 from edge.store.database import reading, writing
-from edge.store.digests import Digest, Of
+from edge.store.digests import ALL_DAYS, Days, Digest, Of
+from edge.store.retention import oldest_history
 from edge.store.target import Target
 from edge.sync import wire
 from edge.sync.sender import Call
 
+SAME = "Site and hub have the same history."
+SLICE_DAYS = 14  # compared at a time, each night
 MAX_DAYS = 50  # looked into in one round; the rest shows in the next
 
 
@@ -26,50 +29,83 @@ class Difference(NamedTuple):
         return f"{clock.rfc3339(self.day * clock.DAY)[:10]} {self.asset_key}"
 
 
-def compare(here: Target, call: Call) -> list[Difference]:
+def compare(here: Target, call: Call, wanted: Days = ALL_DAYS) -> list[Difference]:
     """To be asked while nothing waits: what is on its way would be a difference, too."""
     of = Of(here.organization_id, None)
-    first_day = here.horizon // clock.DAY + 1 if here.horizon else -(10**6)
-    answer = call("digests", wire.pack({"first_day": first_day, "days": []}))
+    first_day = max(wanted.first, here.horizon // clock.DAY + 1 if here.horizon else wanted.first)
+    question = {"range": (first_day, wanted.last), "days": []}
+    answer = call("digests", wire.pack(question))
     with reading():
-        ours = digests.of_days(of, int(answer["first_day"]))
+        ours = digests.of_days(of, Days(int(answer["first_day"]), wanted.last))
     days = digests.differing(ours, _digests(answer["digests"]))[:MAX_DAYS]
     if not days:
         return []
-    answer = call("digests", wire.pack({"first_day": first_day, "days": days}))
+    answer = call("digests", wire.pack({**question, "days": days}))
     found = []
     with reading():
+        changed = changes.tracks_after(here.acked_seq)  # while the hub was asked
         for day, *theirs in answer["days"]:
-            tracks = digests.differing(digests.of_tracks(of, day), _digests(theirs))
+            tracks = set(digests.differing(digests.of_tracks(of, day), _digests(theirs))) - changed
             names = digests.asset_names(tracks)
-            found += [Difference(day, track, names.get(track, f"track {track}")) for track in tracks]
+            found += [Difference(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]
     return found
 
 
 def repair(here: Target, found: list[Difference]) -> str:
-    """Have the truth about the differences sent; in words, what was found.
+    """Have the truth about the differences sent, after a comparison of everything; in words, what was found."""
+    sent, told = _mend(here, found)
+    wanted = len(found) >= MAX_DAYS and sent
+    target.update(verified_at=clock.now(), verify_result=told, verify_wanted=int(wanted), verify_from=None)
+    return told
+
+
+def is_due(here: Target) -> bool:
+    """Once a day everything is compared, in slices between which other things get their turn."""
+    return here.verify_from is not None or clock.now() - max(here.verified_at or 0, here.joined_at) > clock.DAY
+
+
+def next_slice(here: Target, call: Call) -> str:
+    """Compare some days, and have mended what differs; in words, what was found, or nothing."""
+    begin = here.verify_from if here.verify_from is not None else ALL_DAYS.first
+    today = clock.now() // clock.DAY
+    oldest = (oldest_history() or clock.now()) // clock.DAY
+    until = max(begin, oldest) + SLICE_DAYS - 1
+    found = compare(here, call, Days(begin, until if until < today else ALL_DAYS.last))
+    _, told = _mend(here, found)
+    count = len(found) + (here.verify_found if here.verify_from is not None else 0)
+    if found:
+        target.update(verify_result=told)
+    if until < today:
+        target.update(verify_from=until + 1, verify_found=count)
+    else:
+        target.update(verify_from=None, verify_found=0, verified_at=clock.now())
+        if not count:
+            target.update(verify_result=SAME)
+    return told if found else ""
+
+
+def _mend(here: Target, found: list[Difference]) -> tuple[int, str]:
+    """How many are sent again, and what to say.
 
     After a restore the hub may know more than this box: of that time nothing is sent before somebody decides.
     """
     unsure = here.restored_from // clock.DAY if here.restored_from is not None else 10**9
     sent = [difference for difference in found if difference.day < unsure]
     kept = [difference for difference in found if difference.day >= unsure]
-    told = "Site and hub have the same history."
+    told = SAME
     if found:
         told = f"{len(found)} differences: {'; '.join(map(str, found[:20]))}{'; …' if len(found) > 20 else ''}."
     if sent:
         told += f" {len(sent)} are sent again."
     if kept:
         told += (
-            f" {len(kept)} are from after the backup that was restored here, and stay as the hub has them; "
-            "`edge sync resend` would make it forget them."
+            f" {len(kept)} are from after the backup that was restored here, and stay as the hub has them: "
+            "`edge sync recover` fetches them, `edge sync resend` would make the hub forget them."
         )
     with writing():
         for difference in sent:
             changes.add_range(difference.track, difference.day * clock.DAY, (difference.day + 1) * clock.DAY - 1)
-        wanted = len(found) >= MAX_DAYS
-        target.update(verified_at=clock.now(), verify_result=told, verify_wanted=int(wanted and bool(sent)))
-    return told
+    return len(sent), told
 
 
 def _digests(rows: Any) -> dict[int, Digest]:

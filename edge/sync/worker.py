@@ -97,6 +97,8 @@ class Worker:
         if here.verify_wanted and self._client:
             told = verify.repair(here, verify.compare(here, self._client.call))
             log.info("Sync: %s", told)
+        elif self._client and verify.is_due(here) and (told := verify.next_slice(here, self._client.call)):
+            log.warning("Sync: %s", told)
         self._count()
         return max(self._pace.interval_seconds, sent.wait_seconds)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from edge import clock
 from edge.store import target
 from edge.store.database import FILE_NAME
 from edge.sync import verify
@@ -35,23 +37,58 @@ def ask(site: SiteBox) -> list[str]:
         return [str(difference) for difference in found]
 
 
+def test_every_night_all_is_compared_in_slices(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "SLICE_DAYS", 1)
+    monkeypatch.setattr(clock, "now", lambda: EPOCH + 70 * HOUR)
+    spoil(ber.hub, "UPDATE history SET seen_for = seen_for + 1 WHERE row", 30)
+    with ber.in_use():
+        target.update(joined_at=0)
+        slices = []
+        while (here := target.find()) and verify.is_due(here):
+            slices.append(verify.next_slice(here, ber.call))
+    assert [bool(told) for told in slices] == [False, False, True, False]
+    assert ber.rows("SELECT verify_result FROM target") == [("1 differences: 2023-11-16 P-2. 1 are sent again.",)]
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+
+
+def test_what_happens_while_the_hub_is_asked_is_no_difference(ber: SiteBox) -> None:
+    pallet = ber.rows("SELECT id FROM asset WHERE external_key = 'P-1'")[0][0]
+
+    def busy(send: Callable[[], object]) -> object:
+        answer = send()
+        ber.scan_now(pallet, 0, EPOCH + 31 * HOUR)
+        return answer
+
+    spoil(ber.hub, "DELETE FROM history WHERE row", 30)
+    ber.spoil = busy
+    assert ask(ber) == ["2023-11-16 P-2"]
+
+
+def spoil(hub: Hub, sql: str, hours: int) -> None:
+    """A row of the crate's history, changed by hand at the hub."""
+    track = "(SELECT t.no FROM track t JOIN asset a ON a.id = t.asset_id WHERE a.external_key = 'P-2')"
+    with closing(sqlite3.connect(hub.folder / FILE_NAME)) as connection:
+        connection.execute(sql.replace("row", f"position_no = {track} AND observed_at = {EPOCH + hours * HOUR}"))
+        connection.commit()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE history SET seen_for = seen_for + 1 WHERE rowid_key",
-        "DELETE FROM history WHERE rowid_key",
-        "INSERT INTO history SELECT position_no, observed_at + 1, 0, 0, source_no, 0, 0, NULL, 0 FROM history "
-        "WHERE rowid_key",
+        "UPDATE history SET seen_for = seen_for + 1 WHERE row",
+        "UPDATE history SET rule = rule + 1 WHERE row",
+        "DELETE FROM history WHERE row",
+        "INSERT INTO history SELECT position_no, observed_at + 1, 0, 0, source_no, 0, 0, 0, 0 FROM history WHERE row",
     ],
 )
 def test_a_row_changed_by_hand_is_found_and_mended(ber: SiteBox, damage: str) -> None:
     assert ask(ber) == []
-    track = "(SELECT t.no FROM track t JOIN asset a ON a.id = t.asset_id WHERE a.external_key = 'P-2')"
-    where = f"position_no = {track} AND observed_at = {EPOCH + 30 * HOUR}"
-    with closing(sqlite3.connect(ber.hub.folder / FILE_NAME)) as connection:
-        connection.execute(damage.replace("rowid_key", where))
-        connection.commit()
+    spoil(ber.hub, damage, 30)
     assert ask(ber) == ["2023-11-16 P-2"]
+    sent = []
+    call, ber.call = ber.call, lambda path, body: (sent.append(len(body)), call(path, body))[1]  # type: ignore[func-returns-value,method-assign]
     ber.sync()
+    assert sum(sent) < 5000
     assert hub_dump(ber) == site_dump(ber)
     assert ask(ber) == []

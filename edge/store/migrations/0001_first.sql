@@ -638,6 +638,8 @@ CREATE TABLE target (
     restored_from   INTEGER,                    -- after a restore: the hub may know more than this box from here on
     recovering      TEXT,                       -- JSON: how far records and history are back from the hub
     verify_wanted   INTEGER NOT NULL DEFAULT 0, -- the feed does not tell all that differs
+    verify_from     INTEGER,                    -- the next day (since the epoch) of the comparison that is under way
+    verify_found    INTEGER NOT NULL DEFAULT 0, -- differences in it so far
     verified_at     INTEGER,
     verify_result   TEXT,                       -- in words
     master_seq      INTEGER NOT NULL DEFAULT 0, -- master data of the hub is here up to its change
