@@ -1,0 +1,106 @@
+"""Messages that readers would not send: samples of every format, changed in their bytes or in their structure."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgpack
+import orjson
+
+from edge.ingest.parsers.formats import FORMATS
+from tests.ingest.parsers.reader_samples import SAMPLES
+
+_ODD_TEXTS = (
+    "",
+    "\x00",
+    "\x1b[2J",
+    "\u202e",
+    "0" * 5_000,
+    "٣",
+    "Ω" * 300,
+    "%s",
+    "'; --",
+    "../..",
+    "NaN",
+    "1e999",
+    "-0",
+)
+_ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, 0, -1, 2**31, 2**53, 2**63 - 1, -(2**63), 1e308, -1e-308, 0.1),
+    *([], {}, [[]], [{}], {"": ""}, *_ODD_TEXTS),
+)
+_ODD_BYTES = (
+    *(b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\xf0\x9f\x92", b"\r\n", b"\t", b"1e999", b"-", b"NaN", b"\\ud800"),
+    *(b"[" * 2_000, b'{"a":' * 500, b"9" * 5_000, b'"', b"}", b"]", b",", b":", b"\x81\xa1", b"\xdf\xff\xff\xff\xff"),
+)
+_DEEPEST = 60
+_LONGEST = 20_000
+
+
+def messages_of(name: str) -> list[Any]:
+    """What a format understands, or for formats that are no JSON something near to it."""
+    if name in SAMPLES:
+        return [SAMPLES[name].message, SAMPLES[name].bare]
+    return [{"v": "1.3.8", "mid": 1, "time": 1, "ip": "10.0.0.1", "mac": "C30A114E7F21", "devices": [b"\x00" * 20]}]
+
+
+class Mutator:
+    """The same messages for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311  to be repeated
+        self._names = sorted(FORMATS)
+        self._seeds = {name: messages_of(name) for name in self._names}
+        self._lines = [b"$GPRP,C30A114E7F21,D4226B905C3E,-58,0201061AFF4C000215,1772439330\r\n"]
+
+    def message(self) -> tuple[str, bytes]:
+        """(format of the reader it is sent as, payload)"""
+        name = self._random.choice(self._names)
+        origin = name if self._random.random() < 0.9 else self._random.choice(self._names)
+        value = self._random.choice(self._seeds[origin])
+        if self._random.random() < 0.6:
+            value = self._changed(value, 0)
+        payload = self._encoded(value)
+        for _ in range(self._random.choice((0, 0, 1, 1, 2, 5))):
+            payload = self._damaged(payload)
+        return name, payload[:_LONGEST]
+
+    def _encoded(self, value: Any) -> bytes:
+        kind = self._random.random()
+        if kind < 0.1:
+            return bytes(msgpack.packb(value, default=str))
+        if kind < 0.15:
+            return self._random.choice(self._lines)
+        return orjson.dumps(value, default=lambda _: "", option=orjson.OPT_NON_STR_KEYS)
+
+    def _changed(self, value: Any, depth: int) -> Any:
+        """One value somewhere in it is another one, is gone, or is there many times."""
+        choose = self._random
+        if depth > _DEEPEST or choose.random() < 0.15 or not isinstance(value, dict | list) or not value:
+            return choose.choice((choose.choice(_ODD_VALUES), [value] * choose.choice((2, 50)), {"x": value}))
+        if isinstance(value, list):
+            at = choose.randrange(len(value))
+            return [*value[:at], self._changed(value[at], depth + 1), *value[at + 1 :]]
+        key = choose.choice(list(value))
+        rest = {name: one for name, one in value.items() if name != key}
+        if choose.random() < 0.1:
+            return rest
+        return rest | {key if choose.random() < 0.95 else key.upper(): self._changed(value[key], depth + 1)}
+
+    def _damaged(self, payload: bytes) -> bytes:
+        choose = self._random
+        at = choose.randrange(len(payload) + 1)
+        match choose.randrange(6):
+            case 0:
+                return payload[:at]
+            case 1:
+                return payload[:at] + choose.choice(_ODD_BYTES) + payload[at:]
+            case 2:
+                return payload[:at] + bytes([choose.randrange(256)]) + payload[at + 1 :]
+            case 3:
+                return payload[:at] + payload[at + choose.randrange(1, 9) :]
+            case 4:
+                return payload[at:] + payload[:at]
+            case _:
+                return payload + payload[at:]
