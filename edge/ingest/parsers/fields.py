@@ -26,6 +26,7 @@ LONGEST_TEXT = 255
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _DECIBELS = re.compile(r"\s*dBm?\s*$", re.IGNORECASE)
 _HIGHEST_ANTENNA = 65_535
+_STRONGEST = 1_000  # some readers count in units of their own, but a number without bounds fits no column
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MICROSECOND = timedelta(microseconds=1)
 _END_OF_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _ONE_MICROSECOND
@@ -92,7 +93,10 @@ def antenna(value: object) -> int | None:
 
 def rssi(value: object) -> float | None:
     """In dBm; the unit may stand behind the number, as in `-61 dBm`."""
-    return number(_DECIBELS.sub("", value) if isinstance(value, str) else value, "rssi")
+    strength = number(_DECIBELS.sub("", value) if isinstance(value, str) else value, "rssi")
+    if strength is not None and abs(strength) > _STRONGEST:
+        raise Unreadable(f"rssi {describe(value)} is out of range")
+    return strength
 
 
 def instant(value: object, unit: int) -> int | WallTime | None:

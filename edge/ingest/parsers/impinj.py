@@ -19,6 +19,7 @@ from edge.ingest.parsers.fields import (
     instant,
     number,
     one_line,
+    rssi,
 )
 from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, bare, each, single
 from edge.ingest.parsers.tags import epc, tid
@@ -73,7 +74,7 @@ def _tag(event: Fields) -> Read:
         _epc(tag),
         _tid(tag),
         antenna(tag.get("antennaPort")),
-        None if hundredths is None else hundredths / 100,
+        rssi(None if hundredths is None else hundredths / 100),
         instant(first(tag, "lastSeenTime") or event.get("timestamp"), MILLISECOND),
     )
 

@@ -38,6 +38,13 @@ def test_what_is_no_number_is_refused(sent):
         fields.rssi(sent)
 
 
+@pytest.mark.parametrize("sent", [1e18, -1e308, 10**18, "99999999999999999999", 1_000.5])
+def test_a_strength_that_no_column_holds_is_refused(sent):
+    """Before, its message could not be recorded, and with the evidence of that second no other one of the asset."""
+    with pytest.raises(Unreadable, match=r"rssi .* is out of range"):
+        fields.rssi(sent)
+
+
 def test_long_values_are_shortened_in_reasons():
     with pytest.raises(Unreadable) as refused:
         fields.rssi("x" * 100_000)
