@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge.errors import NotFound
+from edge.errors import Invalid, NotFound
 from edge.store import assets, locations, readers
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.locations import LocationFilter, LocationRow
@@ -31,3 +31,18 @@ def reader_of(organization_id: int, name: str) -> ReaderRow:
         if row.name == name:
             return row
     raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
+
+
+def location_id_of(organization_id: int, key: str) -> int | None:
+    return location_of(organization_id, key).id if key else None
+
+
+def decibels(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError as error:
+        raise Invalid.one("min_rssi", "invalid_value", "min-rssi must be a number of dBm, for example -65") from error
+
+
+def key_of(organization_id: int, location_id: int | None) -> str:
+    return locations.get(organization_id, location_id).external_key if location_id else ""

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from edge import clock
+from edge.commands import antennas
 from edge.commands.broker_accounts import make_account
-from edge.commands.lookup import location_of, reader_of
+from edge.commands.lookup import decibels, key_of, location_id_of, location_of, reader_of
 from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.examples import examples
@@ -18,12 +19,11 @@ from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.reads import Attempt
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.try_out import try_out
-from edge.store import ignored_messages, ledger, locations, reader_status, readers, unassigned_topics
+from edge.store import ignored_messages, ledger, reader_status, readers, unassigned_topics
 from edge.store.actors import Actor
-from edge.store.antenna_kinds import set_reader_kind
-from edge.store.evidence import AntennaKind
+from edge.store.antenna_names import names_of
 from edge.store.reader_clocks import AUTO, in_words
-from edge.store.readers import AntennaRow, Placement, ReaderRow
+from edge.store.readers import AntennaRow, ReaderRow
 
 SHOWN_BYTES = 300
 CLOCK_HELP = (
@@ -35,6 +35,10 @@ CLOCK_HELP = (
 @click.group()
 def reader() -> None:
     """Readers and gateways that publish over MQTT."""
+
+
+reader.add_command(antennas.antenna)
+reader.add_command(antennas.kind)
 
 
 @reader.command("formats")
@@ -53,6 +57,7 @@ def list_formats() -> None:
 @click.option("--location", help="External key of the place it reads; antennas may have their own.")
 @click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@click.option("--status-topic", help="MQTT topic of its status and last will, if that is another one.")
 @click.option("--clock", "clock_setting", default=AUTO, help=CLOCK_HELP)
 @click.option("--account", is_flag=True, help="Also make the account it signs in to the broker with.")
 @for_actor
@@ -66,6 +71,7 @@ def add_reader(
     location: str | None,
     min_rssi: float | None,
     mapping: Path | None,
+    status_topic: str | None,
     clock_setting: str,
     account: bool,
 ) -> None:
@@ -81,6 +87,7 @@ def add_reader(
         location_id=location_of(actor.organization_id, location).id if location else None,
         min_rssi=min_rssi,
         clock_setting=clock_setting,
+        status_topic=status_topic,
     )
     click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
     if account:
@@ -108,17 +115,17 @@ def show_reader(organization_id: int, name: str) -> None:
     """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
     row = reader_of(organization_id, name)
     state = reader_status.statuses(organization_id).get(row.id)
-    place = f"at {_key(organization_id, row.location_id)}" if row.location_id else "no location of its own"
+    place = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {place}{_limits(row)}")
     click.echo(f"Last heard: {_heard(state)}")
     click.echo(f"Its clock: {in_words(row.clock_setting, state.clock_offset if state else None)}")
     if state and state.note:
         click.echo(f"It says: {state.note}")
-    antennas = readers.list_antennas(organization_id, row.id)
-    if antennas:
+    placed, names = readers.list_antennas(organization_id, row.id), names_of(row.id)
+    if placed:
         print_table(
             ["ANTENNA", "LOCATION", ""],
-            [(one.port, _key(organization_id, one.location_id), _limits(one)) for one in antennas],
+            [(names.get(one.port, one.port), key_of(organization_id, one.location_id), _limits(one)) for one in placed],
         )
     since = ledger.hour_of(clock.now()) - 24
     print_table(["LAST 24 HOURS", "MESSAGES", "READS"], ledger.totals(row.id, since))
@@ -133,6 +140,7 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @click.option("--location", help="External key of the place it reads; empty for none.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
+@click.option("--status-topic", help="MQTT topic of its status and last will; empty for none.")
 @click.option("--clock", "clock_setting", help=CLOCK_HELP)
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @for_actor
@@ -145,48 +153,16 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
         changes["format"] = options["format_name"] or row.format
         changes["mapping"] = _mapping_text(options["mapping"]) or row.mapping
         check_format(changes["format"], changes["mapping"])
+    if options["status_topic"] is not None:
+        changes["status_topic"] = options["status_topic"] or None
     if options["location"] is not None:
-        changes["location_id"] = _location_id(actor.organization_id, options["location"])
+        changes["location_id"] = location_id_of(actor.organization_id, options["location"])
     if options["min_rssi"] is not None:
-        changes["min_rssi"] = _decibels(options["min_rssi"])
+        changes["min_rssi"] = decibels(options["min_rssi"])
     if not changes:
         raise click.UsageError("Say what to change; see: edge reader change --help")
     after = readers.change_reader(actor, row.id, changes)
     click.echo(f"Changed reader {after.name}: {', '.join(changes)}")
-
-
-@reader.command("antenna")
-@click.argument("name")
-@click.argument("port", type=int)
-@click.option("--location", help="External key of the place it reads; empty: that of the reader.")
-@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
-@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
-@click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")
-@for_actor
-def set_antenna(
-    actor: Actor,
-    name: str,
-    port: int,
-    location: str | None,
-    min_rssi: str | None,
-    is_enabled: bool | None,
-    forget: bool,
-) -> None:
-    """Say what one antenna stands for, for example: edge reader antenna dock1 2 --location STAGING"""
-    row = reader_of(actor.organization_id, name)
-    if forget:
-        readers.remove_antenna(actor, row.id, port)
-        click.echo(f"Antenna {port} of {row.name} is what the reader says")
-        return
-    known = {one.port: one for one in readers.list_antennas(actor.organization_id, row.id)}
-    before = known.get(port, AntennaRow(row.id, port, None, None, True))
-    placement = Placement(
-        before.location_id if location is None else _location_id(actor.organization_id, location),
-        before.min_rssi if min_rssi is None else _decibels(min_rssi),
-        before.is_enabled if is_enabled is None else is_enabled,
-    )
-    readers.set_antenna(actor, row.id, port, placement)
-    click.echo(f"Antenna {port} of {row.name}: {_key(actor.organization_id, placement.location_id) or 'as its reader'}")
 
 
 @reader.command("try")
@@ -224,7 +200,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
             (
                 one.read.value,
                 one.read.antenna_name or one.read.antenna or "",
-                _key(organization_id, one.location_id),
+                key_of(organization_id, one.location_id),
                 "" if one.read.rssi is None else f"{one.read.rssi:g}",
                 "of receipt" if one.observed_at is None else clock.rfc3339(one.observed_at),
                 one.bucket,
@@ -263,22 +239,6 @@ def show_mappings(name: str | None) -> None:
     click.echo(json.dumps(examples()[name].mapping, indent=2))
 
 
-@reader.command("kind")
-@click.argument("name")
-@click.argument("kind", type=click.Choice([*AntennaKind, "inherit"]))
-@click.option("--antenna", "port", type=int, help="Of this antenna only.")
-@for_actor
-def set_kind(actor: Actor, name: str, kind: str, port: int | None) -> None:
-    """Say what being heard by a reader, or one of its antennas, means, for example: edge reader kind dock1 portal
-
-    zone: the asset is there if the evidence says so. portal: it passes, the first read counts at once. direct: every
-    read counts. inherit: as the reader, or its location, says; if nobody does, a zone.
-    """
-    row = reader_of(actor.organization_id, name)
-    set_reader_kind(actor, row.id, row.name, None if kind == "inherit" else AntennaKind(kind), port)
-    click.echo(f"{row.name}{'' if port is None else f', antenna {port}'}: {kind}")
-
-
 @reader.command("remove")
 @click.argument("name")
 @for_actor
@@ -308,21 +268,6 @@ def _mapping_text(file: Path | None) -> str | None:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid.one("mapping", "invalid_value", f"{file} cannot be read: {error}") from error
-
-
-def _location_id(organization_id: int, key: str) -> int | None:
-    return location_of(organization_id, key).id if key else None
-
-
-def _decibels(text: str) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError as error:
-        raise Invalid.one("min_rssi", "invalid_value", "min-rssi must be a number of dBm, for example -65") from error
-
-
-def _key(organization_id: int, location_id: int | None) -> str:
-    return locations.get(organization_id, location_id).external_key if location_id else ""
 
 
 def _heard(state: reader_status.ReaderStatus | None) -> str:

@@ -90,6 +90,7 @@ class Pipeline:
 
     def _undone(self) -> None:
         """A transaction was rolled back, so what it told is to be read from the database again."""
+        self._router.forget()
         if self._recent:
             self._recent.forget()
 
@@ -275,7 +276,7 @@ def _parse(line: Line, message: Message, poison: str) -> Parsed:
     parsed = line.parse(message.topic, message.payload)
     if parsed.skipped and not parsed.reads:
         raise Malformed(parsed.note or "no entry could be read")
-    return parsed
+    return line.numbered(parsed)
 
 
 def _identities(opened: Sequence[Opened]) -> Iterator[tuple[int, str, str]]:

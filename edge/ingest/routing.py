@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
@@ -10,8 +11,10 @@ from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.mapping import parser_for
 from edge.ingest.parsers.mapping_settings import mapping_from
-from edge.ingest.reads import Malformed, Parsed, Parser
+from edge.ingest.parsers.status import parse_status
+from edge.ingest.reads import Malformed, Parsed, Parser, Read
 from edge.ingest.timing import Source
+from edge.store.antenna_names import port_of, ports_by_name
 from edge.store.readers import Route, readers_version, routes
 from edge.validation.topics import has_wildcard, matches
 
@@ -26,6 +29,22 @@ class Line(NamedTuple):
 
     route: Route
     parse: Parser
+    ports: dict[str, int]  # of its antennas that have names
+
+    def numbered(self, parsed: Parsed) -> Parsed:
+        """With a port for each antenna that has a name; a new name gets one within the caller's transaction."""
+        if self.route.format != CUSTOM or all(read.antenna_name is None for read in parsed.reads):
+            return parsed
+        return parsed._replace(reads=tuple(self._numbered(read) for read in parsed.reads))
+
+    def _numbered(self, read: Read) -> Read:
+        name = read.antenna_name
+        if name is None:
+            return read
+        port = self.ports.get(name) or port_of(self.route.reader_id, name)
+        if port:
+            self.ports[name] = port
+        return read._replace(antenna=port)
 
     def clock_of(self, topic: str) -> Source:
         """Whose clock tells the times of a message: behind a wildcard, each device has a topic of its own."""
@@ -70,9 +89,14 @@ class Router:
     def refresh(self) -> None:
         version = readers_version()
         if version != self._version:
-            self._lines = [_line(route) for route in routes()]
+            ports = ports_by_name()
+            self._lines = [line for route in routes() for line in _lines(route, ports.get(route.reader_id, {}))]
             self._known = self._plain()
             self._version = version
+
+    def forget(self) -> None:
+        """The transaction was undone: names that antennas were given in it are not on disk."""
+        self._version = -1
 
     def find(self, topic: str) -> Line | None:
         """The reader whose filter matches; filters never overlap, so there is at most one."""
@@ -89,14 +113,21 @@ class Router:
         return {line.route.topic: line for line in self._lines if not has_wildcard(line.route.topic)}
 
 
-def _line(route: Route) -> Line:
+def _lines(route: Route, ports: dict[str, int]) -> Iterator[Line]:
+    """Its status first, since the topic of that may lie within the one of the reads."""
+    if route.status_topic:
+        yield Line(route._replace(topic=route.status_topic), parse_status, ports)
+    yield _line(route, ports)
+
+
+def _line(route: Route, ports: dict[str, int]) -> Line:
     """Of a reader whose format this version does not know, every message is set aside; the others go on."""
     try:
-        return Line(route, parser_of(route.format, route.mapping))
+        return Line(route, parser_of(route.format, route.mapping), ports)
     except (KeyError, ValueError) as error:
         reason = f"the format {route.format} of this reader cannot be used ({error}); choose another one"
 
     def refuse(_topic: str, _payload: bytes) -> Parsed:
         raise Malformed(reason)
 
-    return Line(route, refuse)
+    return Line(route, refuse, ports)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edge.ingest.batch import WORTH, judge
-from edge.ingest.reads import Attempt, Kind, Malformed, Parsed, Trial, TrialRead
+from edge.ingest.reads import Attempt, Kind, Malformed, Parsed, Read, Trial, TrialRead
 from edge.ingest.routing import check_format, parser_of
 from edge.ingest.timing import times_of
+from edge.store.antenna_names import names_of
 from edge.store.database import reading
 from edge.store.ledger import Bucket
 from edge.store.matching import NoAsset, TagMatcher
@@ -43,6 +46,7 @@ def _route(organization_id: int, attempt: Attempt) -> Route:
         attempt.reader_id or 0,
         organization_id,
         attempt.topic,
+        None,
         attempt.format,
         attempt.mapping,
         attempt.clock_setting,
@@ -51,13 +55,19 @@ def _route(organization_id: int, attempt: Attempt) -> Route:
     )
 
 
+def _numbered(reader_id: int, reads: Sequence[Read]) -> list[Read]:
+    """With the ports of those antennas whose names are known."""
+    ports = {name: port for port, name in names_of(reader_id).items()}
+    return [read._replace(antenna=ports.get(read.antenna_name)) if read.antenna_name else read for read in reads]
+
+
 def _judged(route: Route, parsed: Parsed) -> Trial:
     matcher = TagMatcher()
     matcher.prepare(
         (route.organization_id, read.tag_type, value) for read in parsed.reads for value in (read.value, *read.aliases)
     )
     found, buckets = [], []
-    reads = parsed.reads[:_MOST_READS]
+    reads = _numbered(route.reader_id, parsed.reads[:_MOST_READS])
     for read, time in zip(reads, times_of(reads, route.clock_setting), strict=True):
         placement, asset, bucket = judge(route, read, matcher)
         buckets.append(bucket or Bucket.RECORDED)

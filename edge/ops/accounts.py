@@ -94,8 +94,13 @@ def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
         raise Corrupt(
             f"The broker account {account.name!r} is not of edge's making; remove its reader, {account.topic!r}"
         )
-    check_filter(account.topic)
+    for topic in _topics(account):
+        check_filter(topic)
     return account
+
+
+def _topics(account: BrokerAccountRow) -> list[str]:
+    return [topic for topic in (account.topic, account.status_topic) if topic]
 
 
 def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
@@ -112,7 +117,9 @@ def _own_hash(name: str, password: str) -> str:
 def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
     blocks = [f"user {own.name}\ntopic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
     blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
-    blocks += [f"user {account.name}\ntopic write {account.topic}\n" for account in accounts]
+    for account in accounts:
+        allowed = "".join(f"topic write {topic}\n" for topic in _topics(account))
+        blocks.append(f"user {account.name}\n{allowed}")
     return "# Written by edge; changes made here are lost.\n\n" + "\n".join(blocks)
 
 

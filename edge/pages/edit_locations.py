@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth.secrets import new_token
 from edge.errors import Conflict, EdgeError
+from edge.pages.antennas import KIND_NAMES
 from edge.pages.forms import (
     MOST_DIGITS,
     Errors,
@@ -25,6 +26,7 @@ from edge.pages.mirrors import at_home
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import location_board, locations
+from edge.store.antenna_kinds import kind_of_location
 from edge.store.locations import LocationChanges, LocationRow
 from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
@@ -146,5 +148,7 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
         meanwhile=meanwhile,
         types=TYPES,
         parents=parents,
+        kind_names=KIND_NAMES,
+        kind=kind_of_location(current_session().organization_id, location.id) if location else None,
         once=new_token(),
     )

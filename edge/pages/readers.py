@@ -12,6 +12,7 @@ from edge import clock
 from edge.errors import EdgeError, Invalid
 from edge.ingest.reads import Attempt, Guess, Trial
 from edge.pages import broker_facts
+from edge.pages.antennas import KIND_NAMES, entered_place, entered_rssi
 from edge.pages.formats import Formats
 from edge.pages.forms import Errors, errors_of, text, values_of, whole
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
@@ -31,9 +32,10 @@ from edge.store import (
     unassigned_topics,
     unknown_tags,
 )
+from edge.store.antenna_kinds import kinds_of
 from edge.store.people import Role
 from edge.store.reader_setup import add_reader_with_location
-from edge.store.readers import Placement, ReaderRow
+from edge.store.readers import ReaderRow
 from edge.store.unassigned_topics import Topic
 from edge.validation import bodies
 
@@ -148,6 +150,8 @@ def show_reader(reader_id: int) -> str:
         ledger=hours,
         buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
         antennas=reader_status.antennas(current_session().organization_id, reader_id),
+        kinds=kinds_of(current_session().organization_id),
+        kind_names=KIND_NAMES,
         ignored=[
             (message, formats().recognise(message.topic, message.payload), readable(message.payload, message.size))
             for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
@@ -241,18 +245,6 @@ def remove_reader(reader_id: int) -> AnyResponse:
     return done("/readers", "removed")
 
 
-@pages.post("/readers/<int:reader_id>/antennas")
-@require_role(Role.ADMINISTRATOR)
-def set_antenna(reader_id: int) -> AnyResponse:
-    """Say what one antenna stands for, or let it follow its reader again."""
-    port = request.form.get("port", -1, type=whole)
-    if "follow" in request.form:
-        readers.remove_antenna(actor(), reader_id, port)
-    else:
-        readers.set_antenna(actor(), reader_id, port, Placement(_place(), _rssi(), "is_enabled" in request.form))
-    return done(f"/readers/{reader_id}", "changed")
-
-
 def _entered() -> dict[str, Any]:
     format_name, mapping = request.form.get("format", ""), text(request.form, "mapping") or None
     if format_name != formats().custom:
@@ -261,10 +253,11 @@ def _entered() -> dict[str, Any]:
     return {
         "name": text(request.form, "name"),
         "topic": text(request.form, "topic"),
+        "status_topic": text(request.form, "status_topic") or None,
         "format": format_name,
         "mapping": mapping,
-        "location_id": _place(),
-        "min_rssi": _rssi(),
+        "location_id": entered_place(),
+        "min_rssi": entered_rssi(),
         "clock_setting": text(request.form, "clock_setting") or reader_clocks.AUTO,
         "is_enabled": "is_enabled" in request.form,
     }
@@ -279,21 +272,6 @@ def _new_location() -> str:
     except Invalid as error:
         raise Invalid.one("location_name", error.fields[0].code, error.fields[0].message) from error
     return named
-
-
-def _place() -> int | None:
-    return request.form.get("location_id", 0, type=whole) or None
-
-
-def _rssi() -> float | None:
-    entered = text(request.form, "min_rssi").replace(",", ".").replace("−", "-")
-    try:
-        value = float(entered) if entered else None
-    except ValueError:
-        value = 1.0
-    if value is not None and not -150 <= value <= 0:
-        raise Invalid.one("min_rssi", "invalid_value", "A signal strength is between -150 and 0 dBm")
-    return value
 
 
 def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:

@@ -15,6 +15,7 @@ from werkzeug.routing import IntegerConverter
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.pages import (
+    antennas,
     api_docs,
     assets,
     audit,
@@ -55,7 +56,7 @@ log = logging.getLogger(__name__)
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(stock_takes, languages),
-    *(readers, inbox, status, keys, people, devices, audit, sync, event_destinations),
+    *(readers, antennas, inbox, status, keys, people, devices, audit, sync, event_destinations),
     *(imports, exports, api_docs, past, live_reads),
 )  # imported for their views
 

@@ -12,7 +12,7 @@ from edge.store.evidence import AntennaKind
 
 
 class Kinds(NamedTuple):
-    """All that was said, of all organizations; for ingest."""
+    """All that was said."""
 
     antennas: Mapping[tuple[int, int], AntennaKind]  # by reader and port
     readers: Mapping[int, AntennaKind]
@@ -55,22 +55,40 @@ def set_location_kind(actor: Actor, location_id: int, name: str, kind: AntennaKi
         act.note("location.changed", Subject("location", location_id, name), {"antenna_kind": kind})
 
 
+def kind_of_location(organization_id: int, location_id: int) -> AntennaKind | None:
+    """What was said of this location itself."""
+    sql = "SELECT kind FROM antenna_kind WHERE organization_id = ? AND location_id = ?"
+    found = execute(sql, (organization_id, location_id)).fetchone()
+    return AntennaKind(found[0]) if found else None
+
+
+def kinds_of(organization_id: int) -> Kinds:
+    return _kinds("AND organization_id = :id", organization_id)
+
+
 def all_kinds() -> Kinds:
+    """Of all organizations; only ingest, which serves the whole box, may ask."""
+    return _kinds("", 0)
+
+
+def _kinds(condition: str, organization_id: int) -> Kinds:
+    values = {"id": organization_id}
     antennas: dict[tuple[int, int], AntennaKind] = {}
     readers: dict[int, AntennaKind] = {}
-    for reader_id, port, kind in execute("SELECT reader_id, port, kind FROM antenna_kind WHERE reader_id IS NOT NULL"):
+    for reader_id, port, kind in execute(_READERS.format(condition), values):
         if port is None:
             readers[reader_id] = AntennaKind(kind)
         else:
             antennas[reader_id, port] = AntennaKind(kind)
-    locations = {location_id: AntennaKind(kind) for location_id, kind in execute(_LOCATIONS)}
+    locations = {location_id: AntennaKind(kind) for location_id, kind in execute(_LOCATIONS.format(condition), values)}
     return Kinds(antennas, readers, locations)
 
 
+_READERS = "SELECT reader_id, port, kind FROM antenna_kind WHERE reader_id IS NOT NULL {}"
 # The nearest above counts: a path stops where another kind is said.
 _LOCATIONS = """
 WITH RECURSIVE below (location_id, kind) AS (
-    SELECT location_id, kind FROM antenna_kind WHERE location_id IS NOT NULL
+    SELECT location_id, kind FROM antenna_kind WHERE location_id IS NOT NULL {}
     UNION
     SELECT location.id, below.kind FROM below JOIN location ON location.parent_id = below.location_id
     WHERE NOT EXISTS (SELECT 1 FROM antenna_kind WHERE antenna_kind.location_id = location.id)

@@ -71,7 +71,7 @@ class Move(NamedTuple):
     location_is_live: bool
     reader_id: int | None
     reader_name: str | None
-    port: int | None
+    port: int | str | None  # or the name of the antenna
     person_name: str | None
     quality: int
     delay: int
@@ -158,7 +158,8 @@ def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = 
 _MOVES = """
 SELECT h.observed_at, h.seq,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
-       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name), s.port,
+       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name),
+       ifnull(an.name, s.port),
        ifnull(remote_person.name, (
            SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
            WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
@@ -170,6 +171,7 @@ JOIN history h ON h.position_no = t.no
 JOIN source s ON s.no = h.source_no
 JOIN location l ON l.id = s.location_id
 LEFT JOIN reader r ON r.id = s.reader_id
+LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
 LEFT JOIN remote_name remote_reader
     ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
 LEFT JOIN remote_name remote_person

@@ -21,6 +21,7 @@ class BrokerAccountRow(NamedTuple):
     name: str
     password_hash: str
     topic: str
+    status_topic: str | None = None
 
 
 def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Collection[str] = ()) -> BrokerAccountRow:
@@ -34,7 +35,7 @@ def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Coll
         ).on_conflict_replace().execute()
         action = "broker_account.changed" if known else "broker_account.created"
         act.note(action, subject_of(reader), {"account": name, "password": "changed"} if known else {"account": name})
-    return BrokerAccountRow(reader_id, name, password_hash, reader.topic)
+    return BrokerAccountRow(reader_id, name, password_hash, reader.topic, reader.status_topic)
 
 
 def list_accounts() -> list[BrokerAccountRow]:
@@ -43,7 +44,7 @@ def list_accounts() -> list[BrokerAccountRow]:
 
 
 _LIVE = """
-    SELECT reader_id, broker_account.name, password_hash, topic
+    SELECT reader_id, broker_account.name, password_hash, topic, status_topic
     FROM broker_account JOIN reader ON reader.id = reader_id
     WHERE deleted_at IS NULL AND is_enabled ORDER BY broker_account.name
 """

@@ -21,7 +21,7 @@ class StayRow(NamedTuple):
     since: int
     until: int
     reader_name: str | None
-    port: int | None
+    port: int | str | None  # or the name of the antenna
     site_name: str | None  # on a hub
 
 
@@ -52,7 +52,7 @@ def past_rows(organization_id: int, wanted: PastFilter) -> Iterator[PastRow]:
 _HISTORY = """
 SELECT a.external_key, a.name, l.external_key, l.name, h.observed_at,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
-       ifnull(r.name, n.name), s.port, site.name
+       ifnull(r.name, n.name), ifnull(an.name, s.port), site.name
 FROM track t
 JOIN asset a ON a.id = t.asset_id
 JOIN history h ON h.position_no = t.no
@@ -61,6 +61,7 @@ JOIN location l ON l.id = s.location_id
 LEFT JOIN reader r ON r.id = s.reader_id
 LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
 LEFT JOIN site ON site.no = t.site_no
+LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
 WHERE t.organization_id = :organization_id AND (:asset_id IS NULL OR t.asset_id = :asset_id)
   AND h.observed_at >= :since AND h.observed_at < :until
   AND (:location_id IS NULL OR s.location_id = :location_id)

@@ -53,12 +53,17 @@ class AntennaState(NamedTuple):
     """`is_own` when the antenna has settings of its own; else it is what its reader says."""
 
     port: int
+    name: str | None
     is_own: bool
     location_id: int | None
     location_name: str | None
     min_rssi: float | None
     is_enabled: bool
     last_read_at: int | None
+
+    @property
+    def label(self) -> str:
+        return self.name or str(self.port)
 
 
 def record_readers(statuses: Iterable[ReaderStatus]) -> None:
@@ -136,14 +141,15 @@ _ANTENNAS = """
 WITH port (port) AS (
     SELECT port FROM antenna WHERE reader_id = :id UNION SELECT port FROM antenna_state WHERE reader_id = :id
 )
-SELECT port.port, a.port IS NOT NULL, l.id, l.name, ifnull(a.min_rssi, r.min_rssi),
+SELECT port.port, n.name, a.port IS NOT NULL, l.id, l.name, ifnull(a.min_rssi, r.min_rssi),
        ifnull(a.is_enabled, 1) AND r.is_enabled, s.last_read_at
 FROM port
 JOIN reader r ON r.id = :id
 LEFT JOIN antenna a ON a.reader_id = :id AND a.port = port.port
 LEFT JOIN antenna_state s ON s.reader_id = :id AND s.port = port.port
+LEFT JOIN antenna_name n ON n.reader_id = :id AND n.port = port.port
 LEFT JOIN location l ON l.id = ifnull(a.location_id, r.location_id) AND l.deleted_at IS NULL
-ORDER BY port.port
+ORDER BY n.name, port.port
 """
 
 

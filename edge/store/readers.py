@@ -20,7 +20,9 @@ from edge.store.topic_owners import check_owned
 from edge.validation.topics import check_filter, overlap
 
 REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # what did not count before may count now
-CHANGEABLE = frozenset({"name", "topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"})
+CHANGEABLE = frozenset(
+    {"name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"}
+)
 
 
 class ReaderRow(NamedTuple):
@@ -28,6 +30,7 @@ class ReaderRow(NamedTuple):
     organization_id: int
     name: str
     topic: str
+    status_topic: str | None
     format: str
     mapping: str | None
     location_id: int | None
@@ -65,6 +68,7 @@ class Route(NamedTuple):
     reader_id: int
     organization_id: int
     topic: str
+    status_topic: str | None
     format: str
     mapping: str | None
     clock_setting: str
@@ -82,6 +86,7 @@ def add_reader(
     location_id: int | None = None,
     min_rssi: float | None = None,
     clock_setting: str = AUTO,
+    status_topic: str | None = None,
 ) -> ReaderRow:
     """Raises Conflict for a taken name or a topic that meets another reader's, Invalid for a bad topic or location."""
     check_filter(topic)
@@ -90,6 +95,9 @@ def add_reader(
         organization_id = actor.organization_id
         _check_name(organization_id, name)
         _check_topic(organization_id, topic)
+        if status_topic:
+            check_filter(status_topic)
+            _check_topic(organization_id, status_topic)
         _check_location(organization_id, location_id)
         moment = clock.now()
         row = ReaderRow(
@@ -97,6 +105,7 @@ def add_reader(
             organization_id,
             name,
             topic,
+            status_topic,
             format,
             mapping,
             location_id,
@@ -108,7 +117,8 @@ def add_reader(
             None,
         )
         Reader.insert(row._asdict()).execute()
-        unassigned_topics.forget(topic)
+        for one in filter(None, (topic, status_topic)):
+            unassigned_topics.forget(one)
         raw_messages.order_for_reader(organization_id, row.id)
         act.note("reader.created", subject_of(row), given(_facts(row)))
     return row
@@ -133,10 +143,10 @@ def change_reader(actor: Actor, reader_id: int, changes: Mapping[str, Any]) -> R
         raise ValueError(f"not changeable: {sorted(unknown)}")
     with acting(actor) as act:
         before = get_reader(actor.organization_id, reader_id)
-        if "topic" in changes:
-            check_filter(changes["topic"])
-            _check_topic(actor.organization_id, changes["topic"], except_id=reader_id)
-            unassigned_topics.forget(changes["topic"])
+        for topic in [changes[field] for field in ("topic", "status_topic") if changes.get(field)]:
+            check_filter(topic)
+            _check_topic(actor.organization_id, topic, except_id=reader_id)
+            unassigned_topics.forget(topic)
         if "clock_setting" in changes:
             check_clock(changes["clock_setting"])
         if "name" in changes:
@@ -203,7 +213,7 @@ def subject_of(row: ReaderRow) -> Subject:
 def _facts(row: ReaderRow) -> dict[str, Any]:
     """What the audit keeps of a reader."""
     facts = row._asdict()
-    kept = ("name", "topic", "format", "mapping", "min_rssi", "clock_setting")
+    kept = ("name", "topic", "status_topic", "format", "mapping", "min_rssi", "clock_setting")
     location = _location_name(row.organization_id, row.location_id)
     return {**{name: facts[name] for name in kept}, "location": location, "is_enabled": bool(row.is_enabled)}
 
@@ -235,14 +245,14 @@ def routes() -> list[Route]:
     for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNA_PLACES):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
     found = []
-    for reader_id, owner, topic, name, mapping, clock_setting, *place in execute(_READER_PLACES):
+    for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *place in execute(_READER_PLACES):
         location_id, min_rssi, is_enabled = place
         whole = Placement(location_id, min_rssi, bool(is_enabled), kinds.of(reader_id, None, location_id))
         own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
         named = {port for named_id, port in kinds.antennas if named_id == reader_id}
         own |= dict.fromkeys(named - set(own), whole)
         own = {port: one._replace(kind=kinds.of(reader_id, port, one.location_id)) for port, one in own.items()}
-        found.append(Route(reader_id, owner, topic, name, mapping, clock_setting, whole, own))
+        found.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
     return found
 
 
@@ -257,8 +267,8 @@ SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.i
 FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
 """
 _READER_PLACES = """
-SELECT reader.id, reader.organization_id, reader.topic, reader.format, reader.mapping, reader.clock_setting,
-       location.id, reader.min_rssi, reader.is_enabled
+SELECT reader.id, reader.organization_id, reader.topic, reader.status_topic, reader.format, reader.mapping,
+       reader.clock_setting, location.id, reader.min_rssi, reader.is_enabled
 FROM reader LEFT JOIN location ON location.id = reader.location_id AND location.deleted_at IS NULL
 WHERE reader.deleted_at IS NULL
 """
@@ -275,10 +285,13 @@ def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
     """One topic, one reader, and the topics of another organization are not reached."""
     check_owned(organization_id, topic)
     live = Reader.deleted_at.is_null() & (Reader.id != except_id)
-    for owner, name, other in rows(Reader.select(Reader.organization_id, Reader.name, Reader.topic).where(live)):
-        if overlap(topic, other):
-            whose = f"the reader {name} ({other})" if owner == organization_id else "a reader of another organization"
-            raise Conflict(f"topic {topic} overlaps with that of {whose}; give each reader a topic of its own")
+    columns = (Reader.organization_id, Reader.name, Reader.topic, Reader.status_topic)
+    for owner, name, *others in rows(Reader.select(*columns).where(live)):
+        for other in filter(None, others):
+            if overlap(topic, other):
+                is_own = owner == organization_id
+                whose = f"the reader {name} ({other})" if is_own else "a reader of another organization"
+                raise Conflict(f"topic {topic} overlaps with that of {whose}; give each reader a topic of its own")
 
 
 def _check_location(organization_id: int, location_id: int | None) -> None:

@@ -34,15 +34,16 @@ _READERS = """
 """
 
 
-def unplaced_antennas(heard_since: int) -> list[tuple[str, int]]:
-    """(reader, port) of antennas that read something lately and stand nowhere."""
+def unplaced_antennas(heard_since: int) -> list[tuple[str, str]]:
+    """(reader, antenna) of antennas that read something lately and stand nowhere."""
     return execute(_UNPLACED, (heard_since,)).fetchall()
 
 
 _UNPLACED = """
-    SELECT reader.name, state.port FROM antenna_state AS state
+    SELECT reader.name, ifnull(antenna_name.name, state.port) FROM antenna_state AS state
     JOIN reader ON reader.id = state.reader_id AND reader.deleted_at IS NULL AND reader.is_enabled
     LEFT JOIN antenna ON antenna.reader_id = state.reader_id AND antenna.port = state.port
+    LEFT JOIN antenna_name ON antenna_name.reader_id = state.reader_id AND antenna_name.port = state.port
     LEFT JOIN location ON location.id = ifnull(antenna.location_id, reader.location_id)
     WHERE state.last_read_at >= ? AND ifnull(antenna.is_enabled, 1)
       AND (location.id IS NULL OR location.deleted_at IS NOT NULL)

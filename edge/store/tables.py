@@ -104,6 +104,7 @@ class Reader(Table):
     organization_id = IntegerField()
     name = TextField()
     topic = TextField()
+    status_topic = TextField(null=True)
     format = TextField()
     mapping = TextField(null=True)
     location_id = IntegerField(null=True)

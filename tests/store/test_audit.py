@@ -63,7 +63,8 @@ from tests.store.writers import writing_functions
 NOT_AUDITED = {
     "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
-        "dead_letters.add", "dead_letters.discard", "handheld.submit", "held_messages.discard", "held_messages.keep",
+        "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
+        "handheld.submit", "held_messages.discard", "held_messages.keep",
         "ignored_messages.record", "ledger.add",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",

@@ -253,6 +253,7 @@ CREATE TABLE reader (
     organization_id INTEGER NOT NULL REFERENCES organization (id),
     name            TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     topic           TEXT NOT NULL, -- MQTT topic filter
+    status_topic    TEXT,          -- MQTT topic filter of its status and its last will, where that is another one
     format          TEXT NOT NULL,
     mapping         TEXT,          -- JSON, of the format that is configured
     location_id     INTEGER REFERENCES location (id), -- of antennas without one of their own
@@ -273,6 +274,15 @@ CREATE TABLE antenna (
     min_rssi    REAL,
     is_enabled       INTEGER NOT NULL DEFAULT 1 CHECK (is_enabled IN (0, 1)),
     PRIMARY KEY (reader_id, port)
+) STRICT, WITHOUT ROWID;
+
+-- Antennas that have names: the port stands for the name wherever antennas have numbers.
+CREATE TABLE antenna_name (
+    reader_id INTEGER NOT NULL REFERENCES reader (id),
+    name      TEXT NOT NULL,
+    port      INTEGER NOT NULL,
+    PRIMARY KEY (reader_id, name),
+    UNIQUE (reader_id, port)
 ) STRICT, WITHOUT ROWID;
 
 -- What being heard by an antenna means, where it is not a zone: said for one antenna, a reader (port is null), or all

@@ -1,0 +1,71 @@
+"""`edge reader antenna`, `edge reader kind`: what antennas stand for."""
+
+from __future__ import annotations
+
+import click
+
+from edge.commands.lookup import decibels, key_of, location_id_of, reader_of
+from edge.commands.site import for_actor
+from edge.store import readers
+from edge.store.actors import Actor
+from edge.store.antenna_kinds import set_reader_kind
+from edge.store.antenna_names import port_from
+from edge.store.evidence import AntennaKind
+from edge.store.readers import AntennaRow, Placement
+
+
+@click.command("antenna")
+@click.argument("name")
+@click.argument("number", metavar="ANTENNA")
+@click.option("--location", help="External key of the place it reads; empty: that of the reader.")
+@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
+@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
+@click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")
+@for_actor
+def antenna(
+    actor: Actor,
+    name: str,
+    number: str,
+    location: str | None,
+    min_rssi: str | None,
+    is_enabled: bool | None,
+    forget: bool,
+) -> None:
+    """Say what one antenna stands for, for example: edge reader antenna dock1 2 --location STAGING
+
+    ANTENNA is its number, or its name where it has one.
+    """
+    row = reader_of(actor.organization_id, name)
+    port = port_from(row.id, number)
+    if forget:
+        readers.remove_antenna(actor, row.id, port)
+        click.echo(f"Antenna {number} of {row.name} is what the reader says")
+        return
+    known = {one.port: one for one in readers.list_antennas(actor.organization_id, row.id)}
+    before = known.get(port, AntennaRow(row.id, port, None, None, True))
+    placement = Placement(
+        before.location_id if location is None else location_id_of(actor.organization_id, location),
+        before.min_rssi if min_rssi is None else decibels(min_rssi),
+        before.is_enabled if is_enabled is None else is_enabled,
+    )
+    readers.set_antenna(actor, row.id, port, placement)
+    click.echo(
+        f"Antenna {number} of {row.name}: {key_of(actor.organization_id, placement.location_id) or 'as its reader'}"
+    )
+
+
+@click.command("kind")
+@click.argument("name")
+@click.argument("meaning", metavar="KIND", type=click.Choice([*AntennaKind, "inherit"]))
+@click.option("--antenna", "number", help="Of this antenna only.")
+@for_actor
+def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
+    """Say what being heard by a reader, or one of its antennas, means, for example: edge reader kind dock1 portal
+
+    zone: the asset is there if the evidence says so. portal: it passes, the first read counts at once. direct: every
+    read counts. inherit: as the reader, or its location, says; if nobody does, a zone.
+    """
+    row = reader_of(actor.organization_id, name)
+    port = None if number is None else port_from(row.id, number)
+    set_reader_kind(actor, row.id, row.name, None if meaning == "inherit" else AntennaKind(meaning), port)
+    click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {meaning}")

@@ -1,0 +1,80 @@
+"""What antennas stand for: a place, a least strength, and whether assets stay where they hear them or pass by."""
+
+from __future__ import annotations
+
+from flask import request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Invalid
+from edge.pages.forms import text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.store import antenna_names, locations, readers
+from edge.store.antenna_kinds import set_location_kind, set_reader_kind
+from edge.store.evidence import AntennaKind
+from edge.store.people import Role
+from edge.store.readers import Placement
+
+KIND_NAMES = {
+    AntennaKind.ZONE: "Assets stay where it hears them",
+    AntennaKind.PORTAL: "Assets pass it: a portal",
+    AntennaKind.DIRECT: "Every read counts",
+}
+
+
+@pages.post("/readers/<int:reader_id>/antennas")
+@require_role(Role.ADMINISTRATOR)
+def set_antenna(reader_id: int) -> AnyResponse:
+    """Say what one antenna stands for, or let it follow its reader again."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    kind, placement = _kind(), Placement(entered_place(), entered_rssi(), "is_enabled" in request.form)
+    port = antenna_names.port_from(reader_id, text(request.form, "port"))
+    if "follow" in request.form:
+        readers.remove_antenna(actor(), reader_id, port)
+        set_reader_kind(actor(), reader_id, reader.name, None, port)
+    else:
+        readers.set_antenna(actor(), reader_id, port, placement)
+        set_reader_kind(actor(), reader_id, reader.name, kind, port)
+    return done(f"/readers/{reader_id}", "changed")
+
+
+@pages.post("/readers/<int:reader_id>/antenna-kind")
+@require_role(Role.ADMINISTRATOR)
+def set_kind_of_reader(reader_id: int) -> AnyResponse:
+    """Of all its antennas that say nothing else."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    set_reader_kind(actor(), reader_id, reader.name, _kind())
+    return done(f"/readers/{reader_id}", "changed")
+
+
+@pages.post("/locations/<int:location_id>/antenna-kind")
+@require_role(Role.ADMINISTRATOR)
+def set_kind_of_location(location_id: int) -> AnyResponse:
+    """Of all antennas at a location and below that say nothing else."""
+    location = locations.get(current_session().organization_id, location_id)
+    set_location_kind(actor(), location_id, location.name, _kind())
+    return done(f"/locations/{location_id}/edit", "changed")
+
+
+def _kind() -> AntennaKind | None:
+    entered = text(request.form, "kind")
+    try:
+        return AntennaKind(entered) if entered else None
+    except ValueError as error:
+        known = ", ".join(AntennaKind)
+        raise Invalid.one("kind", "invalid_value", f"An antenna is one of {known}") from error
+
+
+def entered_place() -> int | None:
+    return request.form.get("location_id", 0, type=whole) or None
+
+
+def entered_rssi() -> float | None:
+    entered = text(request.form, "min_rssi").replace(",", ".").replace("−", "-")
+    try:
+        value = float(entered) if entered else None
+    except ValueError:
+        value = 1.0
+    if value is not None and not -150 <= value <= 0:
+        raise Invalid.one("min_rssi", "invalid_value", "A signal strength is between -150 and 0 dBm")
+    return value

@@ -1,0 +1,46 @@
+"""Antennas that have names instead of numbers: each name gets a number of its own when it is first heard or set up."""
+
+from __future__ import annotations
+
+from edge.errors import Invalid
+from edge.store.bounds import MOST_PORTS
+from edge.store.database import execute, writing
+
+FIRST_PORT = 100_001  # above any that a reader can send
+LONGEST = 100
+
+
+def port_of(reader_id: int, name: str) -> int | None:
+    """The number of a named antenna. None where a reader has made up so many names that no more are kept."""
+    with writing():
+        found = execute("SELECT port FROM antenna_name WHERE reader_id = ? AND name = ?", (reader_id, name)).fetchone()
+        if found is None:
+            found = execute(
+                "INSERT INTO antenna_name (reader_id, name, port) SELECT ?1, ?2, ?3 + count(*) FROM antenna_name "
+                "WHERE reader_id = ?1 HAVING count(*) < ?4 RETURNING port",
+                (reader_id, name, FIRST_PORT, MOST_PORTS),
+            ).fetchone()
+    return found[0] if found else None
+
+
+def port_from(reader_id: int, written: str) -> int:
+    """The antenna a person means, by number or name. Raises Invalid."""
+    if written.isascii() and written.isdigit() and len(written) <= 6:
+        return int(written)
+    port = port_of(reader_id, written) if 0 < len(written) <= LONGEST else None
+    if port is None:
+        raise Invalid.one("port", "invalid_value", f"an antenna is a number, or a name of at most {LONGEST} characters")
+    return port
+
+
+def names_of(reader_id: int) -> dict[int, str]:
+    """Port -> name."""
+    return dict(execute("SELECT port, name FROM antenna_name WHERE reader_id = ?", (reader_id,)).fetchall())
+
+
+def ports_by_name() -> dict[int, dict[str, int]]:
+    """Of the readers of all organizations; only ingest, which serves the whole box, may ask."""
+    found: dict[int, dict[str, int]] = {}
+    for reader_id, name, port in execute("SELECT reader_id, name, port FROM antenna_name"):
+        found.setdefault(reader_id, {})[name] = port
+    return found
