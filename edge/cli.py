@@ -97,6 +97,7 @@ for command in (
     maintenance.backup,
     maintenance.restore,
     maintenance.restore_drill,
+    maintenance.trust_clock,
     maintenance.repair,
     maintenance.backup_key,
     trial.try_release,

@@ -66,8 +66,13 @@ def check_disk(folder: Path, low_mb: int) -> Check:
 
 def check_clock(pipeline: Pipeline) -> Check:
     if pipeline.timekeeper.is_trusted:
-        return Check("clock", True, "not behind the newest scan")
-    return Check("clock", False, "the clock is behind the newest scan, times are not trusted; set it: timedatectl")
+        return Check("clock", True, "fits the newest scan")
+    return Check(
+        "clock",
+        False,
+        "the clock is behind the newest scan, or more than a year ahead of it, so times are not trusted; "
+        "set it: timedatectl, or if it is right: edge trust-clock",
+    )
 
 
 def check_sync(worker: sync.Worker) -> Check:

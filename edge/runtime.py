@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import __version__, liveness, metrics
+from edge import __version__, clock, liveness, metrics
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
@@ -35,6 +35,7 @@ from edge.ingest.subscriber import Broker, State, Subscriber
 from edge.ingest.try_out import try_out
 from edge.ops import accounts, integrity, retention, stats
 from edge.ops.continuous import ContinuousBackup
+from edge.ops.counted_time import CountedTime
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.lock import hold
@@ -96,7 +97,14 @@ def running(config: Config) -> Iterator[str]:
         broker = _broker(config, parts)
         window = Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None
         gap, is_smoothing = config.sighting_gap_seconds * SECOND, config.smoothing == "auto"
-        pipeline = Pipeline(gap, config.replay_days, _bounds(config), window=window, is_smoothing=is_smoothing)
+        pipeline = Pipeline(
+            gap,
+            config.replay_days,
+            _bounds(config),
+            window=window,
+            is_smoothing=is_smoothing,
+            is_vouched=lambda: clock.is_vouched(config.data_dir),
+        )
         subscriber = Subscriber(
             broker,
             config.mqtt_topics,
@@ -236,8 +244,12 @@ def _jobs(config: Config) -> list[Job]:
         config.history_days, config.audit_days, config.audit_lines, _bounds(config), config.low_disk_mb << 20
     )
 
+    counted = CountedTime(config.data_dir, lambda: clock.is_vouched(config.data_dir))
+
     def sweep(pause: Callable[[float], bool]) -> None:
-        retention.sweep(limits, shutil.disk_usage(config.data_dir).free, lambda: pause(STEP_PAUSE_SECONDS))
+        retention.sweep(
+            limits, counted.now(), shutil.disk_usage(config.data_dir).free, lambda: pause(STEP_PAUSE_SECONDS)
+        )
 
     jobs = [Job("retention", SWEEP_SECONDS, sweep)]
     if config.mqtt_accounts_dir and config.mqtt_password_file:

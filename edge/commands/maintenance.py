@@ -68,6 +68,15 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
         click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
 
 
+@click.command("trust-clock")
+@click.pass_obj
+def trust_clock(setup: Setup) -> None:
+    """Say that this box's clock is right, though it is far ahead of what was recorded: it was off for long."""
+    require_database(setup)
+    clock.confirm(setup.config.data_dir)
+    click.echo(f"It is {clock.rfc3339(clock.now())}, and from now on that is believed.")
+
+
 @click.command("restore-drill")
 @click.pass_obj
 def restore_drill(setup: Setup) -> None:
@@ -101,10 +110,10 @@ def repair(setup: Setup, yes: bool) -> None:
 
 
 def _newest_backup(config: Config) -> Path:
-    newest = backups.list_backups(config.backup_folder)[:1]
-    if not newest:
+    newest = backups.newest_backup(config.backup_folder)
+    if newest is None:
         raise SetupError(f"There is no backup in {config.backup_folder}. Give the file of one.")
-    return newest[0].path
+    return newest.path
 
 
 def _moment(text: str, time_zone: str) -> int:

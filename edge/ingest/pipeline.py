@@ -8,7 +8,7 @@ and record what counts. Nothing here knows MQTT beyond the fields of `Message`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edge import clock, metrics
 from edge.errors import Unavailable
@@ -45,9 +45,10 @@ class Pipeline:
         *,
         window: Window | None = None,
         is_smoothing: bool = True,
+        is_vouched: Callable[[], bool] = lambda: True,
     ) -> None:
         """`gap` in microseconds, see `store.scans.record`. `window` keeps what did not count; None keeps nothing.
-        Without smoothing, every read counts.
+        Without smoothing, every read counts. `is_vouched`: see Timekeeper.
         """
         self._gap = gap
         self._bounds = bounds
@@ -57,7 +58,7 @@ class Pipeline:
         self._receipts = Receipts()
         self._window = window
         self._replays = Replays()
-        self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks())
+        self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks(), is_vouched)
         self._held: set[Source] = set()  # whose messages are held back
         self._remember_held()
 

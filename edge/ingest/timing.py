@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.clock import DAY, SECOND
+from edge.clock import DAY, HOUR, SECOND
 from edge.ingest.reader_clock import ReaderClock, Sample
 from edge.ingest.reads import Read, WallTime
 from edge.store.reader_clocks import NOT_ZONES, READER, RECEIPT, Known
@@ -16,6 +16,8 @@ EARLIEST = 1_577_836_800 * SECOND  # 2020-01-01: no reader of ours is older, a r
 FUTURE = 10 * SECOND
 FARTHEST = 366 * DAY  # ahead: what is farther is no clock
 MOST_CLOCKS = 10_000
+AHEAD = 400 * DAY  # of the newest scan: the box was off for long, or its clock is wrong
+STEP = HOUR  # a longer one between two messages, while the clock is not trusted, is a jump
 
 
 class Stamp(NamedTuple):
@@ -47,29 +49,43 @@ def _in_zone(time: int | WallTime | None, setting: str) -> int | None:
 class Timekeeper:
     """The times of a site: the box's clock, held against what was recorded, and the readers' clocks."""
 
-    def __init__(self, newest_scan: int, replay_days: int, known: Mapping[int, Known]) -> None:
+    def __init__(
+        self,
+        newest_scan: int,
+        replay_days: int,
+        known: Mapping[int, Known],
+        is_vouched: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`is_vouched` tells whether somebody stands by a clock that is far ahead of the newest scan."""
         self._newest = newest_scan
+        self._is_vouched = is_vouched
         self._replay = replay_days * DAY
         self._known = known
         self._clocks: dict[Source, ReaderClock] = {}
-        self._behind_since: int | None = None
+        self._untrusted_at: int | None = None  # what the clock said last, while it is not trusted
+        self._since_newest = 0  # the time that has passed since then
 
     @property
     def is_trusted(self) -> bool:
-        """False while the box's own clock is behind the newest scan in the database."""
-        return self._behind_since is None
+        """False while the box's own clock is behind the newest scan, or far ahead of it with nobody to vouch for it."""
+        return self._untrusted_at is None
 
     def offset(self, source: Source) -> int | None:
         return self._clock_of(source).offset
 
     def receive(self, box_time: int) -> int:
-        """The time of receipt. While the box's clock is behind, time goes on from the newest scan instead."""
-        if box_time >= self._newest - FUTURE:
-            self._behind_since = None
+        """The time of receipt. While the clock is not trusted, time goes on from the newest scan instead."""
+        is_behind = box_time < self._newest - FUTURE
+        is_ahead = 0 < self._newest < box_time - AHEAD and not self._is_vouched()
+        if not (is_behind or is_ahead):
+            self._untrusted_at = None
             return box_time
-        if self._behind_since is None:
-            self._behind_since = box_time
-        return self._newest + max(0, box_time - self._behind_since)
+        if self._untrusted_at is None:
+            self._since_newest = 0
+        elif 0 < box_time - self._untrusted_at <= STEP:
+            self._since_newest += box_time - self._untrusted_at
+        self._untrusted_at = box_time
+        return self._newest + self._since_newest
 
     def hear(self, source: Source, times: Sequence[int | None], received_at: int, size: int = 0) -> bool:
         """Learn from a message of `size` bytes how far the reader's clock is ahead.

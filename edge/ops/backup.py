@@ -79,7 +79,7 @@ def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None 
     finally:
         for leftover in (raw, packed):
             leftover.unlink(missing_ok=True)
-    removed = rotate(folder, kept)
+    removed = rotate(folder, kept, path.name)
     fault = _copy_to_second(path, second, kept) if second else None
     return Result(_backup(path), facts, removed, second, fault)
 
@@ -92,10 +92,18 @@ def list_backups(folder: Path) -> list[Backup]:
     return sorted(found, key=lambda backup: backup.made_at, reverse=True)
 
 
-def rotate(folder: Path, kept: Kept) -> list[Path]:
+def newest_backup(folder: Path) -> Backup | None:
+    """The last one made; one that is dated in the future was made while the clock was wrong, and comes last."""
+    now = clock.to_datetime(clock.now())
+    backups = list_backups(folder)
+    return next((backup for backup in backups if backup.made_at <= now), next(iter(backups), None))
+
+
+def rotate(folder: Path, kept: Kept, just_made: str = "") -> list[Path]:
+    """What was just made stays, even if the clock has gone back and it looks like the oldest."""
     backups = list_backups(folder)
     keep = to_keep([backup.made_at for backup in backups], kept)
-    gone = [backup.path for backup in backups if backup.made_at not in keep]
+    gone = [backup.path for backup in backups if backup.made_at not in keep and backup.path.name != just_made]
     for path in gone:
         path.unlink()
     return gone
@@ -232,7 +240,7 @@ def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
             shutil.copyfile(path, unfinished)
         _sync(unfinished)
         unfinished.replace(second.folder / name)
-        rotate(second.folder, kept)
+        rotate(second.folder, kept, name)
     except (OSError, SetupError) as error:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.errors import Corrupt, EdgeError
 from edge.ops import archives, continuous
-from edge.ops.backup import list_backups
+from edge.ops.backup import newest_backup
 from edge.store.retention import newest_scan
 from edge.store.snapshots import count_rows, inspect_copy
 from edge.store.stats import count_live
@@ -54,7 +54,8 @@ def run(data_dir: Path, backup_folder: Path, continuous_dir: Path | None) -> Rep
 
 
 def _sources(backup_folder: Path, continuous_dir: Path | None) -> Iterator[_Source]:
-    for backup in list_backups(backup_folder)[:1]:
+    backup = newest_backup(backup_folder)
+    if backup is not None:
         yield _Source(backup.path.name, partial(archives.unpack, backup.path), None)
     if continuous_dir is not None:
         newest = newest_scan()

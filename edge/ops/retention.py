@@ -30,17 +30,18 @@ class Limits(NamedTuple):
     low_disk_bytes: int
 
 
-def sweep(limits: Limits, disk_free: int, pause: Pause) -> None:
+def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
     """One round: drop what is over the limits, give the room back to the disk, and tell what went.
 
-    `pause` waits a moment between two steps and answers whether to stop.
+    `now` is a time that is fit for deleting by, see counted_time. `pause` waits a moment between two steps and answers
+    whether to stop.
     """
-    _drop_too_old(limits, pause)
-    _drop_old_audit(limits, pause)
+    _drop_too_old(limits, now, pause)
+    _drop_old_audit(limits, now, pause)
     _drop_too_many(limits, pause)
-    _repeat(lambda: store.drop_expired(clock.now()), pause)
+    _repeat(lambda: store.drop_expired(now), pause)
     if disk_free + _unused_bytes() < limits.low_disk_bytes:
-        _make_room(disk_free, pause)
+        _make_room(now, disk_free, pause)
     give_back(pause)
 
 
@@ -53,21 +54,21 @@ def give_back(pause: Pause) -> None:
     store.checkpoint()
 
 
-def _drop_too_old(limits: Limits, pause: Pause) -> None:
+def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
     newest = store.newest_scan()
     if newest is None:
         return
     # Counted from the newest scan, so that a clock that jumped ahead costs no history.
-    before = min(clock.now(), newest) - limits.history_days * clock.DAY
+    before = min(now, newest) - limits.history_days * clock.DAY
     steps = {"history": lambda: store.drop_history(before), "records": lambda: store.drop_old_records(before)}
     _drop(f"older than {limits.history_days} days", steps, pause)
 
 
-def _drop_old_audit(limits: Limits, pause: Pause) -> None:
+def _drop_old_audit(limits: Limits, now: int, pause: Pause) -> None:
     newest = store.newest_audit()
     if newest is None:
         return
-    before = min(clock.now(), newest) - limits.audit_days * clock.DAY
+    before = min(now, newest) - limits.audit_days * clock.DAY
     _drop(f"older than {limits.audit_days} days", {"audit": lambda: store.drop_audit(before)}, pause)
 
 
@@ -81,7 +82,7 @@ def _drop_too_many(limits: Limits, pause: Pause) -> None:
     _drop("more than is kept", steps, pause)
 
 
-def _make_room(disk_free: int, pause: Pause) -> None:
+def _make_room(now: int, disk_free: int, pause: Pause) -> None:
     """Drop the oldest slice of history. Not more in one round: when something else fills the disk, most of the
     history should still be there when somebody comes to look.
     """
@@ -89,7 +90,7 @@ def _make_room(disk_free: int, pause: Pause) -> None:
     if oldest is None:
         log.warning("Only %d MB of disk are free, and there is no history left to drop", disk_free >> 20)
         return
-    before = oldest + max(clock.now() - oldest, 0) // SLICES + 1
+    before = oldest + max(now - oldest, 0) // SLICES + 1
     log.warning("Only %d MB of disk are free: the oldest history is dropped", disk_free >> 20)
     _drop(f"only {disk_free >> 20} MB of disk were free", {"history": lambda: store.drop_history(before)}, pause)
 

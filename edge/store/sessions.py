@@ -53,14 +53,18 @@ FROM web_session session
 JOIN person ON person.id = session.person_id
 JOIN organization ON organization.id = person.organization_id
 LEFT JOIN device ON device.id = session.device_id
-WHERE session.token_hash = ? AND session.expires_at > ?
+WHERE session.token_hash = ? AND session.expires_at > ? AND session.created_at <= ?
   AND person.disabled_at IS NULL AND device.revoked_at IS NULL
 """
 
 
 def find_session(token_hash: bytes) -> SessionRow | None:
-    """None when it has expired, or its person is disabled, or its device was revoked."""
-    row = execute(_FIND, (token_hash, clock.now())).fetchone()
+    """None when it has expired, or its person is disabled, or its device was revoked.
+
+    Nor is one good that was made while the clock was ahead: it would last for as long again.
+    """
+    now = clock.now()
+    row = execute(_FIND, (token_hash, now, now + clock.SET_BACK)).fetchone()
     return SessionRow(*row) if row else None
 
 

@@ -81,3 +81,30 @@ def test_a_scan_from_a_reader_slightly_ahead_does_not_make_the_box_look_behind()
     timekeeper.recorded(NOW + 9 * SECOND)
     assert timekeeper.receive(NOW) == NOW
     assert timekeeper.is_trusted
+
+
+def test_a_clock_years_ahead_is_not_believed_unless_somebody_vouches_for_it() -> None:
+    vouched = [False]
+    timekeeper = Timekeeper(NOW, 7, {}, lambda: vouched[0])
+    ahead = NOW + 9 * 365 * DAY
+    assert timekeeper.receive(ahead) == NOW
+    assert stamp(timekeeper, None, NOW).quality is Quality.UNTRUSTED
+    assert timekeeper.receive(ahead + SECOND) == NOW + SECOND
+    timekeeper.recorded(NOW + SECOND)
+    assert timekeeper.receive(NOW + 2 * SECOND) == NOW + 2 * SECOND  # set right: nothing of the years is left
+    assert timekeeper.is_trusted
+    vouched[0] = True
+    assert timekeeper.receive(ahead) == ahead
+
+
+def test_while_the_clock_is_wrong_its_jumps_move_nothing() -> None:
+    timekeeper = Timekeeper(NOW, 7, {}, lambda: False)
+    moments = [0, SECOND, 40 * 365 * DAY, 90 * 365 * DAY, 90 * 365 * DAY + SECOND, 0, 2 * SECOND]
+    times = [timekeeper.receive(moment) for moment in moments]
+    assert times == sorted(times)
+    assert times[-1] == NOW + 4 * SECOND
+
+
+@pytest.mark.parametrize("ahead", [DAY, 399 * DAY])
+def test_after_months_without_a_scan_the_clock_is_believed(ahead: int) -> None:
+    assert Timekeeper(NOW, 7, {}, lambda: False).receive(NOW + ahead) == NOW + ahead

@@ -57,7 +57,7 @@ def test_dropping_takes_exactly_what_ended_before_and_never_the_newest(
 def test_history_is_kept_for_the_days_that_are_set(site: Path) -> None:
     now = clock.now()
     position = add_asset([Stay(now - days * clock.DAY, 0) for days in (500, 401, 399, 0)])
-    sweep(KEEP_ALL, ROOMY, go_on)
+    sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
     assert [(now - stay.observed_at) // clock.DAY for stay in stays_of(position)] == [399, 0]
 
 
@@ -65,7 +65,7 @@ def test_a_clock_that_jumped_ahead_costs_no_history(site: Path, monkeypatch: pyt
     now = clock.now()
     position = add_asset([Stay(now - days * clock.DAY, 0) for days in (300, 1)])
     monkeypatch.setattr(clock, "now", lambda: now + 5000 * clock.DAY)
-    sweep(KEEP_ALL, ROOMY, go_on)
+    sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
     assert len(stays_of(position)) == 2
 
 
@@ -74,13 +74,13 @@ def test_a_low_disk_takes_the_oldest_slice_in_each_round_and_leaves_every_positi
     first = add_asset([Stay(now - days * clock.DAY, 0) for days in range(100, 0, -1)])
     other = add_asset([Stay(now - 200 * clock.DAY, 0)])
     low = KEEP_ALL._replace(low_disk_bytes=10**9)
-    sweep(low, 1000, go_on)
+    sweep(low, clock.now(), 1000, go_on)
     kept = stays_of(first)
     assert 95 <= len(kept) < 100
     assert kept[-1].observed_at == now - clock.DAY
     assert min(kept) == kept[0]
     for _ in range(400):
-        sweep(low, 1000, go_on)
+        sweep(low, clock.now(), 1000, go_on)
     assert len(stays_of(first)) == len(stays_of(other)) == 1
     assert counts_are_right()
 
@@ -88,7 +88,7 @@ def test_a_low_disk_takes_the_oldest_slice_in_each_round_and_leaves_every_positi
 def test_what_went_is_told(site: Path, caplog: pytest.LogCaptureFixture) -> None:
     add_asset([Stay(1_600_000_000_000_000, 0), Stay(clock.now(), 0)])
     with caplog.at_level("INFO"):
-        sweep(KEEP_ALL, ROOMY, go_on)
+        sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
     assert "Dropped 1 history: older than 400 days" in caplog.text
     assert [(row.told, row.reason) for row in store.last_dropped(9)] == [("1 history", "older than 400 days")]
 
@@ -116,7 +116,7 @@ def test_unknown_tags_and_topics_keep_those_seen_last(site: Path) -> None:
                 (organization, str(number), number),
             )
             execute("INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, x'', ?)", (str(number), number, organization))
-    sweep(KEEP_ALL._replace(bounds=Bounds(unknown_tags=3, unassigned_topics=2)), ROOMY, go_on)
+    sweep(KEEP_ALL._replace(bounds=Bounds(unknown_tags=3, unassigned_topics=2)), clock.now(), ROOMY, go_on)
     assert {row[0] for row in execute("SELECT match_key FROM unknown_tag")} == {"17", "18", "19"}
     assert {row[0] for row in execute("SELECT topic FROM unassigned_topic")} == {"18", "19"}
 
@@ -133,6 +133,7 @@ def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:
     pauses = []
     sweep(
         KEEP_ALL._replace(bounds=Bounds(dead_letters=10, dead_letter_bytes=10**9)),
+        clock.now(),
         ROOMY,
         lambda: bool(pauses.append(1)),
     )
@@ -144,6 +145,6 @@ def test_a_service_that_stops_waits_for_one_step_only(site: Path) -> None:
     now = clock.now()
     for _ in range(3):
         add_asset([Stay(now - (500 + n) * clock.DAY, 0) for n in range(400)])
-    sweep(KEEP_ALL, ROOMY, lambda: True)
+    sweep(KEEP_ALL, clock.now(), ROOMY, lambda: True)
     assert execute("SELECT count(*) FROM history").fetchone()[0] > 600
     assert counts_are_right()

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from edge import clock
+from edge.ops.counted_time import CountedTime
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.lock import is_held
 from edge.store.database import FILE_NAME
 from edge.store.retention import newest_scan
 
 LEAST_MEMORY_MB = 150
+LEAP_DAYS = 4
 PROGRAM_YEAR = 2026  # a clock before that has not been set
 
 
@@ -54,14 +56,20 @@ def memory(_: Subject) -> Finding:
     return ok(f"{free} MB of memory free")
 
 
-def clock_right(_: Subject) -> Finding:
+def clock_right(subject: Subject) -> Finding:
     now, newest = clock.now(), newest_scan()
     advice = "set it (timedatectl set-time) and let it be kept: timedatectl set-ntp true"
     if clock.to_datetime(now).year < PROGRAM_YEAR:
         return problem(f"this box believes it is {clock.rfc3339(now)}", advice)
     if newest is not None and newest > now + clock.SECOND * 60:
         return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
-    return ok(f"{clock.rfc3339(now)}, not behind the newest scan")
+    counted = CountedTime(subject.data_dir, lambda: False)
+    if counted.ahead() > LEAP_DAYS and not clock.is_vouched(subject.data_dir):
+        return problem(
+            f"{clock.rfc3339(now)} is {counted.ahead()} days after the service last ran, so nothing is deleted by it",
+            "if it is right: edge trust-clock. If not: timedatectl set-time, and timedatectl set-ntp true",
+        )
+    return ok(f"{clock.rfc3339(now)}, which fits what was recorded")
 
 
 def clock_kept(_: Subject) -> Finding:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from edge import clock
 from edge.errors import EdgeError
 from edge.ops import continuous, drill
-from edge.ops.backup import check_backup, list_backups
+from edge.ops.backup import check_backup, list_backups, newest_backup
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.store import stats
@@ -48,11 +48,13 @@ def administrators(_: Subject) -> Finding:
 
 
 def backup_recent(subject: Subject) -> Finding:
-    backups = list_backups(subject.backup_dir)
+    backups, newest = list_backups(subject.backup_dir), newest_backup(subject.backup_dir)
     advice = "edge backup makes one now; then see: systemctl status edge-backup.timer edge-backup.service"
-    if not backups:
+    if newest is None:
         return problem(f"there is no backup in {subject.backup_dir}", advice)
-    age = datetime.now(UTC) - backups[0].made_at
+    age = datetime.now(UTC) - newest.made_at
+    if age < -LATE:
+        return warning(f"{newest.path.name} is dated in the future; the clock was wrong", advice)
     text = f"{len(backups)} backups, the newest {age.days} days and {age.seconds // 3600} hours old"
     if age > LOST:
         return problem(text, advice)
@@ -60,14 +62,14 @@ def backup_recent(subject: Subject) -> Finding:
 
 
 def backup_sound(subject: Subject) -> Finding:
-    backups = list_backups(subject.backup_dir)
-    if not backups:
+    newest = newest_backup(subject.backup_dir)
+    if newest is None:
         return ok("no backup to look at")
     try:
-        facts = check_backup(backups[0].path, subject.data_dir)
+        facts = check_backup(newest.path, subject.data_dir)
     except EdgeError as error:
         return problem(str(error), "edge backup makes a new one; if that fails, too, the disk may be failing")
-    return ok(f"{backups[0].path.name} was read whole: {facts.assets} assets")
+    return ok(f"{newest.path.name} was read whole: {facts.assets} assets")
 
 
 def backup_second(subject: Subject) -> Finding:
