@@ -16,11 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import orjson
+
 from edge import clock
 from edge.clock import HOUR, SECOND
 from edge.ingest.messages import Message
 from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.pipeline import Pipeline
+from edge.ingest.routing import check_format
 from edge.store import assets, locations, migrate, organizations, readers, retention
 from edge.store.actors import shell
 from edge.store.bounds import DEFAULT
@@ -28,7 +31,7 @@ from edge.store.database import FILE_NAME, close_database, execute, open_databas
 from edge.store.raw_messages import Window
 from edge.store.tags import NewTag
 from tests.ingest.parsers.reader_samples import EPC, MAC, OTHER_EPC
-from tests.security.mutations import Mutator
+from tests.security.mutations import MAPPING, Mutator
 
 BATCH = 200
 LONGEST_SECONDS = 1.0  # of processor time, for one message
@@ -59,6 +62,9 @@ def make_site() -> None:
         assets.create(actor, name=f"Asset {number}", tags=[NewTag(kind, value)])
     for name in FORMATS:
         readers.add_reader(actor, name=name, topic=f"fuzz/{name}/#", format=name, location_id=dock)
+    described = orjson.dumps(MAPPING).decode()
+    check_format("mapping", described)
+    readers.add_reader(actor, name="m", topic="fuzz/mapping/#", format="mapping", mapping=described, location_id=dock)
 
 
 def run(messages: int, seed: int) -> Result:

@@ -38,8 +38,23 @@ _DEEPEST = 60
 _LONGEST = 20_000
 
 
+MAPPING = {
+    "list_path": "reads",
+    "tag_path": "EPC",
+    "tag_prefix": "urn:",
+    "epc_strip": ["pc", "crc"],
+    "rssi_path": "rssi",
+    "antenna_path": "ant",
+    "time_path": "ts",
+    "time_unit": "ms",
+}
+MAPPED = {"reads": [{"EPC": "urn:30003074257BF7194E4000001A85ABCD", "ant": 2, "rssi": "-58 dBm", "ts": 1772439330412}]}
+
+
 def messages_of(name: str) -> list[Any]:
     """What a format understands, or for formats that are no JSON something near to it."""
+    if name == "mapping":
+        return [MAPPED]
     if name in SAMPLES:
         return [SAMPLES[name].message, SAMPLES[name].bare]
     return [{"v": "1.3.8", "mid": 1, "time": 1, "ip": "10.0.0.1", "mac": "C30A114E7F21", "devices": [b"\x00" * 20]}]
@@ -50,7 +65,7 @@ class Mutator:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311  to be repeated
-        self._names = sorted(FORMATS)
+        self._names = [*sorted(FORMATS), "mapping"]
         self._seeds = {name: messages_of(name) for name in self._names}
         self._lines = [b"$GPRP,C30A114E7F21,D4226B905C3E,-58,0201061AFF4C000215,1772439330\r\n"]
 

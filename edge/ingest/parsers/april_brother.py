@@ -6,12 +6,15 @@ gateway's own time counts from its start.
 
 from __future__ import annotations
 
+import re
+
 from edge.ingest.parsers import ble, payloads
 from edge.ingest.parsers.fields import Fields, Unreadable, describe
 from edge.ingest.parsers.framing import IGNORED, gather, together
 from edge.ingest.reads import Malformed, Parsed, Read
 
 _HEAD_DIGITS = 16  # kind, MAC and strength, two digits for each byte
+_HEAD = re.compile(f"[0-9A-Fa-f]{{{_HEAD_DIGITS}}}")  # bytes come as digits, but a gateway may send any text
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
@@ -32,7 +35,7 @@ def _message(message: Fields) -> Parsed:
 
 
 def _read(device: object) -> Read:
-    if not isinstance(device, str) or len(device) < _HEAD_DIGITS:
+    if not isinstance(device, str) or not _HEAD.match(device):
         raise Unreadable(f"{describe(device)} is no advertisement with its MAC and strength")
     strength = int(device[14:_HEAD_DIGITS], 16) - 256
     return ble.sighting(device[2:14], ble.advertised(device[_HEAD_DIGITS:]), strength, None)

@@ -64,7 +64,7 @@ def test_each_device_of_an_april_brother_gateway_is_a_read():
     )
 
 
-@pytest.mark.parametrize("device", [b"", b"\x00" * 7, 5, None])
+@pytest.mark.parametrize("device", [b"", b"\x00" * 7, 5, None, "Ω" * 20, "0" * 14 + "ΩΩ", "0" * 14 + "1_"])
 def test_a_device_that_is_cut_short_costs_no_other(device):
     parsed = FORMATS["april_brother"].parse("gateway", msgpack.packb({"devices": [device, DEVICES[0]]}))
     assert (len(parsed.reads), parsed.skipped) == (1, 1)

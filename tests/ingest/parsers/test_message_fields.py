@@ -40,7 +40,7 @@ def test_what_is_no_number_is_refused(sent):
 
 @pytest.mark.parametrize("sent", [1e18, -1e308, 10**18, "99999999999999999999", 1_000.5])
 def test_a_strength_that_no_column_holds_is_refused(sent):
-    """Before, its message could not be recorded, and with the evidence of that second no other one of the asset."""
+    """Before, its message could not be recorded, and was set aside as a fault of the program."""
     with pytest.raises(Unreadable, match=r"rssi .* is out of range"):
         fields.rssi(sent)
 

@@ -1,0 +1,221 @@
+"""Every route of the application, taken from its own map: which door it is behind, what a rival administrator gets.
+
+A new route fails here until it has a door, and until what its address names is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from werkzeug.routing import Rule
+
+from edge import clock
+from edge.auth import devices
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
+from edge.pages import import_jobs
+from edge.pages.import_jobs import Job
+from edge.store import (
+    assets,
+    carriers,
+    dead_letters,
+    event_destinations,
+    handheld,
+    keys,
+    locations,
+    people,
+    readers,
+    sites,
+    stock_takes,
+)
+from edge.store.actors import Actor, shell
+from edge.store.actors import person as actor_of
+from edge.store.database import execute
+from edge.store.dead_letters import NewDeadLetter
+from edge.store.event_destinations import DestinationKind, Filter, NewDestination
+from edge.store.handheld import Submitted
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from tests.api.conftest import Api
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+SECRET = "ACME-SECRET"  # in the name of everything that is Acme's
+DOORS = ("pages.", "api.", "api:", "probes.", "sync.")
+OF_NOBODY = {"device_use", "web_session", "version", "instance", "sqlite_sequence", "organization", "change"}
+SINGLE_PURPOSE = {"pages.sign_out"}  # it would end the attack
+
+
+def rules(app: Flask) -> list[Rule]:
+    return sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule)
+
+
+@pytest.fixture
+def boss(cast: Cast) -> Actor:
+    row = people.add_person(shell(cast.acme), f"{SECRET} boss", Role.ADMINISTRATOR, email="boss@acme.example")
+    return actor_of(cast.acme, row.id, row.name)
+
+
+@pytest.fixture
+def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
+    """One of everything Acme has, by the name of what an address says of it."""
+    dock = locations.create(boss, name=SECRET, external_key=f"{SECRET}-DOCK", tags=[NewTag("barcode", "ACME-DOCK-TAG")])
+    pallet, box = (
+        assets.create(boss, name=SECRET, external_key=f"{SECRET}-{number}", tags=[NewTag("rfid", f"30AA{number}")])
+        for number in range(2)
+    )
+    reader = readers.add_reader(boss, name=SECRET, topic="site/dock", format="edge", location_id=dock.id)
+    Pipeline(0, 7).handle(
+        [
+            Message("site/dock", b'{"reads": [{"tag": "30AA0"}, {"tag": "ACME-SECRET-TAG"}]}', clock.now()),
+            Message("nobody/1", b"ACME-SECRET", clock.now()),
+        ]
+    )
+    dead_letters.add([NewDeadLetter(cast.acme, reader.id, "site/dock", SECRET.encode(), 11, SECRET, clock.now())])
+    stock_takes.begin(boss, f"{SECRET}-take", dock.id, with_sublocations=False, expected=[pallet.id], started_at=1)
+    handheld.submit(boss, [Submitted(f"{SECRET}-scan", "30AA1", dock.id, clock.now())], clock.now())
+    carriers.load(boss, pallet.id, box.id, clock.now())
+    site = sites.add_site(boss, "ACME", SECRET, b"code")
+    new = NewDestination(DestinationKind.WEBHOOK, SECRET, "https://acme.example/ACME-SECRET", b"", Filter(frozenset()))
+    job = import_jobs.start(Job(boss, "asset", [], dry_run=True))
+    assert job.ended.wait(30)
+    return {
+        "asset_id": pallet.id,
+        "location_id": dock.id,
+        "tag_id": pallet.tags[0].id,
+        "reader_id": reader.id,
+        "person_id": boss.person_id,
+        "device_id": devices.invite(boss, SECRET)[0].id,
+        "key_id": keys.add_key(boss, SECRET, keys.SCOPES, b"hash").id,
+        "stock_take_id": f"{SECRET}-take",
+        "external_key": pallet.external_key,
+        "site_no": site.no,
+        "remote_id": 7,
+        "job_id": job.id,
+        "letter": dead_letters.list_letters(cast.acme, 9)[0].no,
+        "destination": event_destinations.add(boss, new).no,
+        "scan": f"{SECRET}-scan",
+        "kind": "asset",
+        "code": "x",
+        "version": "x",
+        "name": "x",  # of nobody
+    }
+
+
+def path_of(rule: Rule, known: dict[str, Any]) -> str:
+    values = dict(known)
+    values["no"] = known["destination" if "event-destinations" in rule.rule else "letter"]
+    built = rule.build({name: values[name] for name in rule.arguments}, append_unknown=False)
+    assert built
+    return built[1]
+
+
+def form_of(known: dict[str, Any]) -> dict[str, Any]:
+    """What forms ask for, each field with something of Acme's where it could name it."""
+    return {
+        "name": "taken over",
+        "role": "viewer",
+        "email": "boss@acme.example",
+        "pin": "492837",
+        "next": "/",
+        "tag_type": "rfid",
+        "match_key": "ACMESECRETTAG",
+        "value": "30AA1",
+        "asset": known["external_key"],
+        "topic": "nobody/1",
+        "format": "edge",
+        "port": "1",
+        "is_enabled": "on",
+        "min_rssi": "",
+        "mapping": "",
+        **{key: str(known[key]) for key in ("asset_id", "location_id", "reader_id", "person_id", "device_id")},
+        "parent_id": str(known["location_id"]),
+        "external_key": known["external_key"],
+        "id": str(known["asset_id"]),
+        "location": str(known["location_id"]),
+        "assets": str(known["asset_id"]),
+        "kind": "asset",
+        "retry": "on",
+    }
+
+
+def batch_of(known: dict[str, Any]) -> dict[str, Any]:
+    """What a handheld sends, of another organization's things."""
+    asset, location, at = known["asset_id"], known["location_id"], clock.now() // 1000
+    items: list[dict[str, Any]] = [
+        {"id": known["scan"], "code": "30AA0", "location": location},
+        {"id": "rival-scan-1", "code": "30AA0", "location": location, "onto": asset},
+        {"id": "rival-scan-2", "code": "x", "location": location, "stock_take": known["stock_take_id"]},
+        {"id": "rival-undo-1", "undo": known["scan"]},
+        {"id": known["stock_take_id"], "act": "begin", "location": location, "expected": [asset]},
+        *({"id": f"rival-{act}", "act": act, "stock_take": known["stock_take_id"]} for act in ("finish", "cancel")),
+        *({"id": f"rival-{act}", "act": act, "asset": asset} for act in ("lost", "found", "unload_all")),
+    ]
+    return {"sent_at": at, "items": [item | {"at": at, "person": known["person_id"]} for item in items]}
+
+
+def everything_but(organization_id: int) -> dict[str, list[Any]]:
+    """The rows of all tables that are not of this organization; tables without one as they are.
+
+    A refused sign-in is in the audit of whose it was.
+    """
+    found = {}
+    for table, sql in execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"):
+        if table in OF_NOBODY or table.startswith("trigram"):
+            continue
+        where = f"organization_id IS NOT {organization_id}" if "organization_id" in sql else "1"
+        if table == "audit":
+            where += " AND action <> 'person.sign_in_refused'"
+        found[table] = execute(f"SELECT * FROM {table} WHERE {where} ORDER BY 1, 2").fetchall()
+    return found
+
+
+def test_every_route_is_behind_a_door(app: Flask) -> None:
+    for rule in rules(app):
+        assert rule.endpoint.startswith(DOORS), f"{rule}: which door checks who may ask for it?"
+        if rule.endpoint.startswith("pages."):
+            assert hasattr(app.view_functions[rule.endpoint], "required_role"), rule
+
+
+def test_whatever_a_route_names_of_another_organization_is_neither_told_nor_changed(
+    app: Flask, cast: Cast, sign_in_as: Callable[..., Browser], theirs: dict[str, Any]
+) -> None:
+    spy = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
+    before, asked = everything_but(cast.rival), 0
+    for rule in rules(app):
+        if rule.endpoint.startswith("api.") or rule.endpoint in SINGLE_PURPOSE:
+            continue  # tests/api/test_isolation.py goes over the operations of the API
+        path = path_of(rule, theirs)
+        for method in sorted((rule.methods or set()) & {"GET", "POST"}):
+            if method == "GET":
+                answer = spy.get(path, query_string=form_of(theirs), headers={"User-Agent": "Mozilla/5.0"})
+            elif path.startswith("/scan/"):
+                answer = spy.send(path, {**batch_of(theirs), "id": theirs["scan"], "asset": theirs["asset_id"]})
+            else:
+                answer = spy.post(path, form_of(theirs))
+            asked += 1
+            text = answer.text.replace(theirs["external_key"], "")  # what was asked for may be said again
+            assert answer.status_code < 500 or answer.status_code == 503, (method, path, text)
+            assert SECRET not in text.replace(theirs["stock_take_id"], "").replace(theirs["scan"], ""), (method, path)
+            if rule.arguments - {"kind", "code", "version", "name", "external_key"}:
+                assert answer.status_code in (303, 400, 404, 409, 503), (method, path, answer.status_code)
+    assert asked > 100
+    after = everything_but(cast.rival)
+    assert {table for table in before if before[table] != after[table]} == set()
+
+
+def test_a_token_of_a_person_opens_no_page_and_a_cookie_no_operation(
+    app: Flask, acme: Api, sign_in_as: Callable[..., Browser], theirs: dict[str, Any]
+) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    bearer = {"Authorization": f"Bearer {json.loads(acme.exchange().text)['access_token']}", "User-Agent": "test/1"}
+    for rule in rules(app):
+        path = path_of(rule, theirs)
+        if rule.endpoint.startswith("api.") and "oauth" not in path and "GET" in (rule.methods or ()):
+            assert browser.get(path, headers={"User-Agent": "Mozilla/5.0"}).status_code == 401, path
+        elif getattr(app.view_functions[rule.endpoint], "required_role", None) and "GET" in (rule.methods or ()):
+            assert app.test_client().get(path, headers=bearer).status_code in (303, 401), path
