@@ -1,15 +1,16 @@
-"""What antennas stand for: a place, a least strength, and whether assets stay where they hear them or pass by."""
+"""Antennas: what they stand for, whether assets stay where they hear them or pass by, and what they read lately."""
 
 from __future__ import annotations
 
-from flask import request
+from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
+from edge.pages import charts
 from edge.pages.forms import text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import antenna_names, locations, readers
+from edge.store import antenna_names, antenna_work, locations, readers
 from edge.store.antenna_kinds import set_location_kind, set_reader_kind
 from edge.store.evidence import AntennaKind
 from edge.store.people import Role
@@ -54,6 +55,21 @@ def set_kind_of_location(location_id: int) -> AnyResponse:
     location = locations.get(current_session().organization_id, location_id)
     set_location_kind(actor(), location_id, location.name, _kind())
     return done(f"/locations/{location_id}/edit", "changed")
+
+
+@pages.get("/readers/<int:reader_id>/antennas")
+@require_role(Role.EDITOR)
+def show_antenna_work(reader_id: int) -> str:
+    """What its antennas read in the last minutes, for whoever aims them."""
+    organization_id = current_session().organization_id
+    work = antenna_work.antenna_work(organization_id, reader_id)
+    drawn = [
+        charts.strengths(f"{one.label}: strength", one.strengths, antenna_work.WEAKEST, antenna_work.STEP)
+        for one in work.antennas
+        if any(one.strengths)
+    ]
+    reader = readers.get_reader(organization_id, reader_id)
+    return render_template("antenna-work.html", reader=reader, work=work, drawn=drawn)
 
 
 def _kind() -> AntennaKind | None:

@@ -72,6 +72,21 @@ def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
     return Chart("Assets there, on average", about, bars, f"{most:,.0f}", "0", HEIGHT, _labels(names))
 
 
+def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Chart:
+    """How often reads were how strong, in dBm."""
+    most, names = max(1, *counts), [f"{weakest + number * step} dBm" for number in range(len(counts))]
+    bars = []
+    for number, (count, name) in enumerate(zip(counts, names, strict=True)):
+        if count:
+            x, width = _slot(number, len(counts))
+            height = round(max(count / most * HEIGHT, LEAST_HEIGHT), 1)
+            told = f"{name} to {weakest + (number + 1) * step} dBm: {words.plural(count, 'read')}"
+            bars.append(Bar(x, HEIGHT - height, width, height, 2, told))
+    about = f"{words.plural(sum(counts), 'read')} by strength, from {names[0]} to {names[-1]}."
+    labels = [names[0], names[len(names) // 2], names[-1]]
+    return Chart(title, about, bars, f"{most:,}", "0", HEIGHT, labels)
+
+
 def mean(span: Span) -> float:
     return span.asset_time / (span.until - span.since)
 

@@ -8,7 +8,7 @@ when a person's scan makes it necessary to look back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from struct import Struct
 
 from edge.clock import SECOND
@@ -190,6 +190,13 @@ def load(asset_ids: Collection[int] | None, until: int) -> dict[int, Recent]:
                     )
                 )
     return found
+
+
+def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
+    """(asset, moment, source, RSSI) of what was received since then, the newest batch first."""
+    for (reads,) in execute("SELECT reads FROM recent_read WHERE received_at >= ? ORDER BY no DESC", (since,)):
+        for asset_id, at, source_no, rssi, *_ in _READ.iter_unpack(reads):
+            yield asset_id, at, source_no, None if rssi == _NO_RSSI else rssi
 
 
 def gap() -> int:

@@ -27,6 +27,7 @@ from edge import clock
 from edge.store import assets, locations, migrate, organizations, readers
 from edge.store.actors import shell
 from edge.store.database import close_database, writing
+from edge.store.reader_clocks import READER
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
 from tests.mosquitto import Mosquitto, mosquitto
@@ -54,7 +55,7 @@ def make_site(data_dir: Path) -> list[str]:
     with writing():
         places = [locations.create(shell(organization_id), name=f"Dock {port}").id for port in range(1, ANTENNAS + 1)]
         reader = readers.add_reader(
-            shell(organization_id), name="dock", topic=TOPIC, format="csl", location_id=places[0]
+            shell(organization_id), name="dock", topic=TOPIC, format="csl", location_id=places[0], clock_setting=READER
         )
         for port, place in enumerate(places, start=1):
             readers.set_antenna(shell(organization_id), reader.id, port, Placement(place, None, True))

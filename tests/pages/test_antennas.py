@@ -11,6 +11,7 @@ from edge.clock import SECOND
 from edge.store import antenna_names, audit_trail, readers
 from edge.store.actors import shell
 from edge.store.antenna_kinds import kind_of_location, kinds_of
+from edge.store.antenna_work import antenna_work
 from edge.store.evidence import AntennaKind
 from edge.store.people import Role
 from edge.store.readers import ReaderRow
@@ -81,6 +82,42 @@ def test_only_administrators_of_the_organization_say_so(
     assert editor.post(f"/readers/{reader.id}/antenna-kind", {"kind": "portal"}).status_code == 403
     assert "antenna-kind" not in editor.get(f"/locations/{site.hall.id}/edit").text
     assert kinds_of(cast.rival) == kinds_of(cast.acme)
+
+
+def test_a_technician_sees_what_the_antennas_read_and_share(
+    admin: Browser, sign_in_as: Callable[..., Browser], cast: Cast, site: Site, reader: ReaderRow
+) -> None:
+    path = f"/readers/{reader.id}/antennas"
+    assert "Nothing in the last minutes" in admin.get(path).text
+    other = readers.add_reader(shell(cast.acme), name="Hall", topic="h", format="plain", location_id=site.rack.id)
+    port = antenna_names.port_from(other.id, "north")
+    start, recent = clock.now() - 60 * SECOND, RecentReads()
+    recent.refresh()
+
+    def read(second: int, asset: int, reader_id: int, port: int, rssi: float | None) -> Scan:
+        at, place = start + second * SECOND, {1: site.dock.id, 2: site.hall.id}.get(port, site.rack.id)
+        return Scan(cast.acme, asset, place, reader_id, port, at, at, Quality.READER, rssi)
+
+    reads = [read(second, site.pallet.id, reader.id, 1, -52) for second in range(30)]
+    reads += [read(second, site.pallet.id, reader.id, 2, -72) for second in range(0, 30, 3)]
+    reads += [read(second, site.cage.id, reader.id, 2, -120) for second in range(3)]
+    reads += [read(5, site.pallet.id, other.id, port, -60)]
+    record(sorted(reads, key=lambda one: one.observed_at), 300 * SECOND, recent)
+    work = antenna_work(cast.acme, reader.id)
+    by_label = {one.label: one for one in work.antennas}
+    assert by_label["antenna 1"].usual == -52
+    assert by_label["antenna 1"].per_second == pytest.approx(0.5, rel=0.1)
+    assert (by_label["antenna 2"].assets, by_label["antenna 2"].strengths[0]) == (2, 3)
+    assert [(one.label, one.other, one.assets, one.stronger) for one in work.shared] == [
+        ("antenna 1", "Hall, north", 1, 1),
+        ("antenna 1", "antenna 2", 1, 1),
+        ("antenna 2", "Hall, north", 1, 0),
+    ]
+    page = admin.get(path).text
+    for told in ("antenna 1: strength", "-52 dBm", "Hall, north", "Dock 1", "<svg"):
+        assert told in page
+    theirs = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
+    assert theirs.get(path).status_code == 404
 
 
 def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
