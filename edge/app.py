@@ -17,10 +17,13 @@ from edge.api.middleware import is_api_path
 from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
 from edge.errors import Unavailable
+from edge.events import endpoints as events
+from edge.events.stream import Streams
 from edge.ops.health import Health
 from edge.pages import broker_facts, formats, site
 from edge.pages.broker_facts import BrokerFacts
 from edge.pages.formats import Formats
+from edge.pages.guard import SESSION_COOKIE
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
@@ -50,6 +53,7 @@ class AppSettings:
     threads: int = 8
     formats: Formats = formats.NONE
     broker: BrokerFacts = broker_facts.NONE
+    streams: Streams | None = None
     is_upgrading: Callable[[], bool] = lambda: False
 
 
@@ -72,6 +76,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     service.register(app, gate, settings.version)
     app.extensions["api_document"] = partial(openapi.document, OPERATIONS, settings.version)
     endpoints.register(app, settings.environment)
+    events.register(app, settings.environment, SESSION_COOKIE, settings.streams)
     app.register_error_handler(Exception, _on_error)
     return app
 

@@ -25,6 +25,7 @@ from edge.app import AppSettings, create_app
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import Config
 from edge.errors import SetupError
+from edge.events.stream import Streams
 from edge.events.worker import Pace as EventsPace
 from edge.events.worker import Worker as EventsWorker
 from edge.ingest.parsers.examples import examples
@@ -124,10 +125,11 @@ def running(config: Config) -> Iterator[str]:
         _start_upkeep(config, subscriber, health, parts)
         _start_continuous_backup(config, health, parts)
         _start_sync(config, health, parts)
-        _start_events(config, health, parts)
-        server = _serve_http(config, health, _formats(subscriber))
+        streams = _start_events(config, health, parts)
+        server = _serve_http(config, health, _formats(subscriber), streams)
         health.register(server.check)
         parts.callback(server.stop)
+        parts.callback(streams.stop)  # before the server, whose connections they write to
         log.info("Serving pages and API on %s", server.address)
 
         _tell_systemd(health, parts)
@@ -213,13 +215,16 @@ def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
     parts.callback(worker.stop)
 
 
-def _start_events(config: Config, health: Health, parts: ExitStack) -> None:
+def _start_events(config: Config, health: Health, parts: ExitStack) -> Streams:
     """Always there, so that a destination needs no restart; without one it has nothing to do."""
     silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
     worker = EventsWorker(EventsPace(silence, config.events_keep_days * DAY), config.events_authority_file)
-    health.register(lambda: liveness.check_events(worker), vital=False)
+    streams = Streams()
+    health.register(lambda: liveness.check_events(worker, streams), vital=False)
     worker.start()
     parts.callback(worker.stop)
+    streams.start()
+    return streams
 
 
 def _tell_systemd(health: Health, parts: ExitStack) -> None:
@@ -303,7 +308,7 @@ def _make_account(config: Config, actor: Actor, reader_id: int) -> NewAccount:
     return NewAccount(made.name, password, made.topic)
 
 
-def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
+def _serve_http(config: Config, health: Health, formats: Formats, streams: Streams) -> _Server:
     app = create_app(
         AppSettings(
             environment=config.environment,
@@ -321,6 +326,7 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             threads=config.http_threads,
             formats=formats,
             broker=_broker_facts(config),
+            streams=streams,
             is_upgrading=lambda: is_pending(config.data_dir),
         ),
         health,

@@ -20,10 +20,13 @@ ALLOWED = {
     "runtime": {
         *("liveness", "app", "server", "api", "pages", "events", "ingest", "sync", "ops", "auth", "store", "config"),
     },
-    "server": {"api", "connections", "sync.wire", "workers"},
+    "server": {"api", "connections", "events.stream", "sync.wire", "workers"},
     "connections": set(),
     "workers": set(),
-    "app": {"api", "pages", "sync.endpoints", "auth", "store", "ops.health", "ops.metrics"},
+    "app": {
+        *("api", "pages", "events.endpoints", "events.stream", "sync.endpoints", "auth", "store"),
+        *("ops.health", "ops.metrics"),
+    },
     "api": {"auth", "store"},
     "labels": set(),
     "pages": {"auth", "store", "labels", "ops.health"},  # the type of what the probes are handed
@@ -53,7 +56,7 @@ LEAVES = {
 HOMES = {
     "babel": {"pages.languages"},
     "flask_babel": {"pages"},
-    "flask": {"app", "api", "pages", "server", "sync.endpoints"},
+    "flask": {"app", "api", "pages", "server", "events.endpoints", "sync.endpoints"},
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {
