@@ -20,7 +20,8 @@ from edge.errors import Unavailable
 from edge.events import endpoints as events
 from edge.events.stream import Streams
 from edge.ops.health import Health
-from edge.pages import broker_facts, formats, site
+from edge.pages import box_facts, broker_facts, formats, site
+from edge.pages.box_facts import BoxFacts
 from edge.pages.broker_facts import BrokerFacts
 from edge.pages.formats import Formats
 from edge.pages.guard import SESSION_COOKIE
@@ -54,6 +55,7 @@ class AppSettings:
     formats: Formats = formats.NONE
     broker: BrokerFacts = broker_facts.NONE
     streams: Streams | None = None
+    box: BoxFacts = box_facts.NONE
     is_upgrading: Callable[[], bool] = lambda: False
 
 
@@ -68,6 +70,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     _watch_requests(app, settings.is_upgrading, turns)
     app.extensions["formats"] = settings.formats
     app.extensions["broker"] = settings.broker
+    app.extensions["box"] = settings.box
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.make_settings(

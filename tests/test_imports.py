@@ -16,9 +16,24 @@ ALLOWED = {
     "cli": {"*"},
     "commands": {"*"},
     "demo": {"*"},
+    "page_parts": {"config", "ingest", "ops", "pages", "store"},
     "liveness": {"events", "ingest", "ops", "store", "sync"},
     "runtime": {
-        *("liveness", "app", "server", "api", "pages", "events", "ingest", "sync", "ops", "auth", "store", "config"),
+        *(
+            "liveness",
+            "page_parts",
+            "app",
+            "server",
+            "api",
+            "pages",
+            "events",
+            "ingest",
+            "sync",
+            "ops",
+            "auth",
+            "store",
+            "config",
+        ),
     },
     "server": {"api", "connections", "events.stream", "sync.wire", "workers"},
     "connections": set(),
@@ -51,7 +66,11 @@ LEAVES = {
     "turns",
     "addresses",
     "live_reads",
+<<<<<<< HEAD
     "texts",
+=======
+    "recent_log",
+>>>>>>> 47b8284 (Floor plans: what is where, live, a search that shows where, a trail that plays; Status shows backups, settings and the log to administrators)
 }
 HOMES = {
     "babel": {"pages.languages"},
@@ -67,6 +86,7 @@ HOMES = {
     },  # the simulated readers of the demo publish like real ones
     "reportlab": {"labels"},
     "ppf": {"labels"},
+    "PIL": {"pages.plan_images"},
     "amqtt": {"ingest.broker"},
     "pyrage": {"auth.sealed", "ops.archives"},
     "urllib3": {"sync.client"},
@@ -160,7 +180,7 @@ def test_a_leaf_imports_only_leaves(leaf: str) -> None:
 
 def test_only_the_command_and_the_runtime_see_the_settings() -> None:
     seers = {arrow.importer.split(".")[0] for arrow in INNER if is_within(arrow.imported, {"edge.config"})}
-    assert seers <= {"cli", "commands", "demo", "runtime", "config"}
+    assert seers <= {"cli", "commands", "demo", "runtime", "page_parts", "config"}
 
 
 @pytest.mark.parametrize("library", sorted(HOMES))
