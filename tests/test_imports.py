@@ -66,11 +66,8 @@ LEAVES = {
     "turns",
     "addresses",
     "live_reads",
-<<<<<<< HEAD
     "texts",
-=======
     "recent_log",
->>>>>>> 47b8284 (Floor plans: what is where, live, a search that shows where, a trail that plays; Status shows backups, settings and the log to administrators)
 }
 HOMES = {
     "babel": {"pages.languages"},

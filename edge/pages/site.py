@@ -57,15 +57,9 @@ log = logging.getLogger(__name__)
 
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
-<<<<<<< HEAD
     *(stock_takes, languages),
     *(readers, antennas, inbox, status, keys, people, devices, audit, sync, event_destinations),
     *(imports, exports, api_docs, past, live_reads, floor_plans, trails),
-=======
-    stock_takes,
-    *(readers, inbox, status, keys, people, devices, audit, sync, event_destinations),
-    *(imports, exports, api_docs, past, live_reads, floor_plans, trails),
->>>>>>> 47b8284 (Floor plans: what is where, live, a search that shows where, a trail that plays; Status shows backups, settings and the log to administrators)
 )  # imported for their views
 
 CONTENT_SECURITY_POLICY = "; ".join(

@@ -68,6 +68,7 @@ def test_a_backup_is_downloaded_and_that_is_in_the_audit(sign_in_as: Callable[..
     answer = admin.post(path)
     assert answer.data == BACKUP
     assert "attachment" in answer.headers["Content-Disposition"]
+    answer.close()
     assert execute("SELECT action FROM audit ORDER BY no DESC LIMIT 1").fetchone() == ("backup.downloaded",)
     assert admin.post("/status/backups/..%2fedge.db").status_code == 404
     assert admin.post("/status/backups/edge.db").status_code == 404
