@@ -15,6 +15,7 @@ from edge.ingest.subscriber import Broker
 from edge.ops import accounts
 from edge.store import broker_accounts
 from edge.store.actors import Actor
+from edge.validation.topics import has_wildcard
 
 
 @click.command()
@@ -51,6 +52,11 @@ def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     _write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
     click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would throw it off")
+    if has_wildcard(made.topic):
+        click.echo(
+            "with + or # it can fill the memory of the broker with retained messages: give it a topic without, if"
+        )
+        click.echo('its messages have one topic, and switch "retain" off in the reader')
 
 
 def _ports(config: Config) -> str:

@@ -20,11 +20,12 @@ from edge.ingest.subscriber import Broker
 from edge.ops import accounts, last_findings
 from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
+from edge.ops.checks.readers import DROPPED, RETAINED
 from edge.ops.findings import Level, Subject
 from edge.store import sync_state
 from edge.validation.topics import DOCTOR_TOPIC
 
-BROKER_TOPICS = ("$SYS/broker/version", "$SYS/broker/publish/messages/dropped")
+BROKER_TOPICS = ("$SYS/broker/version", DROPPED, RETAINED)
 _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM"}
 
 

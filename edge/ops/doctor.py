@@ -34,6 +34,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "broker": readers.broker,
     "broker-limits": readers.broker_limits,
     "broker-dropped": readers.broker_dropped,
+    "broker-retained": readers.broker_retained,
     "readers": readers.readers_heard,
     "reader-qos": readers.readers_qos,
     "reader-clock": readers.readers_clock,

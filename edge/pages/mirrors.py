@@ -16,7 +16,9 @@ def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(view)
     def answer(**ids: int) -> Any:
-        home = home_name(current_session().organization_id, ids.get("asset_id") or ids["location_id"])
+        home = home_name(
+            current_session().organization_id, ids["asset_id"] if "asset_id" in ids else ids["location_id"]
+        )
         if home:
             raise Conflict(f"This record is kept at {home}; change it there.")
         return view(**ids)

@@ -59,7 +59,7 @@ def past_filter(now: int) -> PastFilter:
     values = request.args
     sort = values.get("sort", DEFAULT_SORT)
     return PastFilter(
-        min(wanted_moment(now - clock.HOUR), now),
+        max(0, min(wanted_moment(now - clock.HOUR), now)),
         typable(values.get("q", ""))[:255],
         values.get("location", 0, type=whole) or None,
         sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,

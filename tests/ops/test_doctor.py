@@ -187,6 +187,12 @@ def test_a_broker_that_is_away_or_has_dropped_messages(subject: Subject) -> None
     assert found(subject._replace(broker_url="embedded"), "broker")[0] is Level.WARNING
 
 
+@pytest.mark.parametrize(("number", "level"), [("10000", Level.OK), ("10001", Level.WARNING)])
+def test_a_broker_that_is_filled_with_retained_messages(subject: Subject, number: str, level: Level) -> None:
+    filled = subject._replace(ask_broker=lambda: {"$SYS/broker/retained messages/count": number})
+    assert found(filled, "broker-retained")[0] is level
+
+
 @pytest.mark.parametrize(
     ("settings", "level"),
     [

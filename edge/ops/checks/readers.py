@@ -13,7 +13,9 @@ from edge.store.reader_clocks import in_words, is_off
 SILENT = clock.DAY
 LEAST_QUEUE = 100_000
 
-_DROPPED = "$SYS/broker/publish/messages/dropped"
+DROPPED = "$SYS/broker/publish/messages/dropped"
+RETAINED = "$SYS/broker/retained messages/count"
+MANY_RETAINED = 10_000
 
 
 def broker(subject: Subject) -> Finding:
@@ -56,13 +58,31 @@ def broker_dropped(subject: Subject) -> Finding:
         answer = subject.ask_broker()
     except EdgeError:
         return ok("the broker cannot be asked")
-    dropped = int(answer.get(_DROPPED, "0"))
+    dropped = int(answer.get(DROPPED, "0"))
     if dropped:
         return warning(
             f"the broker has dropped {dropped} messages since its start",
             "edge was away for too long, or another subscriber is slow; raise max_queued_messages",
         )
     return ok("the broker has dropped nothing")
+
+
+def broker_retained(subject: Subject) -> Finding:
+    """An account with a wildcard can retain a message on as many topics as it likes, and mosquitto bounds them by
+    nothing but its memory. To forbid them would shut out the many gateways whose last will is a retained one.
+    """
+    if subject.broker_url == "embedded":
+        return ok("not counted by the embedded broker")
+    try:
+        retained = int(subject.ask_broker().get(RETAINED, "0"))
+    except EdgeError:
+        return ok("the broker cannot be asked")
+    if retained > MANY_RETAINED:
+        return warning(
+            f"the broker holds {retained} retained messages, which edge does not read",
+            "a reader whose topic has + or # retains all it sends: switch that off in it, or take its account away",
+        )
+    return ok(f"the broker holds {retained} retained messages")
 
 
 def readers_heard(_: Subject) -> Finding:

@@ -1,0 +1,26 @@
+"""The short form of `hostile.py`; the long one takes an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edge.store.people import Role
+from tests.pages.conftest import Browser
+from tests.security.hostile import run, serving
+
+
+def test_odd_requests_are_answered(store: object) -> None:
+    with serving() as site:
+        assert site.bearer
+        result = run(site, seconds=3, seed=1)
+    assert {"200", "400", "404"} <= result.statuses.keys()
+
+
+@pytest.mark.parametrize("at", ["0001-01-01", "0001-01-01T00:00", "1969-12-31T23:59", "9999-12-31T23:59"])
+def test_a_moment_out_of_time_is_no_fault(sign_in_as: Callable[..., Browser], at: str) -> None:
+    """Before, the links to a day earlier were made of a moment that no calendar has."""
+    browser = sign_in_as(Role.VIEWER)
+    assert browser.get(f"/past?at={at}").status_code == 200
+    assert browser.get(f"/export/past.csv?at={at}").status_code == 200
