@@ -11,8 +11,13 @@ from typing import NamedTuple
 from flask import Response, abort, request
 
 FOREVER = "public, max-age=31536000, immutable"
-_TYPES = {".js": "text/javascript", ".webmanifest": "application/manifest+json", ".svg": "image/svg+xml"}
-_WORTH_COMPRESSING = {".js", ".css", ".svg", ".webmanifest"}
+_TYPES = {
+    ".js": "text/javascript",
+    ".webmanifest": "application/manifest+json",
+    ".svg": "image/svg+xml",
+    ".wasm": "application/wasm",
+}
+_WORTH_COMPRESSING = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
 
 
 class File(NamedTuple):

@@ -17,6 +17,7 @@ from edge.pages.files import Files
 from edge.pages.forms import typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
+from edge.pages.policy import policy
 from edge.store import (
     board,
     carriers,
@@ -42,7 +43,15 @@ SERVICE_WORKER = "scan/sw.js"
 FIRST_SCRIPTS = (
     *("scan/catch.js", "scan/scanner.js", "scan/codes.js", "scan/profile.js"),
     *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
-    *("scan/carrier.js", "scan/copy.js", "scan/count.js", "scan/feedback.js", "scan/leave.js", "scan/locations.js"),
+    *(
+        "scan/carrier.js",
+        "scan/copy.js",
+        "scan/count.js",
+        "scan/feedback.js",
+        "scan/gs1.js",
+        "scan/leave.js",
+        "scan/locations.js",
+    ),
     *("scan/take.js", "scan/view.js", "scan/where.js"),
 )
 # Characters that another keyboard layout, or a scanner's own rules, would change.
@@ -59,6 +68,7 @@ def scan_page() -> Response:
     page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
     files: Files = current_app.extensions["files"]
+    response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # what reads pictures
     response.headers["Edge-Version"] = (
         files.version
     )  # the service worker keeps the page beside the files of its version

@@ -26,7 +26,6 @@ from edge.pages import (
     edit_locations,
     event_destinations,
     exports,
-    floor_plans,
     imports,
     inbox,
     keys,
@@ -42,13 +41,13 @@ from edge.pages import (
     status,
     stock_takes,
     sync,
-    trails,
     words,
 )
 from edge.pages.files import Files, web_folder
 from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.notices import NOTICES
+from edge.pages.policy import CONTENT_SECURITY_POLICY
 from edge.store.people import Role
 from edge.store.stays import Quality
 from edge.texts import N_
@@ -59,23 +58,8 @@ VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(stock_takes, languages),
     *(readers, antennas, inbox, status, keys, people, devices, audit, sync, event_destinations),
-    *(imports, exports, api_docs, past, live_reads, floor_plans, trails),
+    *(imports, exports, api_docs, past, live_reads),
 )  # imported for their views
-
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "worker-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
 
 
 class Site(NamedTuple):

@@ -23,7 +23,9 @@ EMPTY = "-" * DIGEST_LENGTH
 _ASSETS = f"""
 SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000,
        p.last_seen_at / 600000000 * 600,
-       (SELECT json_group_array(value) FROM tag WHERE asset_id = a.id AND deleted_at IS NULL)
+       (SELECT json_group_array(code) FROM (
+            SELECT value AS code FROM tag WHERE asset_id = a.id AND deleted_at IS NULL
+            UNION SELECT gs1_key FROM tag WHERE asset_id = a.id AND deleted_at IS NULL AND gs1_key IS NOT NULL))
 FROM asset a LEFT JOIN position p ON p.asset_id = a.id
 WHERE a.organization_id = ? AND a.deleted_at IS NULL
 ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
@@ -31,7 +33,8 @@ ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
 
 
 class Bucket(NamedTuple):
-    """`rows`: id, key, name, location id, there since, last seen (seconds since 1970), codes of the tags."""
+    """`rows`: id, key, name, location id, there since, last seen (seconds since 1970), codes of the tags and
+    what they mean by GS1's standards."""
 
     digest: str
     rows: list[list[Any]]

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from biip import ParseError
+from biip.checksums import gs1_standard_check_digit
 from biip.gs1_digital_link_uris import GS1DigitalLinkURI
 from biip.gs1_element_strings import GS1ElementString
 from biip.gs1_messages import GS1Message
@@ -25,6 +26,10 @@ _SYMBOLOGY = re.compile(r"^\](?:C1|e0|d2|Q3|J1)")  # identifiers that announce a
 _KEYS = ("00", "01", "8003", "8004")
 _OF_EPC = tuple(f"({key})" for key in _KEYS)
 _PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
+_CHECKED = {"00": 18, "01": 14, "8003": 14}  # digits with the check digit at their end
+_MARKED = re.compile(
+    r"^\](?:C1|e0|d2|Q3|J1)(?:(00|01|8003)(\d{14,18}))|^\((00|01|8003)\)(\d{8,18})|^https?://.*?/(00|01|8003)/(\d{8,18})"
+)
 _GRAI_LENGTH = 14  # a zero, and the number with its check digit; then the serial number
 
 # The first byte of an EPC (Tag Data Standard, EPC binary headers), and its length in hexadecimal digits at least.
@@ -62,6 +67,17 @@ def printable(code: str) -> str:
         return GS1Message.parse(_SYMBOLOGY.sub("", code).lstrip(SEPARATOR)).as_hri()
     except (ParseError, ValueError):
         return code.replace(SEPARATOR, "")
+
+
+def has_wrong_check_digit(code: str) -> bool:
+    """Whether a code says of itself that it is GS1's, and its check digit is wrong: it was misread or misprinted."""
+    found = _MARKED.search(code.strip())
+    if found is None:
+        return False
+    key, digits = (part for part in found.groups() if part)
+    length = _CHECKED[key]
+    digits = digits[:length].zfill(length)
+    return gs1_standard_check_digit(digits[:-1]) != int(digits[-1])
 
 
 def _of_epc_uri(uri: str) -> str | None:

@@ -26,6 +26,7 @@ BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
 AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same location again within it is news to nobody
 MAX_CODE_LENGTH = 255
 
+WRONG_CHECK_DIGIT = N_("The check digit of this code is wrong: it was misread or misprinted. Scan it again")
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 
 
@@ -35,6 +36,7 @@ class Result(StrEnum):
     UNKNOWN = "unknown"  # parked in the unknown-tag inbox
     LOCATION = "location"  # the label of a location: not a scan of a thing
     UNCLEAR = "unclear"  # not recorded: it follows such a label, and the device must ask where it was made
+    RETIRED = "retired"  # not recorded: its location was retired meanwhile, and the device must ask where it was made
     COUNTED = "counted"  # kept by a stock-take until it is signed off
     DONE = "done"  # an act that is no scan
     REFUSED = "refused"
@@ -136,9 +138,14 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int) -> Answer:
         return first_answer(sender, before)
     if not 1 <= len(scan.code) <= MAX_CODE_LENGTH:
         return _refuse(sender, scan, received_at, N_("The code is empty or too long"))
-    if not _is_live_location(sender.organization_id, scan.location_id):
-        return _refuse(sender, scan, received_at, "The location was retired; choose another one")
+    is_live = _is_live_location(sender.organization_id, scan.location_id)
+    if is_live is None:
+        return _refuse(sender, scan, received_at, N_("This location is not known here; choose another one"))
+    if not is_live:
+        return Answer(scan.id, Result.RETIRED)
     found = lookup.by_code(sender.organization_id, scan.code)
+    if found is None and gs1.has_wrong_check_digit(scan.code):
+        return _refuse(sender, scan, received_at, WRONG_CHECK_DIGIT)
     if found is None:
         _park(sender, scan, received_at)
         return Answer(scan.id, Result.UNKNOWN)
@@ -297,6 +304,8 @@ def _asset(organization_id: int, asset_id: int) -> Found | None:
     return Found("asset", row.asset_id, row.external_key, row.name) if row else None
 
 
-def _is_live_location(organization_id: int, location_id: int) -> bool:
-    sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
-    return execute(sql, (location_id, organization_id)).fetchone() is not None
+def _is_live_location(organization_id: int, location_id: int) -> bool | None:
+    """None for one that the organization never had."""
+    sql = "SELECT deleted_at IS NULL FROM location WHERE id = ? AND organization_id = ?"
+    found = execute(sql, (location_id, organization_id)).fetchone()
+    return bool(found[0]) if found else None

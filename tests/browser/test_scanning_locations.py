@@ -113,6 +113,30 @@ def test_a_plain_code_that_turns_out_to_be_a_location_holds_what_follows(scan_pa
     assert execute("SELECT count(*) FROM history").fetchone() == (3,)
 
 
+def test_scans_at_a_location_that_was_retired_wait_for_another(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(viewport=PHONE)
+    execute("UPDATE location SET deleted_at = created_at WHERE external_key = 'DOCK-1'")
+    for number in (1, 2):
+        scan(page, f"BC-{number:04}")
+        outcome(page, "unclear", f"Pallet {number}")
+    expect(page.locator("#held")).to_contain_text("2 scans without a clear location")
+    expect(page.locator("#location-name")).to_have_text("Location unclear")
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.click("#held")
+    expect(page.locator("#sheet-body")).to_contain_text("Dock 1 was retired before")
+    page.click("#sheet-close")
+    for left in ("1 scan", ""):  # the one that told of it, and the one that was made when the page knew
+        page.click("#held")
+        page.locator("button:has-text('Choose the location')").first.click()
+        page.click(".choice-button:has-text('Rack B')")
+        expect(page.locator("#held")).to_contain_text(left) if left else expect(page.locator("#held")).to_be_hidden()
+    saved(page)
+    assert (location_of(site, 1), location_of(site, 2)) == ("Rack B", "Rack B")
+    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (2, 2)
+
+
 def test_scans_without_a_clear_location_can_be_taken_back(scan_page: ScanPage, site: Site) -> None:
     page = scan_page()
     scan(page, f"{LABEL}NO-SUCH")

@@ -14,6 +14,7 @@ from edge.store.database import execute
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from tests.browser.conftest import PHONE, Site, outcome, scan
+from tests.store.test_gs1 import SGTIN, SPELLINGS
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -112,3 +113,40 @@ def test_twenty_thousand_assets_are_copied_and_do_not_hold_up_a_scan(scan_page: 
     page.wait_for_selector("body[data-ready]")
     scan(page, "MANY-19700")
     outcome(page, "queued", "Crate 19700")
+
+
+def test_gs1_codes_in_any_spelling_are_known_without_a_connection(scan_page: ScanPage, site: Site) -> None:
+    """Printed as an element string, while the tag of the pallet is an RFID tag with its EPC."""
+    assets.attach_tag(shell(site.organization_id), site.assets[6].id, NewTag("rfid", "3074257BF7194E4000001A85"))
+    page = scan_page(viewport=PHONE, expected=OFFLINE)
+    offline(page)
+    for code in (
+        "]C10180614141123458216789",
+        SGTIN,
+        "https://example.com/01/80614141123458/10/LOT/21/6789",
+        "3074257BF7194E4000001A85",
+    ):
+        scan(page, code)
+        outcome(page, "queued", "Pallet 7")
+        scan(page, "BC-0001")
+        outcome(page, "queued", "Pallet 1")
+    for code in ("]C10180614141123459216789", "(00)106141412345678909", "https://id.gs1.org/8003/00614141123453567"):
+        scan(page, code)
+        outcome(page, "refused", code.removeprefix("]C1"))
+        expect(page.locator("#told")).to_contain_text("check digit")
+
+
+def test_the_device_knows_gs1_as_the_server_does(scan_page: ScanPage) -> None:
+    page = scan_page()
+    told = page.evaluate(
+        """async (codes) => {
+          const base = document.querySelector("script[src*='scan/catch.js']").src;
+          const { identity } = await import(base.replace("catch.js", "gs1.js"));
+          return codes.map(identity);
+        }""",
+        [code for _, code in SPELLINGS],
+    )
+    by_server = {code: identity for identity, code in SPELLINGS}
+    for (_, code), identity in zip(SPELLINGS, told, strict=True):
+        is_epc = code.startswith("urn:") or code.upper().replace(" ", "").removeprefix("0X")[:1] == "3"
+        assert identity == ("" if is_epc else by_server[code]), code

@@ -173,6 +173,25 @@ def test_the_id_of_another_organizations_scan_tells_nothing(sign_in_as: SignIn, 
     assert send(stranger, item("2", BARCODE, site.dock.id))[0]["result"] == "refused"
 
 
+def test_a_scan_at_a_location_that_was_retired_is_asked_about_and_can_come_again(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    execute("UPDATE location SET deleted_at = created_at WHERE id = ?", (site.dock.id,))
+    assert send(browser, item("1", BARCODE, site.dock.id))[0]["result"] == "retired"
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert send(browser, item("1", BARCODE, site.rack.id))[0]["result"] == "recorded"
+    assert place_of(cast.acme, site.pallet.id) == "Rack A"
+
+
+def test_a_misread_gs1_code_is_refused_in_a_sentence(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    browser.send("/language", {"language": "de"})
+    answer = send(browser, item("1", "]C10180614141123459216789", site.dock.id))[0]
+    assert (answer["result"], answer["reason"].split(":")[0]) == ("refused", "Die Prüfziffer dieses Codes ist falsch")
+    assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
+
+
 def test_one_that_makes_no_sense_does_not_hold_up_the_others(sign_in_as: SignIn, site: Site) -> None:
     results = send(
         sign_in_as(Role.OPERATOR),

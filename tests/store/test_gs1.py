@@ -128,3 +128,24 @@ def test_a_location_can_have_one_too(cast: Cast) -> None:
     found = lookup.by_code(cast.acme, GIAI)
     assert found
     assert (found.kind, found.id) == ("location", dock.id)
+
+
+@pytest.mark.parametrize(("identity", "code"), SPELLINGS)
+def test_no_right_check_digit_is_called_wrong(identity: str, code: str) -> None:
+    assert not gs1.has_wrong_check_digit(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("]C10180614141123459216789", "(01)80614141123459(21)6789", "https://id.gs1.org/01/80614141123459/21/6789"),
+        *("(00)106141412345678909", "]C100106141412345678909", "https://id.gs1.org/8003/00614141123453567"),
+    ],
+)
+def test_a_wrong_check_digit_is_told(code: str) -> None:
+    assert gs1.has_wrong_check_digit(code)
+
+
+@pytest.mark.parametrize("code", ["0180614141123459216789", "106141412345678909", "http://box/l/01", "BC-0001", ""])
+def test_what_does_not_say_that_it_is_gs1s_has_no_check_digit(code: str) -> None:
+    assert not gs1.has_wrong_check_digit(code)

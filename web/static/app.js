@@ -31,6 +31,7 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("keydown", (event) => {
   const awaiting = document.querySelector("[data-scan]");
   if (!awaiting || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.target.matches("select")) return takeFromList(event, awaiting);
   if (event.key.length === 1 && event.key !== " " && !event.target.closest("input, select, textarea")) awaiting.focus();
   if (event.key === "Enter" && event.target === awaiting && awaiting.dataset.scan === "stay") {
     event.preventDefault();
@@ -38,6 +39,22 @@ document.addEventListener("keydown", (event) => {
     fields[fields.indexOf(awaiting) + 1].focus();
   }
 });
+
+// In a list of names keys choose, unless they come faster than a person types: then the list was not meant.
+const TOO_FAST = 100; // ms between two keys
+let first = { at: -Infinity };
+function takeFromList(event, awaiting) {
+  if (event.key.length !== 1) return;
+  const list = event.target;
+  if (event.timeStamp - first.at > TOO_FAST) {
+    first = { at: event.timeStamp, key: event.key, chosen: list.value };
+    return;
+  }
+  event.preventDefault();
+  list.value = first.chosen;
+  awaiting.value = first.key + event.key;
+  awaiting.focus();
+}
 
 // Choosing in a filter is asking for it: no extra button to press.
 document.addEventListener("change", (event) => {
@@ -53,7 +70,7 @@ document.addEventListener("click", (event) => {
 // A second click on a slow link sends nothing; the server would do it once, too.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post" || "download" in form.dataset) return;
+  if (form.method !== "post") return;
   if (form.dataset.sent) return event.preventDefault();
   form.dataset.sent = "yes";
   form.setAttribute("aria-busy", "true");

@@ -10,15 +10,18 @@ let handle = null;
 let isKept = () => true;
 let showRaw = () => {};
 
-listen(document.getElementById("catcher"), (code, raw) => {
+listen(document.getElementById("catcher"), take, (name, isText) => showRaw(name, isText));
+document.body.dataset.listening = String(Math.round(performance.now()));
+
+/** A code came, by a scanner or by the camera; `raw` is what it was before it was cleaned. */
+export function take(code, raw) {
   const one = { id: newId(), code, raw, at: Date.now() }; // now, not when its turn comes
   if (isKept()) {
     pending.push(one);
     write();
   }
   if (handle) handle(one);
-}, (name, isText) => showRaw(name, isText));
-document.body.dataset.listening = String(Math.round(performance.now()));
+}
 
 /**
  * From now on each code is given to `onCode` as it comes; those that came before, and those that a page that was closed

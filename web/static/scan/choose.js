@@ -40,9 +40,9 @@ export function openHeld(held, onPlaced, onDiscard) {
 }
 
 function group(id, items, onPlaced, onDiscard) {
-  const { label, shown, location } = items[0].held;
+  const { label, shown, location, retired } = items[0].held;
   const section = part("held-group", "", "section");
-  const why = location
+  const why = retired ? t("{location} was retired before these scans arrived.", { location: shown }) : location
     ? t("{label} turned out to be the label of {location}, while {shown} was shown.", { label, shown, location: location.name })
     : t("They were scanned after the label {label}, which names no location that is known.", { label });
   const list = part("log-list", "", "ol");

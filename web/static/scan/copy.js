@@ -2,6 +2,7 @@
 // locations are looked into without a connection. It comes in buckets; those that changed are sent again.
 
 import { linkOf } from "./codes.js";
+import { identity } from "./gs1.js";
 import * as queue from "./queue.js";
 import { post } from "./sync.js";
 
@@ -48,7 +49,7 @@ export function find(code) {
   if (!index) makeIndex();
   const link = linkOf(code);
   if (link) return link.kind === "asset" ? index.keys.get(link.key) || only(index.alike, link.key.toLowerCase()) : undefined;
-  return only(index.codes, code) || only(index.matching, bare(code)) || index.keys.get(code) || only(index.alike, code.toLowerCase());
+  return only(index.codes, code) || only(index.matching, bare(code)) || only(index.codes, identity(code)) || index.keys.get(code) || only(index.alike, code.toLowerCase());
 }
 
 export const byId = (id) => {

@@ -5,6 +5,7 @@ import * as carrier from "./carrier.js";
 import { forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
+import { hasWrongCheckDigit } from "./gs1.js";
 import { guardExits } from "./leave.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
@@ -16,6 +17,7 @@ import { t } from "./texts.js";
 import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
 import { awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
 
+const PREFIXED = /^\][A-Za-z]\d/; // by the scanner, which says so what kind of code it read
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone", "counted", "done"];
@@ -37,6 +39,11 @@ async function onCode({ id, code, raw, at }) {
     await loseLocation(code);
     refreshLocations().catch(report); // it may have been made after this page was opened
     return;
+  }
+  if (!thing && hasWrongCheckDigit(raw && PREFIXED.test(raw.typed) ? raw.typed : code)) {
+    signal("refused");
+    const told = t("The check digit of this code is wrong: it was misread or misprinted. Scan it again");
+    return showResult({ outcome: "refused", thing: code, told, state: "" });
   }
   if (!locations.choice.location && !locations.choice.label) {
     signal("refused");
@@ -94,9 +101,11 @@ function announce(entry) {
 }
 
 /** Answers came: say the worst of them aloud, show the newest. */
-async function onAnswers(results) {
+async function onAnswers(answers) {
   showLink(link);
-  if (link.state === "ok" && awaitsLabel()) refreshLocations().catch(report);
+  const isRetired = answers.some(({ result }) => result === "retired");
+  const results = answers.map((one) => (one.result === "retired" ? { ...one, result: "unclear" } : one));
+  if (link.state === "ok" && (isRetired || awaitsLabel())) refreshLocations().catch(report);
   if (!results.length) return;
   const log = await queue.recent(300);
   const byId = new Map(log.map((entry) => [entry.id, entry]));
@@ -165,6 +174,7 @@ function wire() {
   const onLocation = (location) => inLine(() => chooseLocation(location));
   $("undo").addEventListener("click", () => inLine(undoLast));
   opens("find", ({ openFind }) => openFind());
+  opens("camera", ({ toggleCamera }) => toggleCamera());
   opens("jobs", ({ openJobs }) => openJobs());
   opens("take", ({ openCheck }) => openCheck());
   $("loading").addEventListener("click", () => inLine(async () => { await carrier.setLoading(null); await redraw(); }));

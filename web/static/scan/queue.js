@@ -58,6 +58,7 @@ export const settle = (answers) => work(["queue", "log"], "readwrite", (t) => {
   for (const answer of answers) {
     byId(t, answer.id, (item) => {
       if (answer.result === "unclear") return; // it stays, held by the answer to the label before it
+      if (answer.result === "retired") return hold(t, item);
       t.objectStore("queue").delete(item.no);
       if (answer.result === "location" && !item.undo) holdWhatFollows(t, item, answer.location);
       change(t, item.undo || item.id, (entry) => {
@@ -80,6 +81,13 @@ function holdWhatFollows(t, label, location) {
     }
     cursor.continue();
   };
+}
+
+/** Its location was retired meanwhile: it stays until somebody says where it was made. */
+function hold(t, item) {
+  const placed = { locationId: null, locationName: "", held: { shown: item.locationName, retired: true } };
+  t.objectStore("queue").put({ ...item, ...placed });
+  change(t, item.id, (entry) => ({ ...entry, ...placed, state: "unclear" }));
 }
 
 /** Somebody said where the held scans of a choice were made: they go to the server like any other. */

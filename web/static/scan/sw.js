@@ -48,5 +48,9 @@ async function page(request) {
 }
 
 async function file(request) {
-  return (await caches.match(request)) || fetch(request);
+  const kept = await caches.match(request);
+  if (kept || !request.url.includes("/vendor/")) return kept || fetch(request);
+  const answer = await fetch(request); // kept when it was first used: few devices need it, and it is large
+  if (answer.ok && request.url.includes(`/${VERSION}/`)) (await caches.open(CACHE)).put(request, answer.clone());
+  return answer;
 }

@@ -1,6 +1,7 @@
 // What opens over the page. It is loaded after the page takes scans, so that it does not delay the first one.
 
 export { attachButtons } from "./attach.js";
+export { toggleCamera } from "./camera.js";
 export { openCheck, showLines } from "./check.js";
 export { openHeld, openLocations } from "./choose.js";
 export { find, openFind } from "./find.js";

@@ -48,14 +48,14 @@ export async function followLabel(entries) {
 
 /** Whether a label was scanned that the server may know by now. */
 export function awaitsLabel() {
-  return Boolean(locations.choice.label) || link.held.some(({ held }) => !held.location);
+  return Boolean(locations.choice.label) || link.held.some(({ held }) => held.label && !held.location);
 }
 
 export async function refreshLocations() {
   if (!(await locations.refresh())) return;
   const { location, label, id } = locations.choice;
   if (location && !locations.byId(location.id)) {
-    await locations.choose(null, newId());
+    await locations.becomeUnclear(location.name, newId()); // it was retired
     showLocation(locations.choice);
   }
   const found = label && locations.find(label);
@@ -65,7 +65,7 @@ export async function refreshLocations() {
 
 /** Scans under a label that has become known meanwhile were made there: the page showed no other location. */
 async function releaseKnown() {
-  const labels = new Map(link.held.filter(({ held }) => !held.location).map((item) => [item.choice, item.held.label]));
+  const labels = new Map(link.held.filter(({ held }) => held.label && !held.location).map((item) => [item.choice, item.held.label]));
   for (const [choice, label] of labels) {
     const found = locations.find(label);
     if (found) await place(choice, found);

@@ -1,0 +1,25 @@
+"""What a page may load and run: its own files, nothing else."""
+
+from __future__ import annotations
+
+_RULES = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "manifest-src": "'self'",
+    "worker-src": "'self'",
+    "form-action": "'self'",
+    "base-uri": "'none'",
+    "frame-ancestors": "'none'",
+}
+
+
+def policy(**changes: str) -> str:
+    """The value of Content-Security-Policy; `script_src` and the like replace a rule."""
+    rules = _RULES | {name.replace("_", "-"): value for name, value in changes.items()}
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+CONTENT_SECURITY_POLICY = policy()

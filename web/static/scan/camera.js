@@ -1,0 +1,146 @@
+// The camera as a scanner. It looks all the time where the browser gives it to the page (https); else it takes one photo
+// after the other. Codes go the way of those from a hardware scanner. The reader is the browser's own where it has one.
+
+import { take } from "./catch.js";
+import { cleaned } from "./codes.js";
+import { button, part } from "./sheets.js";
+import { $, say } from "./show.js";
+import { t } from "./texts.js";
+
+const EVERY = 100; // ms between two looks
+const SAME = 1500; // ms: a code that was in view until then is still the same scan
+const WIDEST = { video: 1280, photo: 2400 }; // pixels: more tells no more, and takes longer
+
+let read = null; // finds the codes in a picture, once it is loaded
+let stream = null;
+let panel = null;
+const inView = new Map(); // code -> when it was seen last
+
+/** Begin to look, or end it; where the browser does not give the camera to the page, take a photo. */
+export async function toggleCamera() {
+  if (panel) return stop();
+  if (!navigator.mediaDevices || !navigator.mediaDevices.getUserMedia) return askForPhoto();
+  await begin();
+}
+
+async function begin() {
+  showPanel();
+  try {
+    const video = { facingMode: "environment", width: { ideal: WIDEST.video }, height: { ideal: 720 } };
+    const [given, reader] = await Promise.all([navigator.mediaDevices.getUserMedia({ video }), loadReader()]);
+    if (!panel) return given.getTracks().forEach((track) => track.stop()); // ended meanwhile
+    [stream, read] = [given, reader];
+  } catch (error) {
+    stop();
+    return say(told(error));
+  }
+  const video = panel.querySelector("video");
+  video.srcObject = stream;
+  await video.play();
+  offerLight(stream.getVideoTracks()[0]);
+  panel.dataset.ready = "1";
+  document.addEventListener("visibilitychange", stop, { once: true });
+  look(video);
+}
+
+function told(error) {
+  if (error.name === "NotAllowedError") return t("The camera is not allowed. Allow it for this site in the browser's settings");
+  if (["NotFoundError", "NotReadableError", "OverconstrainedError"].includes(error.name)) return t("No camera can be used on this device");
+  return t("This browser cannot read codes from pictures");
+}
+
+function stop() {
+  if (stream) stream.getTracks().forEach((track) => track.stop());
+  if (panel) panel.remove();
+  stream = panel = null;
+  inView.clear();
+  $("station").classList.remove("filming");
+  $("camera").setAttribute("aria-pressed", "false");
+}
+
+function showPanel() {
+  panel = part("camera", "", "section");
+  panel.setAttribute("aria-label", t("Camera"));
+  const video = document.createElement("video");
+  video.muted = video.playsInline = true;
+  const acts = part("camera-acts", "");
+  acts.append(button(t("Stop the camera"), stop, "button slim"));
+  panel.append(video, part("camera-told", t("Hold a code before the camera"), "p"), acts);
+  $("result").before(panel);
+  $("station").classList.add("filming");
+  $("camera").setAttribute("aria-pressed", "true");
+}
+
+function offerLight(track) {
+  const can = track.getCapabilities ? track.getCapabilities() : {};
+  if (!can.torch) return;
+  let isOn = false;
+  const light = button(t("Light"), async () => {
+    isOn = !isOn;
+    await track.applyConstraints({ advanced: [{ torch: isOn }] });
+    light.setAttribute("aria-pressed", String(isOn));
+  }, "button slim");
+  panel.querySelector(".camera-acts").prepend(light);
+}
+
+async function look(video) {
+  const own = panel;
+  while (panel === own) {
+    const codes = video.readyState >= 2 ? await read(video, WIDEST.video) : [];
+    if (panel === own) codes.forEach(see);
+    await new Promise((done) => setTimeout(done, EVERY));
+  }
+}
+
+/** A code that stays in view is one scan, however often it is found. */
+function see(text) {
+  const now = performance.now();
+  const isNew = !(now - inView.get(text) < SAME);
+  inView.set(text, now);
+  if (isNew) give(text);
+}
+
+const give = (text) => take(cleaned(text), { typed: text, byKey: text });
+
+function askForPhoto() {
+  const input = document.createElement("input");
+  input.type = "file";
+  input.accept = "image/*";
+  input.capture = "environment";
+  input.addEventListener("change", async () => {
+    if (input.files.length) say(await readPhoto(input.files[0]) ? "" : t("No code was found in the photo. Hold it closer, and still"));
+  });
+  input.click();
+}
+
+async function readPhoto(file) {
+  say(t("Loading …"));
+  read = read || await loadReader();
+  const codes = await read(await createImageBitmap(file), WIDEST.photo);
+  codes.forEach(give);
+  return codes.length;
+}
+
+async function loadReader() {
+  const native = window.BarcodeDetector && await window.BarcodeDetector.getSupportedFormats();
+  if (native && native.length) {
+    const detector = new window.BarcodeDetector({ formats: native });
+    return async (picture) => (await detector.detect(picture)).map((found) => found.rawValue);
+  }
+  const { prepareZXingModule, readBarcodes } = await import("../vendor/zxing-wasm/reader/index.js");
+  const locateFile = (name) => new URL(`../vendor/zxing-wasm/${name}`, import.meta.url).href;
+  await prepareZXingModule({ overrides: { locateFile }, fireImmediately: true });
+  return async (picture, widest) =>
+    (await readBarcodes(pixels(picture, widest), { maxNumberOfSymbols: 8 })).filter((found) => found.isValid).map((found) => found.text);
+}
+
+function pixels(picture, widest) {
+  const [width, height] = [picture.videoWidth || picture.width, picture.videoHeight || picture.height];
+  const scale = Math.min(1, widest / Math.max(width, height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  const drawing = canvas.getContext("2d", { willReadFrequently: true });
+  drawing.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return drawing.getImageData(0, 0, canvas.width, canvas.height);
+}

@@ -1,0 +1,79 @@
+// GS1 codes, for the time without a connection: what names the same thing as another spelling of it, and what was
+// misread. The rules are those of `edge/store/gs1.py`; EPCs are only told by the server.
+
+const GROUP = "\u001d"; // FNC1, which ends a value of variable length
+const SYMBOLOGY = /^\](?:C1|e0|d2|Q3|J1)/; // identifiers that announce an element string
+const PLAIN = /^(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})$/;
+const KEYS = ["00", "01", "8003", "8004"];
+const GRAI_LENGTH = 14; // a zero, and the number with its check digit; then the serial number
+
+// General Specifications: application identifiers of three and four digits by their first two, and elements of a fixed
+// length, identifier included.
+const LONGER = { 23: 3, 24: 3, 25: 3, 40: 3, 41: 3, 42: 3, 71: 3, 31: 4, 32: 4, 33: 4, 34: 4, 35: 4, 36: 4, 39: 4, 43: 4, 70: 4, 72: 4, 80: 4, 81: 4, 82: 4 };
+const FIXED = { "00": 20, "01": 16, "02": 16, "03": 16, "04": 18, 11: 8, 12: 8, 13: 8, 14: 8, 15: 8, 16: 8, 17: 8, 18: 8, 19: 8, 20: 4, 31: 10, 32: 10, 33: 10, 34: 10, 35: 10, 36: 10, 41: 16 };
+
+/** `(01)80614141123458(21)6789` and the like; "" for a code that names no single thing by GS1's standards. */
+export function identity(code) {
+  const values = elements(code.trim());
+  if (!values) return "";
+  const key = KEYS.find((one) => values.has(one));
+  if (key === "01") return values.has("21") ? `(01)${values.get("01").padStart(14, "0")}(21)${values.get("21")}` : "";
+  if (key === "8003") return values.get(key).length > GRAI_LENGTH ? `(8003)${values.get(key)}` : "";
+  return key ? `(${key})${values.get(key)}` : "";
+}
+
+/** Whether a code says of itself that it is GS1's, and its check digit is wrong. */
+export function hasWrongCheckDigit(code) {
+  const text = code.trim();
+  const values = PLAIN.test(text) ? null : elements(text);
+  return Boolean(values) && isMisread(values);
+}
+
+function isMisread(values) {
+  return [["00", 18], ["01", 14], ["8003", GRAI_LENGTH]].some(([key, length]) => {
+    const digits = (values.get(key) || "").slice(0, length);
+    return /^\d{8,}$/.test(digits) && !isChecked(digits.padStart(length, "0"));
+  });
+}
+
+function isChecked(digits) {
+  const sum = Array.from(digits).reverse().reduce((total, digit, at) => total + digit * (at % 2 ? 3 : 1), 0);
+  return sum % 10 === 0;
+}
+
+function elements(text) {
+  if (/^https?:\/\//.test(text)) return ofLink(text);
+  if (text.startsWith("(")) return new Map(Array.from(text.matchAll(/\((\d{2,4})\)([^(]+)/g), ([, key, value]) => [key, value]));
+  const message = text.replace(SYMBOLOGY, "");
+  if (message === text && !text.includes(GROUP) && !PLAIN.test(text)) return null;
+  return ofMessage(message);
+}
+
+function ofMessage(message) {
+  const values = new Map();
+  let rest = message;
+  while (rest.startsWith(GROUP)) rest = rest.slice(1);
+  while (rest) {
+    const start = rest.slice(0, 2);
+    const end = FIXED[start] || (rest.includes(GROUP) ? rest.indexOf(GROUP) : rest.length);
+    const digits = LONGER[start] || 2;
+    if (!/^\d\d$/.test(start) || end > rest.length || end <= digits) return null;
+    values.set(rest.slice(0, digits), rest.slice(digits, end));
+    rest = rest.slice(end);
+    if (rest.startsWith(GROUP)) rest = rest.slice(1);
+  }
+  return values;
+}
+
+function ofLink(text) {
+  const parts = text.replace(/[?#].*$/, "").split("/").slice(3);
+  const start = parts.findIndex((part, at) => KEYS.includes(part) && (parts.length - at) % 2 === 0);
+  if (start < 0) return null;
+  const values = new Map();
+  try {
+    for (let at = start; at < parts.length; at += 2) values.set(parts[at], decodeURIComponent(parts[at + 1]));
+  } catch {
+    return null; // a percent sign that was misread
+  }
+  return values;
+}
