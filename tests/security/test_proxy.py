@@ -1,0 +1,32 @@
+"""The proxy in front takes in no more, and waits no longer for a head, than the server behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from edge import connections, server
+
+CADDYFILE = (Path(__file__).parents[2] / "systemd" / "Caddyfile").read_text("utf-8")
+
+
+def bound(name: str) -> str:
+    found = re.search(rf"^\s*{name} (\S+)$", CADDYFILE, re.M)
+    assert found, f"the Caddyfile has no {name}"
+    return found[1]
+
+
+def test_the_bounds_of_the_proxy_are_those_of_the_server() -> None:
+    assert bound("max_size") == f"{server.MAX_READ // 2**20}MiB"
+    assert bound("max_header_size") == f"{server.MAX_HEADERS // 1024}KB"
+    assert bound("read_header") == f"{connections.HEAD_SECONDS:.0f}s"
+    assert bound("idle") == f"{connections.IDLE_SECONDS / 60:.0f}m"
+    assert bound("read_body") == "2m"
+
+
+def test_only_a_page_and_the_way_to_https_are_served_without_encryption() -> None:
+    plain = CADDYFILE.partition("http://:@REDIRECT_PORT@")[2]
+    assert re.findall(r"handle (/\S+) \{\s+reverse_proxy", plain) == ["/certificate*", "/static/*"]
+    assert "redir https://" in plain
+    assert "admin off" in CADDYFILE
+    assert "reverse_proxy 127.0.0.1:" in CADDYFILE
