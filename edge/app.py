@@ -17,10 +17,14 @@ from edge.api.middleware import is_api_path
 from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
 from edge.errors import Unavailable
+from edge.events import endpoints as events
+from edge.events.stream import Streams
 from edge.ops.health import Health
-from edge.pages import broker_facts, formats, site
+from edge.pages import box_facts, broker_facts, formats, site
+from edge.pages.box_facts import BoxFacts
 from edge.pages.broker_facts import BrokerFacts
 from edge.pages.formats import Formats
+from edge.pages.guard import SESSION_COOKIE
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
@@ -50,6 +54,8 @@ class AppSettings:
     threads: int = 8
     formats: Formats = formats.NONE
     broker: BrokerFacts = broker_facts.NONE
+    streams: Streams | None = None
+    box: BoxFacts = box_facts.NONE
     is_upgrading: Callable[[], bool] = lambda: False
 
 
@@ -64,6 +70,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     _watch_requests(app, settings.is_upgrading, turns)
     app.extensions["formats"] = settings.formats
     app.extensions["broker"] = settings.broker
+    app.extensions["box"] = settings.box
     app.register_blueprint(probes)
     site.register(app, _site(settings))
     gate = guard.make_settings(
@@ -72,6 +79,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     service.register(app, gate, settings.version)
     app.extensions["api_document"] = partial(openapi.document, OPERATIONS, settings.version)
     endpoints.register(app, settings.environment)
+    events.register(app, settings.environment, SESSION_COOKIE, settings.streams)
     app.register_error_handler(Exception, _on_error)
     return app
 

@@ -21,6 +21,7 @@ MOST = 400
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 20.0  # to begin with; after that so many bytes a second must have come
 BODY_BYTES_PER_SECOND = 4096
+MOST_UNREAD = 256 * 1024  # bytes of a live stream that its client has not read
 IDLE_SECONDS = 60.0
 MOST_PIECES = 1_000  # in which the head of a request may come: each one costs a look at all of them
 

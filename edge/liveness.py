@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from edge.events import worker as events
+from edge.events.stream import Streams
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.ops.health import Check
@@ -83,7 +84,9 @@ def check_sync(worker: sync.Worker) -> Check:
     return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")
 
 
-def check_events(worker: events.Worker) -> Check:
+def check_events(worker: events.Worker, streams: Streams) -> Check:
     """A receiver being away is not our end: what happens waits in the log."""
+    if not streams.is_alive():
+        return Check("events", False, "the thread of the live streams has ended; restart the service")
     trouble = worker.trouble() or "; ".join(event_destinations.troubles())
     return Check("events", not trouble, trouble or "every destination takes its events, or there is none")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import shutil
@@ -12,27 +11,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import __version__, clock, liveness, metrics
+from edge import __version__, clock, liveness, metrics, page_parts, recent_log
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import Config
 from edge.errors import SetupError
+from edge.events.stream import Streams
 from edge.events.worker import Pace as EventsPace
 from edge.events.worker import Worker as EventsWorker
-from edge.ingest.parsers.examples import examples
-from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
 from edge.ingest.pipeline import Pipeline
-from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Broker, State, Subscriber
-from edge.ingest.try_out import try_out
 from edge.ops import accounts, integrity, retention, stats
 from edge.ops.continuous import ContinuousBackup
 from edge.ops.counted_time import CountedTime
@@ -42,9 +36,7 @@ from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.ops.upgrade import StartedAfterUpgrade, is_pending
-from edge.pages.broker_facts import BrokerFacts, NewAccount
 from edge.pages.formats import Formats
-from edge.store.actors import Actor
 from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
 from edge.store.event_making import Silence
@@ -124,10 +116,11 @@ def running(config: Config) -> Iterator[str]:
         _start_upkeep(config, subscriber, health, parts)
         _start_continuous_backup(config, health, parts)
         _start_sync(config, health, parts)
-        _start_events(config, health, parts)
-        server = _serve_http(config, health, _formats(subscriber))
+        streams = _start_events(config, health, parts)
+        server = _serve_http(config, health, page_parts.formats(subscriber), streams)
         health.register(server.check)
         parts.callback(server.stop)
+        parts.callback(streams.stop)  # before the server, whose connections they write to
         log.info("Serving pages and API on %s", server.address)
 
         _tell_systemd(health, parts)
@@ -146,7 +139,8 @@ def set_up_log(level: str) -> None:
     """Plain lines on standard error, for the journal, which adds the time."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("%(levelname)s %(message)s"))
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    recent_log.HANDLER.setFormatter(OneLine("%(message)s"))
+    logging.basicConfig(handlers=[handler, recent_log.HANDLER], level=level.upper(), force=True)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each
 
 
@@ -213,13 +207,16 @@ def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
     parts.callback(worker.stop)
 
 
-def _start_events(config: Config, health: Health, parts: ExitStack) -> None:
+def _start_events(config: Config, health: Health, parts: ExitStack) -> Streams:
     """Always there, so that a destination needs no restart; without one it has nothing to do."""
     silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
     worker = EventsWorker(EventsPace(silence, config.events_keep_days * DAY), config.events_authority_file)
-    health.register(lambda: liveness.check_events(worker), vital=False)
+    streams = Streams()
+    health.register(lambda: liveness.check_events(worker, streams), vital=False)
     worker.start()
     parts.callback(worker.stop)
+    streams.start()
+    return streams
 
 
 def _tell_systemd(health: Health, parts: ExitStack) -> None:
@@ -279,31 +276,7 @@ class _Server:
         self._thread.join(0.5)  # longer only while a browser keeps its connection; then it ends with the process
 
 
-def _formats(subscriber: Subscriber) -> Formats:
-    """What the pages, which know no ingest, need to set readers up."""
-    titles = {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
-    shown = {row.title: json.dumps(row.mapping, indent=2) for row in examples().values()}
-    return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue, try_out, shown)
-
-
-def _broker_facts(config: Config) -> BrokerFacts:
-    """What the pages tell of the broker, and how they give a reader its account."""
-    is_embedded = config.mqtt_broker == "embedded"
-    where = urlsplit(f"mqtt://{config.mqtt_listen}" if is_embedded else config.mqtt_broker)
-    make_account = partial(_make_account, config) if config.mqtt_accounts_dir and config.mqtt_password_file else None
-    port = where.port or (8883 if where.scheme == "mqtts" else 1883)
-    return BrokerFacts(
-        where.hostname or "localhost", port, config.mqtt_tls_port, config.mqtt_topics, is_embedded, make_account
-    )
-
-
-def _make_account(config: Config, actor: Actor, reader_id: int) -> NewAccount:
-    """The files of the broker follow within a minute, see `_jobs`."""
-    made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
-    return NewAccount(made.name, password, made.topic)
-
-
-def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
+def _serve_http(config: Config, health: Health, formats: Formats, streams: Streams) -> _Server:
     app = create_app(
         AppSettings(
             environment=config.environment,
@@ -320,7 +293,9 @@ def _serve_http(config: Config, health: Health, formats: Formats) -> _Server:
             time_zone=config.time_zone,
             threads=config.http_threads,
             formats=formats,
-            broker=_broker_facts(config),
+            broker=page_parts.broker(config),
+            box=page_parts.box(config),
+            streams=streams,
             is_upgrading=lambda: is_pending(config.data_dir),
         ),
         health,

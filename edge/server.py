@@ -19,7 +19,7 @@ from typing import Any
 
 from flask import Flask
 from waitress.buffers import OverflowableBuffer
-from waitress.channel import HTTPChannel
+from waitress.channel import ClientDisconnected, HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from waitress.task import ErrorTask, WSGITask
@@ -28,6 +28,7 @@ from waitress.utilities import BadRequest
 from edge import connections
 from edge.addresses import network_of
 from edge.api import cors, envelope, guard, middleware
+from edge.events.stream import ATTACH
 from edge.sync import wire
 from edge.workers import Workers
 
@@ -122,6 +123,20 @@ class _Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
 
 
 class _Task(WSGITask):  # type: ignore[misc, unused-ignore]
+    def get_environment(self) -> dict[str, Any]:
+        environment: dict[str, Any] = super().get_environment()
+        channel: Any = self.channel
+        environment[ATTACH] = channel.attach
+        return environment
+
+    def finish(self) -> None:
+        """An answer that goes on has only begun."""
+        channel: Any = self.channel
+        if channel.listener is None:
+            super().finish()
+            return
+        channel.is_chunked = self.chunked_response
+
     def set_close_on_finish(self) -> None:
         """Not for want of a length where there is no body: after each DELETE and 304 the client would connect anew."""
         request: Any = self.request
@@ -161,6 +176,9 @@ def _channel_class(app: Flask, trusted_proxy: str) -> type[HTTPChannel]:
         parser_class = _Parser
         task_class = _Task
         error_task_class = ApiErrorTask
+        listener: Any = None  # who answers the present request from a thread of its own
+        is_chunked = False
+        _closes_when_flushed = False
 
         def __init__(self, server: Any, sock: Any, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002  its word
             self.network = network_of(addr[0])
@@ -171,6 +189,8 @@ def _channel_class(app: Flask, trusted_proxy: str) -> type[HTTPChannel]:
                 extra.leave()
 
         def received(self, data: bytes) -> bool:
+            if self.listener is not None:
+                return False  # nothing more is expected from it
             if self.request is None:
                 self.waiting_since = time.monotonic()
             return bool(super().received(data))
@@ -178,6 +198,46 @@ def _channel_class(app: Flask, trusted_proxy: str) -> type[HTTPChannel]:
         def service(self) -> None:
             super().service()
             self.waiting_since = time.monotonic()
+            if self.listener is not None:
+                self.listener.begin(self)
+
+        def attach(self, listener: Any) -> None:
+            """The present request is answered by `listener.begin(channel)`, until that says `end`; no worker waits.
+
+            waitress closes a connection once an answer of unknown length is written. Here that waits for the end, and
+            the serving thread goes on to send what is pushed and to see when the client leaves.
+            """
+            self.listener = listener
+
+        @property
+        def close_when_flushed(self) -> bool:
+            return self._closes_when_flushed and self.listener is None
+
+        @close_when_flushed.setter
+        def close_when_flushed(self, closes: bool) -> None:
+            self._closes_when_flushed = closes
+
+        def is_open(self) -> bool:
+            return bool(self.connected and not self.will_close)
+
+        def push(self, data: bytes) -> bool:
+            """From any thread. False where the client is gone, or too much waits for it."""
+            if not self.is_open() or self.total_outbufs_len > connections.MOST_UNREAD:
+                return False
+            try:
+                self.write_soon(b"%x\r\n%s\r\n" % (len(data), data) if self.is_chunked else data)
+            except ClientDisconnected:
+                return False
+            return True
+
+        def end(self) -> None:
+            if self.is_open() and self.total_outbufs_len <= connections.MOST_UNREAD:
+                with contextlib.suppress(ClientDisconnected):
+                    self.write_soon(b"0\r\n\r\n" if self.is_chunked else b"")
+            else:
+                self.leave()
+            self.listener = None
+            self.server.pull_trigger()
 
         def handle_close(self) -> None:
             if self.request is not None:

@@ -16,14 +16,32 @@ ALLOWED = {
     "cli": {"*"},
     "commands": {"*"},
     "demo": {"*"},
+    "page_parts": {"config", "ingest", "ops", "pages", "store"},
     "liveness": {"events", "ingest", "ops", "store", "sync"},
     "runtime": {
-        *("liveness", "app", "server", "api", "pages", "events", "ingest", "sync", "ops", "auth", "store", "config"),
+        *(
+            "liveness",
+            "page_parts",
+            "app",
+            "server",
+            "api",
+            "pages",
+            "events",
+            "ingest",
+            "sync",
+            "ops",
+            "auth",
+            "store",
+            "config",
+        ),
     },
-    "server": {"api", "connections", "sync.wire", "workers"},
+    "server": {"api", "connections", "events.stream", "sync.wire", "workers"},
     "connections": set(),
     "workers": set(),
-    "app": {"api", "pages", "sync.endpoints", "auth", "store", "ops.health", "ops.metrics"},
+    "app": {
+        *("api", "pages", "events.endpoints", "events.stream", "sync.endpoints", "auth", "store"),
+        *("ops.health", "ops.metrics"),
+    },
     "api": {"auth", "store"},
     "labels": set(),
     "pages": {"auth", "store", "labels", "ops.health"},  # the type of what the probes are handed
@@ -49,11 +67,12 @@ LEAVES = {
     "addresses",
     "live_reads",
     "texts",
+    "recent_log",
 }
 HOMES = {
     "babel": {"pages.languages"},
     "flask_babel": {"pages"},
-    "flask": {"app", "api", "pages", "server", "sync.endpoints"},
+    "flask": {"app", "api", "pages", "server", "events.endpoints", "sync.endpoints"},
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {
@@ -64,6 +83,7 @@ HOMES = {
     },  # the simulated readers of the demo publish like real ones
     "reportlab": {"labels"},
     "ppf": {"labels"},
+    "PIL": {"pages.plan_images"},
     "amqtt": {"ingest.broker"},
     "pyrage": {"auth.sealed", "ops.archives"},
     "urllib3": {"sync.client"},
@@ -157,7 +177,7 @@ def test_a_leaf_imports_only_leaves(leaf: str) -> None:
 
 def test_only_the_command_and_the_runtime_see_the_settings() -> None:
     seers = {arrow.importer.split(".")[0] for arrow in INNER if is_within(arrow.imported, {"edge.config"})}
-    assert seers <= {"cli", "commands", "demo", "runtime", "config"}
+    assert seers <= {"cli", "commands", "demo", "runtime", "page_parts", "config"}
 
 
 @pytest.mark.parametrize("library", sorted(HOMES))

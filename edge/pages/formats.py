@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from flask import current_app
+
 from edge.ingest.reads import Attempt, Guess, Trial
 
 
@@ -26,6 +28,11 @@ class Formats(NamedTuple):
     requeue: Callable[[int, str, bytes, int], None] | None
     try_out: Callable[[int, Attempt], Trial] | None = None
     examples: Mapping[str, str] = MappingProxyType({})
+
+
+def formats() -> Formats:
+    found: Formats = current_app.extensions["formats"]
+    return found
 
 
 NONE = Formats({}, "", lambda _name, topic: topic, lambda _topic, _payload: Guess(), lambda _name, _mapping: None, None)

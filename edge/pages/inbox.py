@@ -6,10 +6,11 @@ from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError
+from edge.pages.formats import formats
 from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.pages.readers import formats, grouped_topics
+from edge.pages.reader_list import grouped_topics
 from edge.pages.samples import SHOWN_BYTES, readable
 from edge.store import assets, dead_letters, dismissals, lookup, unknown_tags
 from edge.store.people import Role

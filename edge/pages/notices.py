@@ -18,6 +18,7 @@ NOTICES = {
     "dropped": "Removed from the list.",
     "dismissed": "Dismissed for good. It is still counted.",
     "brought-back": "It is shown again when it is next heard.",
+    "plan-removed": "The plan was removed. Its locations are as they were.",
     "retried": "Handed in again. If it fails once more, it comes back here.",
     "disabled": "They cannot sign in any more, and were signed out everywhere.",
     "enabled": "They can sign in again.",

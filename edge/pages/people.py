@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import abort, render_template, request
@@ -10,7 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import badges, passwords
 from edge.auth.secrets import hash_secret
 from edge.errors import EdgeError, Invalid
-from edge.pages.forms import Errors, errors_of, text
+from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since
 from edge.pages.guard import SESSION_COOKIE, actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.words import ROLES
@@ -59,7 +60,12 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
         for name in ("pin", "badge"):
             if f"no_{name}" in request.form:
                 values[f"{name}_hash"] = None
-        people.update_person(actor(), person_id, keep_session=hash_secret(request.cookies[SESSION_COOKIE]), **values)
+        check = unchanged_since(request.form["updated_at"]) if "updated_at" in request.form else None
+        keep = hash_secret(request.cookies[SESSION_COOKIE])
+        people.update_person(actor(), person_id, keep_session=keep, check=check, **values)
+    except Overtaken:
+        saved = _person(person_id)
+        return _form(saved, request.form, {}, saved_meanwhile(saved, values, ("name", "email", "role"))), 409
     except EdgeError as error:
         return _form(person, request.form, errors_of(error)), 400
     return done("/people", "changed")
@@ -110,5 +116,5 @@ def _entered() -> dict[str, Any]:
     return values
 
 
-def _form(person: PersonRow | None, values: Any, errors: Errors) -> str:
-    return render_template("person-edit.html", person=person, values=values, errors=errors)
+def _form(person: PersonRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
+    return render_template("person-edit.html", person=person, values=values, errors=errors, meanwhile=meanwhile)

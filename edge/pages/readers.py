@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response, abort, current_app, render_template, request
+from flask import Response, abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import EdgeError, Invalid
-from edge.ingest.reads import Attempt, Guess, Trial
+from edge.ingest.reads import Attempt, Trial
 from edge.pages import broker_facts
 from edge.pages.antennas import KIND_NAMES, entered_place, entered_rssi
-from edge.pages.formats import Formats
-from edge.pages.forms import Errors, errors_of, text, values_of, whole
-from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.formats import formats
+from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of, whole
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
+from edge.pages.reader_list import SILENT_AFTER
 from edge.pages.samples import readable, to_edit
 from edge.store import (
     assets,
@@ -36,12 +37,9 @@ from edge.store.antenna_kinds import kinds_of
 from edge.store.people import Role
 from edge.store.reader_setup import add_reader_with_location
 from edge.store.readers import ReaderRow
-from edge.store.unassigned_topics import Topic
 from edge.validation import bodies
 
-SILENT_AFTER = 15 * 60 * clock.SECOND
 MOST_TO_TRY = 16_384
-MOST_HEARD = 5  # topics that are offered while the first reader is awaited
 
 CLOCK_SETTINGS = {
     reader_clocks.AUTO: "Its own; corrected by what it is found to be off",
@@ -63,77 +61,6 @@ BUCKETS = {
     "retained": "Retained",
     "unknown_topic": "Unknown topic",
 }
-
-
-def formats() -> Formats:
-    found: Formats = current_app.extensions["formats"]
-    return found
-
-
-@pages.get("/readers")
-@require_role(Role.EDITOR)
-def show_readers() -> str:
-    return render_template(
-        "readers.html",
-        readers=reader_status.list_states(current_session().organization_id),
-        waiting=reader_status.waiting(current_session().organization_id),
-        titles=formats().titles,
-        silent_before=clock.now() - SILENT_AFTER,
-        heard=_heard(),
-        broker=broker_facts.facts(),
-        broker_address=broker_facts.address(),
-        is_for_this_box_only=broker_facts.is_for_this_box_only(),
-        topic=broker_facts.topic_to_suggest(current_session().organization_id),
-    )
-
-
-@pages.get("/readers/heard")
-@require_role(Role.EDITOR)
-def readers_heard() -> Response:
-    """What has arrived of readers that are not set up, for the page that waits for the first message."""
-    heard = _heard()
-    return fragment("_readers-heard.html", heard, heard=heard)
-
-
-def _heard() -> list[str]:
-    """Only administrators can set readers up."""
-    if not has_role(Role.ADMINISTRATOR):
-        return []
-    together = [topic.topic for topic, _ in grouped_topics()]
-    return together[:MOST_HEARD]
-
-
-def grouped_topics() -> list[tuple[Topic, Guess]]:
-    """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
-    found: dict[str, tuple[Topic, Guess]] = {}
-    for topic in unassigned_topics.list_topics(current_session().organization_id):
-        guess = formats().recognise(topic.topic, topic.sample)
-        together = formats().filter_for(guess.name, topic.topic)
-        if together in found:
-            newest, guess = found[together]
-            first = min(newest.first_heard_at, topic.first_heard_at)
-            newest = newest._replace(first_heard_at=first, messages=newest.messages + topic.messages)
-        else:
-            newest = topic._replace(topic=together)
-        found[together] = (newest, guess)
-    return list(found.values())
-
-
-@pages.post("/readers/<int:reader_id>/account")
-@require_role(Role.ADMINISTRATOR)
-def make_reader_account(reader_id: int) -> str:
-    """With what the reader signs in to the broker; shown once."""
-    reader = readers.get_reader(current_session().organization_id, reader_id)
-    make_account = broker_facts.facts().make_account
-    if make_account is None:
-        abort(404)
-    return render_template(
-        "reader-account.html",
-        reader=reader,
-        account=make_account(actor(), reader_id),
-        broker=broker_facts.facts(),
-        broker_address=broker_facts.address(),
-    )
 
 
 @pages.get("/readers/<int:reader_id>")
@@ -232,7 +159,16 @@ def edit_reader_form(reader_id: int) -> str:
 def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     try:
-        readers.change_reader(actor(), reader_id, _entered())
+        check = unchanged_since(request.form["updated_at"]) if "updated_at" in request.form else None
+        readers.change_reader(actor(), reader_id, _entered(), check)
+    except Overtaken:
+        saved = readers.get_reader(reader.organization_id, reader_id)
+        names = ("name", "topic", "format", "mapping", "min_rssi", "is_enabled")
+        meanwhile = saved_meanwhile(saved, _entered(), names)
+        if saved.location_id != entered_place():
+            state = next(row for row in reader_status.list_states(saved.organization_id) if row.id == reader_id)
+            meanwhile["location_id"] = state.location_name or "(by antenna)"
+        return _form(saved, request.form, {}, meanwhile=meanwhile), 409
     except EdgeError as error:
         return _form(reader, request.form, errors_of(error)), 400
     return done(f"/readers/{reader_id}", "changed")
@@ -298,6 +234,7 @@ def _form(
     errors: Errors,
     suggested: str | None = None,
     trial: Trial | None = None,
+    meanwhile: Mapping[str, str] | None = None,
 ) -> str:
     organization_id = current_session().organization_id
     seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
@@ -305,6 +242,7 @@ def _form(
     return render_template(
         "reader-edit.html",
         trial=trial,
+        meanwhile=meanwhile,
         bucket_names=BUCKETS,
         asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
         location_names={place.id: place.name for place in places},

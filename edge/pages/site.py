@@ -26,6 +26,7 @@ from edge.pages import (
     edit_locations,
     event_destinations,
     exports,
+    floor_plans,
     imports,
     inbox,
     keys,
@@ -41,6 +42,7 @@ from edge.pages import (
     status,
     stock_takes,
     sync,
+    trails,
     words,
 )
 from edge.pages.files import Files, web_folder
@@ -58,7 +60,7 @@ VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(stock_takes, languages),
     *(readers, antennas, inbox, status, keys, people, devices, audit, sync, event_destinations),
-    *(imports, exports, api_docs, past, live_reads),
+    *(imports, exports, api_docs, past, live_reads, floor_plans, trails),
 )  # imported for their views
 
 

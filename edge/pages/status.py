@@ -1,11 +1,12 @@
-"""How the box is doing, part by part."""
+"""How the box is doing, part by part; for administrators also its backups, settings and log."""
 
 from __future__ import annotations
 
-from flask import current_app, render_template
+from flask import Response, abort, current_app, render_template, send_file
 
-from edge.pages.guard import current_session, pages, require_role
-from edge.store import retention, storage
+from edge.pages import box_facts
+from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.store import downloads, organizations, retention, storage
 from edge.store.people import Role
 
 
@@ -13,10 +14,33 @@ from edge.store.people import Role
 @require_role(Role.EDITOR)
 def show_status() -> str:
     health = current_app.extensions["health"]
+    facts = box_facts.facts()
     return render_template(
         "status.html",
         checks=health.checks(),
         storage=storage.facts(),
         dropped=retention.last_dropped(5),
         counts=storage.counts(current_session().organization_id),
+        box=facts if may_see_the_box() else None,
+        backups=facts.backups() if may_see_the_box() else (),
+        log_lines=facts.log_lines() if may_see_the_box() else (),
+        is_shared=has_role(Role.ADMINISTRATOR) and not may_see_the_box(),
     )
+
+
+@pages.post("/status/backups/<name>")
+@require_role(Role.ADMINISTRATOR)
+def download_backup(name: str) -> Response:
+    """The file as it is, for a place outside of this box."""
+    if not may_see_the_box():
+        abort(403)
+    found = [backup.path for backup in box_facts.facts().backups() if backup.path.name == name]
+    if not found:
+        abort(404)
+    downloads.note_backup(actor(), name)
+    return send_file(found[0].resolve(), mimetype="application/octet-stream", as_attachment=True, download_name=name)
+
+
+def may_see_the_box() -> bool:
+    """A backup, and the log, are of all organizations on the box: where there are several, they are for its shell."""
+    return has_role(Role.ADMINISTRATOR) and len(organizations.list_organizations()) == 1

@@ -112,6 +112,12 @@ def after(organization_id: int, seq: int, limit: int) -> list[Event]:
     return _events("WHERE organization_id = ? AND seq > ? ORDER BY seq LIMIT ?", (organization_id, seq, limit))
 
 
+def newest_of(organization_id: int) -> Event | None:
+    """The last one of an organization that is still kept."""
+    found = _events("WHERE organization_id = ? ORDER BY seq DESC LIMIT 1", (organization_id,))
+    return found[0] if found else None
+
+
 def with_numbers(organization_id: int, numbers: Collection[int]) -> dict[int, Event]:
     """Of these, those that are still in the log."""
     wanted = orjson.dumps(list(numbers)).decode()

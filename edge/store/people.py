@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -67,8 +68,17 @@ def add_person(
     return row
 
 
-def update_person(actor: Actor, person_id: int, *, keep_session: bytes = b"", **changes: Any) -> PersonRow:
+def update_person(
+    actor: Actor,
+    person_id: int,
+    *,
+    keep_session: bytes = b"",
+    check: Callable[[PersonRow], None] | None = None,
+    **changes: Any,
+) -> PersonRow:
     """Change name, email, role, language or one of the hashes. Raises NotFound, Invalid, Conflict.
+
+    `check` sees the row as it is, inside the transaction, and refuses by raising.
 
     A lower role takes effect in sessions that are open, since it is read with each request. A higher one, and a new
     password, PIN or badge, ends them all, but the one whose token has the hash `keep_session`. With a higher role the
@@ -76,6 +86,8 @@ def update_person(actor: Actor, person_id: int, *, keep_session: bytes = b"", **
     """
     with acting(actor) as act:
         before = _existing(actor.organization_id, person_id)
+        if check:
+            check(before)
         after = before._replace(**changes, updated_at=clock.now())
         has_risen = RANK[Role(after.role)] > RANK[Role(before.role)]
         if has_risen and "pin_hash" not in changes:

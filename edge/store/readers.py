@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -137,12 +137,19 @@ def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
     raise NotFound("no such reader")
 
 
-def change_reader(actor: Actor, reader_id: int, changes: Mapping[str, Any]) -> ReaderRow:
-    """Change some of CHANGEABLE. Raises NotFound, and Conflict and Invalid as add_reader does."""
+def change_reader(
+    actor: Actor, reader_id: int, changes: Mapping[str, Any], check: Callable[[ReaderRow], None] | None = None
+) -> ReaderRow:
+    """Change some of CHANGEABLE. Raises NotFound, and Conflict and Invalid as add_reader does.
+
+    `check` sees the row as it is, inside the transaction, and refuses by raising.
+    """
     if unknown := set(changes) - CHANGEABLE:
         raise ValueError(f"not changeable: {sorted(unknown)}")
     with acting(actor) as act:
         before = get_reader(actor.organization_id, reader_id)
+        if check:
+            check(before)
         for topic in [changes[field] for field in ("topic", "status_topic") if changes.get(field)]:
             check_filter(topic)
             _check_topic(actor.organization_id, topic, except_id=reader_id)

@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -26,13 +27,15 @@ from edge.app import AppSettings, create_app
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.clock import DAY, SECOND
 from edge.ops.health import Health
-from edge.store import board, keys, migrate, organizations
+from edge.store import board, keys, migrate, organizations, past
 from edge.store.actors import shell
 from edge.store.board import BoardFilter
 from edge.store.database import FILE_NAME, close_database, database, execute, execute_many, writing
 from edge.store.evidence import Rule
+from edge.store.flows import flow
 from edge.store.ids import new_ids
 from edge.store.keys import SCOPES
+from edge.store.past import PastFilter
 from edge.store.stays import INSERT_ROW, Quality
 
 ASSETS, LOCATIONS, PORTS = 10_000, 200, 4
@@ -253,6 +256,13 @@ def measure(path: Path, tracked: Tracked) -> None:
         "  the first after a change of the list", timed(lambda: get("/reports/asset-locations"), touch), TARGET_FIRST
     )
     report("  in the web app", timed(lambda: board.board(organization_id, BoardFilter(), limit=50)), TARGET_FIRST)
+    now = clock.now()
+    then, week = PastFilter(now - 10 * DAY), [now - day * DAY for day in range(7, -1, -1)]
+    location = execute("SELECT id FROM location LIMIT 1").fetchone()[0]
+    report("the board of a past moment", timed(lambda: past.board_at(organization_id, then, limit=50), times=20))
+    report("coming and going at a location, 7 days", timed(lambda: flow(organization_id, location, week), times=5))
+    stays = partial(past.stays, organization_id, tracked.asset_ids[1], since=now - 31 * DAY, until=now)
+    report("stays of an asset, 31 days", timed(stays, times=20))
     report("history of any asset, first page", timed(first), TARGET_FIRST)
     report("  cold", timed(first, cold, 20))
     report("  last page", timed(last), TARGET_DEEP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from edge.auth import badges, devices
 from edge.store import (
     assets,
     dead_letters,
+    floor_plans,
     keys,
     ledger,
     locations,
@@ -34,6 +36,9 @@ from tests.browser.conftest import PHONE, Server, Site, scan
 pytestmark = pytest.mark.browser
 Enter = Callable[..., Page]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
 TABLET = {"width": 820, "height": 1180}
 
 
@@ -65,6 +70,11 @@ def furnished(site: Site) -> Site:
     devices.invite(shell(site.organization_id), "Scanner 1")
     for number in (1, 2, 3):
         see(site, number)
+    dock, corners = site.docks[0].id, [(100, 100), (900, 100), (900, 900)]
+    floor_plans.set_image(shell(site.organization_id), dock, PICTURE, "image/png", (1, 1))
+    plan = floor_plans.find_plan(site.organization_id, dock)
+    assert plan
+    floor_plans.save_shapes(shell(site.organization_id), dock, {dock: corners}, plan.updated_at)
     return site
 
 
@@ -79,6 +89,8 @@ def paths(site: Site) -> list[str]:
         *(f"/locations/{location}", f"/locations/{location}/edit", f"/locations/{location}/label"),
         *("/keys", "/keys/new", f"/keys/{key}/revoke", "/people", "/people/new", f"/people/{person}/edit", "/devices"),
         *("/readers", f"/readers/{reader}", f"/readers/{reader}/edit", "/readers/new?topic=dock/7"),
+        *("/past", "/not-seen", f"/assets/{asset}/history", f"/locations/{location}/history", f"/assets/{asset}/trail"),
+        *("/plans", f"/locations/{location}/plan", f"/locations/{location}/plan/edit", f"/readers/{reader}/reads"),
         *("/readers/topics", "/readers/unknown-tags", "/readers/dead-letters"),
         *("/certificate", "/scan", "/no-such-page"),
     ]

@@ -46,7 +46,7 @@ def receiver() -> Iterator[Receiver]:
 class Warehouse:
     """Halls `north` and `south`, each with a dock; everything happens some seconds after `began`."""
 
-    def __init__(self, organization_id: int, name: str = "") -> None:
+    def __init__(self, organization_id: int, prefix: str = "") -> None:
         self.organization_id = organization_id
         self.actor = actors.shell(organization_id)
         self.began = clock.now() - clock.HOUR
@@ -57,7 +57,7 @@ class Warehouse:
                 self.actor, name=f"Dock {hall}", external_key=f"DOCK-{hall.upper()}", parent=Parent(parent.id, UNSET)
             )
             self.places |= {hall: parent.id, f"{hall} dock": dock.id}
-        self.reader = readers.add_reader(self.actor, name=f"Portal{name}", topic=f"portal{name}", format="edge").id
+        self.reader = readers.add_reader(self.actor, name="Portal", topic=f"{prefix}portal", format="edge").id
 
     def add_asset(self, key: str) -> int:
         return assets.create(self.actor, name=f"Pallet {key}", external_key=key).id

@@ -311,3 +311,29 @@ def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) ->
         unassigned_topics.record([unassigned_topics.Unassigned(*one) for one in came])
     assert "{&#34;tag&#34;: 1}" in admin.get("/readers/new?topic=dock/7").text
     assert "00 ff" in admin.get("/readers/new?topic=bin").text
+
+
+def test_two_who_edit_a_reader_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    path = f"/readers/{reader.id}/edit"
+    opened = admin.get(path).text.split('name="updated_at" value="')[1].split('"')[0]
+    readers.change_reader(shell(cast.acme), reader.id, {"name": "Portal of Ed"})
+    entered = {"name": "Portal of Ada", "topic": "t", "format": "plain", "is_enabled": "on", "updated_at": opened}
+    answer = admin.post(path, entered)
+    assert answer.status_code == 409
+    assert "saved: <b>Portal of Ed</b>" in answer.text
+    assert 'value="Portal of Ada"' in answer.text
+    seen = answer.text.split('name="updated_at" value="')[1].split('"')[0]
+    assert admin.post(path, {**entered, "updated_at": seen}).status_code == 303
+    assert readers.get_reader(cast.acme, reader.id).name == "Portal of Ada"
+
+
+def test_two_who_edit_a_person_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
+    person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    path = f"/people/{person.id}/edit"
+    people.update_person(shell(cast.acme), person.id, name="Olga B")
+    entered = {"name": "Olga C", "role": "operator", "updated_at": str(person.updated_at)}
+    answer = admin.post(path, entered)
+    assert answer.status_code == 409
+    assert "saved: <b>Olga B</b>" in answer.text
+    assert people.list_people(cast.acme)[-1].name != "Olga C"

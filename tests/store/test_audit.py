@@ -20,7 +20,9 @@ from edge.store import (
     dead_letters,
     devices,
     dismissals,
+    downloads,
     event_destinations,
+    floor_plans,
     handheld,
     imports,
     keys,
@@ -163,6 +165,13 @@ def set_a_letter_aside(on: Stage) -> int:
     return dead_letters.list_letters(on.ada.organization_id, 9)[0].no
 
 
+def draw_plan(on: Stage) -> int:
+    floor_plans.set_image(on.ada, on.location.id, b"png", "image/png", (10, 10))
+    plan = floor_plans.find_plan(on.ada.organization_id, on.location.id)
+    assert plan
+    return plan.updated_at
+
+
 def hear_a_topic() -> None:
     unassigned_topics.record([unassigned_topics.Unassigned("t/1", 1, b"{}")])
 
@@ -279,6 +288,22 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "reader_setup.add_reader_with_location": (
         lambda on: reader_setup.add_reader_with_location(on.ada, "Bay", name="P2", topic="p/2", format="edge"),
         "reader.created", "P2",
+    ),
+    "floor_plans.set_image": (
+        lambda on: draw_plan(on), "floor_plan.changed", "Dock (D-1)",
+    ),
+    "floor_plans.save_shapes": (
+        lambda on: floor_plans.save_shapes(
+            on.ada, on.location.id, {on.location.id: [(0, 0), (9, 0), (9, 9)]}, draw_plan(on)
+        ),
+        "floor_plan.changed", "Dock (D-1)",
+    ),
+    "floor_plans.remove_plan": (
+        lambda on: (draw_plan(on), floor_plans.remove_plan(on.ada, on.location.id)), "floor_plan.deleted",
+        "Dock (D-1)",
+    ),
+    "downloads.note_backup": (
+        lambda on: downloads.note_backup(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
     ),
     "dismissals.dismiss_tag": (
         lambda on: (see_an_unknown_tag(on), dismissals.dismiss_tag(on.ada, "rfid", "E2")),

@@ -70,7 +70,7 @@ document.addEventListener("click", (event) => {
 // A second click on a slow link sends nothing; the server would do it once, too.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post") return;
+  if (form.method !== "post" || "download" in form.dataset) return;
   if (form.dataset.sent) return event.preventDefault();
   form.dataset.sent = "yes";
   form.setAttribute("aria-busy", "true");

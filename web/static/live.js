@@ -6,6 +6,7 @@
 import { renderTimes } from "./times.js";
 
 const HOLD = 2500;
+const SHOWN_FRESH = 2500; // a colour that fades would be painted sixty times a second while things move
 
 export function followLive() {
   for (const part of document.querySelectorAll("[data-live]")) follow(part);
@@ -65,7 +66,9 @@ function replace(part, fresh) {
   renderTimes(part);
   for (const row of part.querySelectorAll("[data-row]")) {
     const was = before.get(row.dataset.row);
-    if (was !== undefined && was !== row.dataset.state) row.classList.add("fresh");
+    if (was === undefined || was === row.dataset.state) continue;
+    row.classList.add("fresh");
+    setTimeout(() => row.classList.remove("fresh"), SHOWN_FRESH);
   }
 }
 

@@ -601,6 +601,25 @@ CREATE TABLE unassigned_topic (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX unassigned_topic_recent ON unassigned_topic (organization_id, last_heard_at);
 
+-- The drawing of an area, and where on it locations are.
+CREATE TABLE floor_plan (
+    location_id     INTEGER PRIMARY KEY REFERENCES location (id), -- the area
+    organization_id INTEGER NOT NULL REFERENCES organization (id),
+    media_type      TEXT NOT NULL,
+    width           INTEGER NOT NULL, -- pixels
+    height          INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    image           BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE floor_shape (
+    plan_id     INTEGER NOT NULL REFERENCES floor_plan (location_id) ON DELETE CASCADE,
+    location_id INTEGER NOT NULL REFERENCES location (id),
+    points      TEXT NOT NULL, -- JSON: [x, y] in thousandths of the plan's width and height
+    PRIMARY KEY (plan_id, location_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX floor_shape_location ON floor_shape (location_id);
+
 -- What somebody does not want to be told of any more: unknown tags, and topics of no reader.
 CREATE TABLE dismissal (
     organization_id INTEGER NOT NULL REFERENCES organization (id),

@@ -1,0 +1,82 @@
+"""What the pages show and do by way of parts they do not import, as plain values and functions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from edge import clock, recent_log
+from edge.config import Config
+from edge.ingest.parsers.examples import examples
+from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
+from edge.ingest.routing import CUSTOM, check_format
+from edge.ingest.subscriber import Subscriber
+from edge.ingest.try_out import try_out
+from edge.ops import accounts, backup
+from edge.ops.upgrade import is_pending
+from edge.pages.box_facts import BackupFile, BoxFacts, SettingInForce
+from edge.pages.broker_facts import BrokerFacts, NewAccount
+from edge.pages.formats import Formats
+from edge.store.actors import Actor
+
+NOT_SHOWN = {"mqtt_client_id"}  # known to nobody else
+
+
+def formats(subscriber: Subscriber) -> Formats:
+    """What the pages, which know no ingest, need to set readers up."""
+    titles = {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
+    shown = {row.title: json.dumps(row.mapping, indent=2) for row in examples().values()}
+    return Formats(titles, CUSTOM, filter_for, recognise, check_format, subscriber.requeue, try_out, shown)
+
+
+def broker(config: Config) -> BrokerFacts:
+    """What the pages tell of the broker, and how they give a reader its account."""
+    is_embedded = config.mqtt_broker == "embedded"
+    where = urlsplit(f"mqtt://{config.mqtt_listen}" if is_embedded else config.mqtt_broker)
+    make_account = partial(_make_account, config) if config.mqtt_accounts_dir and config.mqtt_password_file else None
+    port = where.port or (8883 if where.scheme == "mqtts" else 1883)
+    return BrokerFacts(
+        where.hostname or "localhost", port, config.mqtt_tls_port, config.mqtt_topics, is_embedded, make_account
+    )
+
+
+def _make_account(config: Config, actor: Actor, reader_id: int) -> NewAccount:
+    """The files of the broker follow within a minute, see `_jobs`."""
+    made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
+    return NewAccount(made.name, password, made.topic)
+
+
+def box(config: Config) -> BoxFacts:
+    """For administrators: backups, settings, the log, and whether an upgrade is under way."""
+
+    def backups() -> list[BackupFile]:
+        found = backup.list_backups(config.backup_folder)
+        return [BackupFile(one.path, clock.to_micros(one.made_at), one.size) for one in found]
+
+    return BoxFacts(
+        backups=backups,
+        settings=[
+            SettingInForce(
+                item.metadata["name"],
+                _written(getattr(config, item.name)),
+                item.metadata["help"],
+                getattr(config, item.name) == item.default,
+            )
+            for item in fields(config)
+            if item.name not in NOT_SHOWN
+        ],
+        log_lines=recent_log.HANDLER.lines,
+        is_upgrading=lambda: is_pending(config.data_dir),
+        started_at=clock.now(),
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

@@ -1,0 +1,11 @@
+"""What somebody took away from the box as a file."""
+
+from __future__ import annotations
+
+from edge.store.actors import Actor
+from edge.store.audit import Subject, acting
+
+
+def note_backup(actor: Actor, name: str) -> None:
+    with acting(actor) as act:
+        act.note("backup.downloaded", Subject("backup", name, name))

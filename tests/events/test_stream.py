@@ -1,0 +1,233 @@
+"""`GET /events` through a real server: events arrive as they happen, and a client goes on where it was cut off."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from waitress.server import BaseWSGIServer
+
+from edge import clock, server
+from edge.app import AppSettings, create_app
+from edge.auth import tokens
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.events import stream
+from edge.events.stream import Streams
+from edge.ops.health import Health
+from edge.pages.guard import SESSION_COOKIE
+from edge.store import events, keys, people, sessions
+from edge.store.actors import person, shell
+from edge.store.people import Role
+from tests.conftest import Cast
+from tests.events.conftest import Warehouse, make_events
+from tests.events.receiver import wait_until
+
+
+class Told(NamedTuple):
+    id: str
+    event: str
+    data: Any
+
+
+class Client:
+    """One stream, read line by line."""
+
+    def __init__(self, port: int, path: str, headers: dict[str, str]) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self._connection.request("GET", path, headers=headers)
+        self.answer = self._connection.getresponse()
+
+    def next(self) -> Told:
+        """The next one with something in it."""
+        found = {"id": "", "event": "", "data": ""}
+        while True:
+            line = self.answer.readline().decode().rstrip("\n")
+            name, _, value = line.partition(": ")
+            if name in found:
+                found[name] = value
+            elif not line and found["data"]:
+                return Told(found["id"], found["event"], json.loads(found["data"]))
+            elif not line and self.answer.isclosed():
+                raise EOFError
+
+    def is_ended(self) -> bool:
+        return self.answer.read() is not None
+
+    def close(self) -> None:
+        self._connection.close()
+        self.answer.close()
+
+
+class Site(NamedTuple):
+    port: int
+    streams: Streams
+    warehouse: Warehouse
+    stack: ExitStack
+
+    def listen(self, path: str = "/events", **headers: str) -> Client:
+        client = Client(self.port, path, {name.replace("_", "-"): value for name, value in headers.items()})
+        self.stack.callback(client.close)
+        return client
+
+    def ask(self, path: str, **headers: str) -> int:
+        client = self.listen(path, **headers)
+        return client.answer.status
+
+    def token(self, *scopes: str, organization_id: int = 0) -> str:
+        secret = new_client_secret()
+        actor = shell(organization_id or self.warehouse.organization_id)
+        key = keys.add_key(actor, "Screen", scopes or ("assets:read", "tracking:read"), hash_secret(secret))
+        pair = tokens.exchange("production", key.id, secret)
+        assert pair
+        return f"Bearer {pair.access_token}"
+
+
+@pytest.fixture
+def site(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(stream, "LOOK_SECONDS", 0.01)
+    streams = Streams()
+    app = create_app(AppSettings("production", "0.0", (), 1000, 1000, streams=streams), Health())
+    with serving(app) as port, ExitStack() as stack:
+        streams.start()
+        stack.callback(streams.stop)
+        yield Site(port, streams, warehouse, stack)
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[int]:
+    listener = server.create(app, "127.0.0.1", 0, 2)
+    assert isinstance(listener, BaseWSGIServer)
+    thread = threading.Thread(target=listener.run)
+    thread.start()
+    try:
+        yield listener.effective_port
+    finally:
+        server.stop(listener, 5)
+        thread.join()
+
+
+def move(site: Site, asset_id: int, second: int) -> None:
+    site.warehouse.seen(asset_id, "south dock" if second % 2 else "north dock", second * 10)
+    make_events()
+
+
+def test_events_come_as_they_happen_and_go_on_after_the_last_one(site: Site) -> None:
+    pallet, token = site.warehouse.add_asset("P-1"), site.token()
+    make_events()
+    client = site.listen(Authorization=token)
+    assert (client.answer.status, client.answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
+    move(site, pallet, 1)
+    first = client.next()
+    assert (first.event, first.data["type"], first.data["id"]) == ("asset.arrived", "asset.arrived", first.id)
+    move(site, pallet, 2)
+    assert client.next().data["data"]["location"]["external_key"] == "DOCK-NORTH"
+    client.close()
+    move(site, pallet, 3)
+    again = site.listen(Authorization=token, Last_Event_ID=first.id)
+    keys_told = [again.next().data["data"]["location"]["external_key"] for _ in range(2)]
+    assert keys_told == ["DOCK-NORTH", "DOCK-SOUTH"]
+
+
+def test_who_asks_for_more_than_is_kept_is_told_to_look_anew(site: Site) -> None:
+    pallet, token = site.warehouse.add_asset("P-1"), site.token()
+    make_events()
+    first = events.after(site.warehouse.organization_id, 0, 1)[0]
+    events.drop_old(clock.now() + 1, 100)
+    client = site.listen(Authorization=token, Last_Event_ID=first.id)
+    assert client.next().event == "reset"
+    move(site, pallet, 1)
+    assert client.next().event == "asset.arrived"
+
+
+def test_only_what_was_asked_for_and_only_of_ones_own_organization(site: Site, cast: Cast) -> None:
+    rival = Warehouse(cast.rival, "rival/")
+    theirs = site.listen(Authorization=site.token(organization_id=cast.rival))
+    south = site.listen("/events?location_external_key=SOUTH&kind=asset.arrived", Authorization=site.token())
+    pallet, box = site.warehouse.add_asset("P-1"), rival.add_asset("B-1")
+    site.warehouse.seen(pallet, "north dock", 10)
+    rival.seen(box, "south dock", 10)
+    site.warehouse.seen(pallet, "south dock", 20)
+    make_events()
+    told = south.next()
+    assert (told.event, told.data["data"]["asset"]["external_key"]) == ("asset.arrived", "P-1")
+    assert {theirs.next().data["data"]["asset"]["external_key"] for _ in range(2)} == {"B-1"}
+
+
+def test_a_person_who_is_signed_in_listens_with_the_session(site: Site) -> None:
+    organization_id = site.warehouse.organization_id
+    viewer = people.add_person(shell(organization_id), "Vera", Role.VIEWER)
+    actor = person(organization_id, viewer.id, viewer.name)
+    sessions.add_session(actor, hash_secret("cookie"), clock.now() + clock.HOUR)
+    client = site.listen(Cookie=f"{SESSION_COOKIE}=cookie")
+    site.warehouse.add_asset("P-1")
+    make_events()
+    assert client.next().event == "asset.created"
+    sessions.end_session(actor, hash_secret("cookie"))
+    assert client.is_ended()
+
+
+def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
+    client = site.listen(Authorization=site.token())
+    (key,) = keys.list_keys(site.warehouse.organization_id)
+    keys.revoke_key(shell(site.warehouse.organization_id), key.id)
+    assert client.is_ended()
+    wait_until(lambda: site.streams.count() == 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/events?kind=asset.exploded", 400),
+        ("/events?colour=red", 400),
+        ("/events?location_external_key=NOWHERE", 400),
+        ("/events?kind=asset.created", 403),
+    ],
+)
+def test_what_cannot_be_answered_is_said(site: Site, path: str, status: int) -> None:
+    assert site.ask(path, Authorization=site.token("tracking:read")) == status
+
+
+def test_nobody_listens_without_a_name(site: Site) -> None:
+    assert site.ask("/events") == 401
+    assert site.ask("/events", Authorization="Bearer wrong") == 401
+    assert site.ask("/events", Cookie=f"{SESSION_COOKIE}=wrong") == 401
+    assert site.streams.count() == 0
+
+
+def test_streams_hold_no_thread_and_their_number_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server has two threads."""
+    monkeypatch.setattr(stream, "MOST_OF_ORGANIZATION", 12)
+    token = site.token()
+    listeners = [site.listen(Authorization=token) for _ in range(12)]
+    refused = site.listen(Authorization=token)
+    assert (refused.answer.status, refused.answer.headers["Retry-After"]) == (503, "30")
+    assert site.ask("/healthz") == 200
+    site.warehouse.add_asset("P-1")
+    make_events()
+    assert {client.next().event for client in listeners} == {"asset.created"}
+    listeners[0].close()
+    wait_until(lambda: site.streams.count() == 11)
+
+
+def test_who_does_not_read_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server.connections, "MOST_UNREAD", 100_000)
+    monkeypatch.setattr(stream, "MOST_EVENTS", 1000)
+    token = site.token()
+    site.listen(Authorization=token)
+    for turn in range(60):
+        events.add([_large(site, number) for number in range(turn * 500, turn * 500 + 500)])
+        if site.streams.count() == 0:
+            return
+        time.sleep(0.02)
+    pytest.fail("it was written to for ever")
+
+
+def _large(site: Site, number: int) -> events.NewEvent:
+    kind, data = events.EventKind.ASSET_CHANGED, {"asset": {"name": "x" * 1000}}
+    return events.NewEvent(site.warehouse.organization_id, kind, number, clock.now(), (), (), data)

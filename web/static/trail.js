@@ -1,0 +1,60 @@
+// Plays the way of an asset over a day: half a minute for all of it, with a slider to look at any moment.
+
+const PLAY_SECONDS = 30;
+const player = document.getElementById("player");
+if (player) play();
+
+function play() {
+  const [since, until] = [Number(player.dataset.since), Number(player.dataset.until)];
+  const steps = player.dataset.steps.split(";").filter(Boolean).map((step) => step.split(",").map(Number));
+  const [button, slider, clock] = ["play", "moment", "clock"].map((id) => document.getElementById(id));
+  const walker = document.getElementById("walker");
+  const time = new Intl.DateTimeFormat([], {
+    hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: document.body.dataset.zone || undefined,
+  });
+  let isPlaying = false;
+  let last = 0;
+
+  function show() {
+    const moment = since + (until - since) * (slider.value / slider.max);
+    const step = steps.findLast(([at]) => at <= moment);
+    walker.toggleAttribute("hidden", !step);
+    if (step) {
+      walker.setAttribute("cx", step[1]);
+      walker.setAttribute("cy", step[2]);
+    }
+    clock.textContent = time.format(moment);
+    slider.setAttribute("aria-valuetext", clock.textContent);
+  }
+
+  function tick(now) {
+    if (!isPlaying) return;
+    slider.value = Number(slider.value) + ((now - last) / 1000 / PLAY_SECONDS) * slider.max;
+    last = now;
+    show();
+    if (Number(slider.value) >= Number(slider.max)) return stop();
+    requestAnimationFrame(tick);
+  }
+
+  function stop() {
+    isPlaying = false;
+    button.textContent = "Play";
+  }
+
+  button.addEventListener("click", () => {
+    if (isPlaying) return stop();
+    if (Number(slider.value) >= Number(slider.max)) slider.value = 0;
+    isPlaying = true;
+    button.textContent = "Pause";
+    last = performance.now();
+    requestAnimationFrame(tick);
+  });
+  slider.step = "any";
+  slider.addEventListener("input", () => { stop(); show(); });
+  player.hidden = false;
+  show();
+}
+
+for (const form of document.querySelectorAll("[data-one-day]")) {
+  form.addEventListener("submit", () => { form.elements.to.value = form.elements.from.value; });
+}
