@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.ops.checks import box, data, readers, sync
+from edge.ops.checks import box, data, events, readers, sync
 from edge.ops.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
@@ -42,6 +42,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "topics": readers.topics,
     "reader-formats": readers.formats,
     "dead-letters": readers.dead_letters,
+    "events": events.events_delivered,
     "hub": sync.upstream,
     "sites": sync.downstream,
 }

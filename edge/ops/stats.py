@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from edge.clock import SECOND
 from edge.ops import last_findings
 from edge.ops.backup import list_backups
-from edge.store import sync_state
+from edge.store import event_destinations, sync_state
 from edge.store.database import FILE_NAME
 from edge.store.stats import reader_figures
 
@@ -25,6 +25,7 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     yield from last_findings.sample(data_dir)
     yield from _readers()
     yield from _sync()
+    yield from _events()
 
 
 def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
@@ -78,3 +79,21 @@ def _sync() -> Iterable[Metric]:
 
 def _is_on(mode: str) -> int:
     return int(mode in ("running", "trying"))
+
+
+def _events() -> Iterable[Metric]:
+    labels = ["destination", "name", "organization"]
+    told = {
+        "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination took", labels=labels),
+        "waiting": GaugeMetricFamily("edge_events_waiting", "Events it may still have to be told", labels=labels),
+        "lost": GaugeMetricFamily("edge_events_lost", "Events given up, or dropped before it took them", labels=labels),
+        "enabled": GaugeMetricFamily("edge_events_enabled", "1 while it is told, 0 once disabled", labels=labels),
+    }
+    for row in event_destinations.all_destinations():
+        if row.url:
+            named = [str(row.no), row.name, str(row.organization_id)]
+            told["delivered"].add_metric(named, row.delivered)
+            told["waiting"].add_metric(named, event_destinations.count_waiting(row))
+            told["lost"].add_metric(named, row.lost)
+            told["enabled"].add_metric(named, row.disabled_at is None)
+    yield from told.values()

@@ -1,0 +1,62 @@
+"""The receiver that the README shows takes what is sent, once, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from edge.auth import sealed
+from edge.store.events import KINDS
+from tests.events.conftest import Warehouse, deliver, make_events
+from tests.mosquitto import free_port
+from tests.service import wait_for
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+
+
+def test_the_receiver_of_the_readme_verifies_and_drops_repeats(warehouse: Warehouse, tmp_path: Path) -> None:
+    found = re.search(r"<!-- run:receiver -->\n```python\n(.*?)```", README, re.DOTALL)
+    assert found
+    port = free_port()
+    row = warehouse.add_webhook(f"http://127.0.0.1:{port}/")
+    program = found[1].replace("whsec_…", sealed.unseal(row.secret)).replace("8099", str(port))
+    file = tmp_path / "receiver.py"
+    file.write_text(program, "utf-8")
+    pallet = warehouse.add_asset("P-1")
+    warehouse.seen(pallet, "north dock", 1)
+    make_events()
+    with subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for(lambda: answers(port) == 401, 20)
+            deliver(row)
+            deliver(row)  # as after a kill
+            assert process.stdout
+            assert [process.stdout.readline().strip() for _ in range(2)] == [b"asset.created", b"asset.arrived"]
+        finally:
+            process.terminate()
+        assert process.stdout.read() == b""
+    assert warehouse.again(row).delivered == 4
+
+
+def answers(port: int) -> int:
+    """To a request that nobody signed."""
+    headers = {"webhook-id": "evt_1", "webhook-timestamp": "1", "webhook-signature": "v1,AAAA"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/", b"{}", headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  our own address
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except urllib.error.URLError:
+        return 0
+
+
+def test_every_kind_of_event_is_in_the_readme() -> None:
+
+    for kind in KINDS:
+        assert f"`{kind}`" in README
