@@ -11,7 +11,8 @@ from edge.ops import backup
 from edge.ops.backup import Kept
 from edge.store import target
 from edge.store.database import FILE_NAME, close_database
-from edge.sync import verify
+from edge.store.exchange import Batch, Cursor
+from edge.sync import verify, wire
 from edge.sync.sender import Stopped
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
@@ -56,6 +57,18 @@ def test_a_restored_hub_is_filled_again(ber: SiteBox) -> None:
         ber.sync()
     restore(ber.hub, saved)
     travel(ber, 40)
+    ber.sync()
+    assert_equal(ber)
+
+
+def test_a_restored_hub_learns_again_when_things_were_seen(ber: SiteBox) -> None:
+    ber.scan(ber.add_asset("P-2"), 0, EPOCH)
+    ber.sync()
+    saved = back_up(ber.hub)
+    crate = ber.rows("SELECT id FROM asset WHERE external_key = 'P-2'")[0][0]
+    ber.scan(crate, 0, EPOCH + 60_000_000)  # changes no row of history
+    ber.sync()
+    restore(ber.hub, saved)
     ber.sync()
     assert_equal(ber)
 
@@ -127,3 +140,50 @@ def test_of_two_boxes_from_one_image_the_first_stops_when_the_second_speaks(ber:
     shutil.copy(first, ber.folder / FILE_NAME)
     with pytest.raises(Stopped):
         ber.sync()
+
+
+def test_a_restored_site_is_another_state_before_it_says_a_word(ber: SiteBox) -> None:
+    saved = back_up(ber)
+    [(epoch,)] = ber.rows("SELECT epoch FROM target")
+    ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
+    restore(ber, saved)
+    [(present, former)] = ber.rows("SELECT epoch, former_epochs FROM target")
+    assert present != epoch
+    assert epoch in former
+
+
+def test_a_batch_that_follows_on_another_past_is_not_applied(ber: SiteBox) -> None:
+    with ber.in_use():
+        here = target.find()
+        assert here
+    late = Batch(here.acked_seq + 5, 0, [], [], {}, {}, [], [1], [], [])
+    for base in (
+        Cursor(here.epoch, here.acked_seq, b"another"),
+        Cursor(here.epoch, here.acked_seq - 1, here.chain),
+        Cursor("another", here.acked_seq, here.chain),
+    ):
+        assert not ber.hub.answer(ber.site_no, "changes", wire.encode(base, late))["applied"]
+    assert_equal(ber)
+    assert ber.hub.answer(ber.site_no, "changes", wire.encode(here.cursor, late))["applied"]
+
+
+def test_a_copy_that_spoke_first_to_a_restored_hub_is_noticed(ber: SiteBox) -> None:
+    saved, copied = back_up(ber.hub), copy_of(ber)
+    travel(ber, 10)
+    ber.sync()
+    close_database()
+    original = shutil.copy(ber.folder / FILE_NAME, ber.folder / "original.db")
+    checkpoints = {row[0] for row in ber.rows("SELECT seq FROM checkpoint")}
+    restore(ber.hub, saved)
+    shutil.copy(copied, ber.folder / FILE_NAME)
+    for step in range(30, 60):
+        ber.scan(ber.pallet, step % 3, EPOCH + step * HOUR)
+        ber.sync()
+        if ber.rows("SELECT acked_seq FROM target")[0][0] in checkpoints:
+            break
+    else:
+        pytest.fail("the copy never got to a number the original had, too")
+    close_database()
+    shutil.copy(original, ber.folder / FILE_NAME)
+    ber.sync()
+    assert ber.rows("SELECT former_epochs FROM target") != [("[]",)]
