@@ -37,10 +37,28 @@ def add_site(actor: Actor, code: str, name: str, url: str) -> None:
     secret = new_token()
     key, title = values.external_key("code", code), values.name("name", name)
     made = sites.add_site(actor, key, title, hash_secret(secret))
+    click.echo(f"Added the site {made.code}. At its box, within {sites.JOIN_DAYS} days:\n")
+    click.echo(f"edge sync join {_join_code(url, secret)}")
+
+
+@sync.command("new-code")
+@click.argument("code")
+@click.option("--url", required=True, help="Address of this hub, as the site reaches it.")
+@for_actor
+def new_code(actor: Actor, code: str, url: str) -> None:
+    """At the hub: print a join code for another box of the site CODE. Its use ends the key of the one before."""
+    check_address(url)
+    secret = new_token()
+    site = sites.find_by_code(actor.organization_id, code)
+    sites.offer_again(actor, site.no, hash_secret(secret))
+    click.echo(f"At a new box of {site.name}, within {sites.JOIN_DAYS} days:\n")
+    click.echo(f"edge sync recover {_join_code(url, secret)}")
+
+
+def _join_code(url: str, secret: str) -> str:
     authority = _setup().config.data_dir / "authority.crt"
     pem = authority.read_text("ascii") if authority.is_file() else ""
-    click.echo(f"Added the site {made.code}. At its box, within {sites.JOIN_DAYS} days:\n")
-    click.echo(f"edge sync join {join_codes.write(join_codes.JoinCode(url, secret, pem))}")
+    return join_codes.write(join_codes.JoinCode(url, secret, pem))
 
 
 @sync.command("join")

@@ -72,6 +72,24 @@ def test_a_site_and_its_hub_agree_also_after_kills(pair: tuple[Service, Service]
     assert re.search(r"Waiting\s+0 changes", status)
 
 
+def test_a_new_box_takes_the_place_of_a_lost_one(pair: tuple[Service, Service], tmp_path: Path) -> None:
+    hub, site = pair
+    edge(site.data_dir, "location", "add", "Dock 1", "--key", "DOCK-1")
+    edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1", "--tag", "rfid:AA01")
+    wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 20, site.read_log)
+    site.kill()
+    new = tmp_path / "new"
+    edge(new, "init", "--org", "Acme", "--email", "a@example.com", text=PASSWORD)
+    told = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
+    code = re.search(r"edge-join-\S+", told)
+    assert code
+    assert "1 assets" in edge(new, "sync", "recover", code[0])
+    ids = "SELECT id, external_key FROM asset UNION SELECT id, external_key FROM location ORDER BY 1"
+    assert rows(new, ids) == rows(site.data_dir, ids)
+    with pytest.raises(AssertionError, match="it lacks nothing"):
+        edge(new, "sync", "recover")
+
+
 def test_a_code_works_once(pair: tuple[Service, Service], tmp_path: Path) -> None:
     hub, _ = pair
     other = tmp_path / "other"
