@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 
 import click
 
@@ -67,12 +69,9 @@ def _join_code(url: str, secret: str) -> str:
 def join(actor: Actor, code: str | None) -> None:
     """At a site: report to a hub from now on, by the one-time CODE of its Sites page."""
     here = target.find()
-    if here and not here.stopped:
-        target.refuse_second()
-    hub = _use_code(code)
+    hub = _use_code(code, here.code if here and not here.stopped else "")
     if here and here.code == hub.code:
         target.renew_key(actor, hub)
-        changes.add_everything(actor.organization_id)
     else:
         target.begin(actor, hub, is_instead=here is not None)
     waiting = changes.count_after((target.find() or _none()).acked_seq)
@@ -106,13 +105,22 @@ def recover(actor: Actor, code: str | None) -> None:
     click.echo("All is here, and is told and compared from now on: edge sync status. Readers are set up anew.")
 
 
-def _use_code(code: str | None) -> HubAccess:
-    """Turn a join code into the key of this site, which is kept in its file."""
+def _use_code(code: str | None, of_site: str = "") -> HubAccess:
+    """Turn a join code into the key of this site, which is kept in its file.
+
+    Until the hub has answered, the key that is there stays. Raises Conflict for a code that is not `of_site`.
+    """
     read = join_codes.read(code or click.prompt("Join code"))
     config = _setup().config
-    files.write(config.data_dir, "", read.authority)
-    _, authority = files.read(config.data_dir)
-    answer = HubClient(read.url, "", "", authority).join(read.secret, config.environment)
+    with tempfile.TemporaryDirectory() as folder:
+        files.write(Path(folder), "", read.authority)
+        _, authority = files.read(Path(folder))
+        answer = HubClient(read.url, "", "", authority).join(read.secret, config.environment)
+    if of_site not in ("", answer["code"]):
+        raise Conflict(
+            f"This box is the site {of_site}, and the code is of {answer['code']}. Leave first: edge sync leave. "
+            "The code is used up, make another one"
+        )
     files.write(config.data_dir, answer["client_secret"], read.authority)
     return HubAccess(read.url, answer["code"], answer["hub_name"], answer["client_id"])
 

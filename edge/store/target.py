@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, NotFound
@@ -91,7 +91,7 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
         if is_instead:
             end(actor)
         if find():
-            refuse_second()
+            raise Conflict("This box reports to a hub already. Leave it first: edge sync leave")
         if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
             raise Conflict("This box is a hub of sites itself, and a hub reports to nobody")
         execute(
@@ -126,12 +126,10 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             stopped=None,
             last_error=None,
             last_error_at=None,
+            verify_wanted=1,  # the hub may have been restored meanwhile, or another box may have spoken for the site
         )
+        changes.add_names(actor.organization_id)
         act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
-
-
-def refuse_second() -> NoReturn:
-    raise Conflict("This box reports to a hub already. Leave it first: edge sync leave")
 
 
 def end(actor: Actor) -> None:

@@ -23,6 +23,7 @@ RETRY_SECONDS = 3.0
 UNEXPECTED_SECONDS = 60.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
+MAX_FEED_OF_HUB = 1_000_000  # changes of master data
 MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
 
 
@@ -81,6 +82,8 @@ class Worker:
     def _round(self) -> float:
         """Seconds until the next one."""
         here = target.find()
+        if here is None:
+            self._trim_hub()
         if here is None or here.stopped or here.paused_at or here.recovering:
             self._hang_up()
             return self._pace.interval_seconds
@@ -139,6 +142,11 @@ class Worker:
             target.update(verify_wanted=1)
             while changes.trim(changes.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
                 pass
+
+    def _trim_hub(self) -> None:
+        """A site that asks for older changes of master data gets all of it, page by page."""
+        while changes.newest() - changes.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
+            changes.trim(changes.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
 
     def _note(self, fault: str) -> None:
         found = target.find()

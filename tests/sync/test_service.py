@@ -101,3 +101,17 @@ def test_a_code_works_once(pair: tuple[Service, Service], tmp_path: Path) -> Non
     edge(other, "sync", "leave", "--yes")
     with pytest.raises(AssertionError, match="was used"):
         edge(other, "sync", "join", code[0])
+
+
+def test_a_site_whose_key_was_revoked_goes_on_with_a_new_code(pair: tuple[Service, Service]) -> None:
+    hub, site = pair
+    secret = (site.data_dir / "sync-secret").read_text()
+    told = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
+    with pytest.raises(AssertionError, match="the code is of HAM"):
+        edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", told)[0])
+    assert (site.data_dir / "sync-secret").read_text() == secret
+    told = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
+    edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", told)[0])
+    assert (site.data_dir / "sync-secret").read_text() != secret
+    edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1")
+    wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 60, site.read_log)
