@@ -143,6 +143,7 @@ def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
         "Held back: Dock 1",
         "-40 dBm",
         "the asset is here",
+        "where it was before",
     ):
         assert told in page
     assert f'href="{path}"' in viewer.get(f"/assets/{site.pallet.id}").text
