@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -26,6 +27,8 @@ from edge.store.label_printers import LabelPrinter
 from edge.store.people import Role
 
 MOST = 1000  # labels at once
+# A label takes nine milliseconds of the interpreter, which everybody needs, so one file is made at a time.
+_drawing = threading.Lock()
 CODES = {
     Code.QR: "QR code: any phone opens it",
     Code.DATA_MATRIX: "Data Matrix: small, the key",
@@ -45,7 +48,13 @@ def choose_labels() -> str:
 def download_labels() -> Response:
     paper = PAPERS.get(request.args.get("paper", DEFAULT_PAPER)) or abort(404)
     skip = min(max(request.args.get("skip", 0, type=whole), 0), paper.per_page - 1)
-    document = labels_pdf(_labels() or abort(404), paper, _code(), skip=skip)
+    chosen = _labels() or abort(404)
+    if not _drawing.acquire(blocking=False):
+        abort(429, "Labels are being made for somebody else. Try again in a few seconds.")
+    try:
+        document = labels_pdf(chosen, paper, _code(), skip=skip)
+    finally:
+        _drawing.release()
     headers = {"Content-Disposition": 'inline; filename="labels.pdf"'}
     return Response(document, mimetype="application/pdf", headers=headers)
 

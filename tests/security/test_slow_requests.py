@@ -11,6 +11,7 @@ from flask import Flask, Response
 
 from edge.api import guard
 from edge.buckets import Buckets
+from edge.pages import print_labels
 from edge.pages.guard import require_role
 from edge.store import assets
 from edge.store.people import Role
@@ -87,6 +88,17 @@ def test_a_file_that_is_streamed_has_its_turn_until_its_end(app: Flask, sign_in_
     assert answer.get_data()
     answer.close()
     assert turns._busy == {}
+
+
+def test_one_file_of_labels_is_made_at_a_time(
+    app: Flask, sign_in_as: Callable[..., Browser], gate: Gate, site: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a few of a thousand labels each kept everybody waiting."""
+    monkeypatch.setattr(print_labels, "labels_pdf", lambda *_, **__: gate().data)
+    greedy, other = sign_in_as(Role.VIEWER), sign_in_as(Role.VIEWER)
+    with under_way(gate, lambda: Browser(app, greedy.token).get("/labels.pdf"), 1):
+        assert other.get("/labels.pdf").status_code == 429
+    assert other.get("/labels.pdf").data == b"slow"
 
 
 def test_a_refusal_and_a_failure_give_the_turn_back(app: Flask, acme: Api, sign_in_as: Callable[..., Browser]) -> None:
