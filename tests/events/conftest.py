@@ -29,6 +29,7 @@ from tests.events.receiver import Receiver, receiving
 SILENCE = Silence(24 * clock.HOUR, 15 * 60 * SECOND)
 PACE = Pace(SILENCE, 7 * clock.DAY)
 GAP = 300 * SECOND
+TLS = ssl.create_default_context()  # takes its time, so once
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +109,6 @@ def make_events() -> None:
 def deliver(row: Destination, network: Network | None = None) -> None:
     """Rounds until nothing is due any more."""
     secret = sealed.unseal(row.secret)
-    with closing(Webhook(row.url, secret, network or row.network, ssl.create_default_context())) as sender:
+    with closing(Webhook(row.url, secret, network or row.network, TLS)) as sender:
         while Round(row, sender, threading.Event(), is_note_due=True).run():
             row = event_destinations.get(row.organization_id, row.no)
