@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import time
@@ -61,6 +62,17 @@ class Mosquitto:
             self._process.terminate()
             self._process.wait(START_SECONDS)
             self._process = None
+
+    def kill(self) -> None:
+        """With everything it has in memory only."""
+        self.send_signal(signal.SIGKILL)
+        assert self._process
+        self._process.wait(START_SECONDS)
+        self._process = None
+
+    def send_signal(self, number: int) -> None:
+        assert self._process
+        self._process.send_signal(number)
 
     def publish(self, topic: str, payloads: Iterable[bytes]) -> None:
         """Publish lines at QoS 1 and return when the broker has every one of them.

@@ -37,7 +37,7 @@ class Service:
             **{name.replace("__", "."): value for name, value in settings.items()},
         }
         flags = [f"--set={name}={value}" for name, value in everything.items()]
-        self._command = [sys.executable, "-m", "edge", *flags, "serve"]
+        self._edge = [sys.executable, "-m", "edge", *flags]
         self.process: subprocess.Popen[bytes] | None = None
         self._logged_before = 0
 
@@ -52,8 +52,14 @@ class Service:
         self._logged_before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
+                [*self._edge, "serve"], cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
             )
+
+    def run(self, *arguments: str) -> str:
+        """A command with the settings of the service; what it printed. Raises CalledProcessError when it fails."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([*self._edge, *arguments], cwd=ROOT, env=environment, capture_output=True, check=True)
+        return done.stdout.decode()
 
     def wait_until_connected(self) -> None:
         wait_for(lambda: self.has_logged("MQTT: connected"), START_SECONDS, self.read_log)

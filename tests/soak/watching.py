@@ -116,6 +116,28 @@ class Api:
     def use_key_of(self, other: Api) -> None:
         self._key = other._key
 
+    def use_credentials(self, client_id: str, client_secret: str) -> None:
+        self._key = {"client_id": client_id, "client_secret": client_secret}
+
+    def try_once(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """As `ask`; for programs that are at work while the service is away: what is raised means no answer."""
+        return self.ask(method, path, body)
+
+    def rows(self, asset_id: int) -> list[tuple[int, str, int | None]]:
+        """Its whole history, oldest first: milliseconds, location, seconds at the location before."""
+        found: list[tuple[int, str, int | None]] = []
+        while True:
+            page = self.get(f"/api/v1/assets/{asset_id}/history?sort=event_observed_at&limit=200&offset={len(found)}")
+            found += [
+                (_milliseconds(row["event_observed_at"]), row["location_external_key"], row["duration_seconds"])
+                for row in page["data"]
+            ]
+            if len(page["data"]) < 200:
+                return found
+
+    def has_asset(self, key: str) -> bool:
+        return bool(self.get(f"/api/v1/assets?external_key={key}")["data"])
+
     def get(self, path: str) -> Any:
         return self.ask("GET", path)[1]
 
