@@ -12,7 +12,19 @@ import click
 
 from edge import __version__, config, runtime
 from edge.auth.passwords import hash_password
-from edge.commands import audit, broker_accounts, demo, doctor, events, maintenance, readers, records, sync, trial
+from edge.commands import (
+    audit,
+    broker_accounts,
+    demo,
+    doctor,
+    events,
+    fleet,
+    maintenance,
+    readers,
+    records,
+    sync,
+    trial,
+)
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
@@ -88,11 +100,13 @@ for group in (
     *(events.events, sync.sync),
 ):
     cli.add_command(group)
+readers.reader.add_command(fleet.import_readers)
 for command in (
     demo.demo,
     audit.audit,
     broker_accounts.account,
     broker_accounts.list_accounts,
+    fleet.renew_passwords,
     broker_accounts.leave_session,
     maintenance.backup,
     maintenance.restore,

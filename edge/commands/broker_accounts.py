@@ -32,7 +32,7 @@ def account(setup: Setup, actor: Actor, reader: str) -> None:
 def list_accounts(setup: Setup) -> None:
     """List the readers' accounts at the broker, and write its files anew."""
     open_site(setup)
-    _write_accounts(setup.config)
+    write_accounts(setup.config)
     for row in broker_accounts.list_accounts():
         click.echo(f"{row.name}  publishes under {row.topic}")
 
@@ -49,7 +49,7 @@ def leave_session(setup: Setup, socket: str) -> None:
 def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     """Prints user and password, the only time the password is seen."""
     made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
-    _write_accounts(config)
+    write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
     click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would throw it off")
     if has_wildcard(made.topic):
@@ -68,7 +68,7 @@ def _ports(config: Config) -> str:
     )
 
 
-def _write_accounts(config: Config) -> None:
+def write_accounts(config: Config) -> None:
     if not (config.mqtt_accounts_dir and config.mqtt_password_file):
         raise SetupError("Accounts are written to mqtt.accounts_dir, beside that of mqtt.password_file. Set both.")
     password = read_secret(config.mqtt_password_file, "mqtt.password_file")

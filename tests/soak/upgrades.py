@@ -1,4 +1,4 @@
-"""Another release, and another drive, under 100 reads a second: `python -m tests.soak.upgrades --box TOOL --folder DIR`.
+"""Another release, and another drive, under load: `python -m tests.soak.upgrades --box TOOL --folder DIR`.
 
 Upgrades that work, that are broken, and whose power is cut off at the switch; the continuous backup on a drive that is
 filled up, pulled out and plugged in again, and what comes back from it. The table is that of site.py.

@@ -1,0 +1,98 @@
+"""`edge reader import`, `edge renew-passwords`: many readers at once; the passwords go into a file, seen once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from edge.commands.broker_accounts import write_accounts
+from edge.commands.lookup import location_of
+from edge.commands.site import Setup, for_actor
+from edge.errors import Invalid, NotFound, SetupError
+from edge.ingest.routing import check_format
+from edge.ops import fleet
+from edge.store.actors import Actor
+from edge.validation import csv_text
+
+COLUMNS = ("name", "topic", "format", "location", "min_rssi")
+MOST = 1_000
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--accounts", type=click.Path(path_type=Path), required=True, help="New file for users and passwords.")
+@for_actor
+@click.pass_obj
+def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> None:
+    """Set up the readers of a CSV file, with accounts, or none of them.
+
+    Its columns are name, topic, format, location (an external key) and min_rssi; the last two may be missing.
+    """
+    text = csv_text.decoded(file.read_bytes())
+    lines = csv_text.lines(text, COLUMNS, ("name", "topic", "format"))
+    if not 1 <= len(lines) <= MOST:
+        raise SetupError(f"{file} has {len(lines)} readers; 1 to {MOST} are taken at once")
+    described = [_described(actor.organization_id, line) for line in lines]
+    with _new_file(accounts) as descriptor:
+        made = fleet.add_readers(actor, described, setup.config.mqtt_broker)
+        _write(descriptor, made)
+    write_accounts(setup.config)
+    click.echo(
+        f"Added {len(made)} readers. Their users and passwords are in {accounts}; remove it when they are entered."
+    )
+
+
+@click.command("renew-passwords")
+@click.option("--accounts", type=click.Path(path_type=Path), required=True, help="New file for users and passwords.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@for_actor
+@click.pass_obj
+def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> None:
+    """Give every reader's account a new password. Readers stay connected until they sign in again."""
+    if not yes:
+        click.confirm("Every reader must be given its new password. Go on?", abort=True)
+    with _new_file(accounts) as descriptor:
+        made = fleet.renew_passwords(actor, setup.config.mqtt_broker)
+        _write(descriptor, made)
+    write_accounts(setup.config)
+    click.echo(f"{len(made)} accounts have new passwords, in {accounts}; remove it when they are entered.")
+
+
+def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
+    cells = line.cells
+    key, weakest = cells.get("location", ""), cells.get("min_rssi", "")
+    try:
+        check_format(cells["format"], None)
+        location_id = location_of(organization_id, key).id if key else None
+        min_rssi = float(weakest.replace(",", ".")) if weakest else None
+    except (Invalid, NotFound) as error:
+        raise Invalid.one("file", "invalid_value", f"Line {line.number}: {error}") from error
+    except ValueError as error:
+        raise Invalid.one("file", "invalid_value", f"Line {line.number}: min_rssi is a number of dBm") from error
+    return fleet.Described(line.number, cells["name"], cells["topic"], cells["format"], location_id, min_rssi)
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[int]:
+    """One that did not exist, readable for this user alone; gone again when the block fails."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be made: {error}. Nothing was changed.") from error
+    try:
+        yield descriptor
+    except BaseException:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, made: Sequence[fleet.Credentials]) -> None:
+    text = "".join(csv_text.written(fleet.Credentials._fields, made))
+    os.write(descriptor, text.encode())
+    os.fsync(descriptor)

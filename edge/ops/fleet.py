@@ -1,0 +1,64 @@
+"""Many readers at once: set up from a table with their accounts, and all passwords made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge.errors import Conflict, Invalid, NotFound
+from edge.ops.accounts import give_account
+from edge.store import broker_accounts, readers
+from edge.store.actors import Actor
+from edge.store.database import writing
+
+
+class Described(NamedTuple):
+    """A reader as a line of a table describes it."""
+
+    line: int
+    name: str
+    topic: str
+    format: str
+    location_id: int | None
+    min_rssi: float | None
+
+
+class Credentials(NamedTuple):
+    reader: str
+    topic: str
+    user: str
+    password: str
+
+
+def add_readers(actor: Actor, described: Sequence[Described], broker: str) -> list[Credentials]:
+    """All of them with their accounts, or none. Raises Invalid with the line of the first that cannot be added."""
+    made = []
+    with writing():
+        for one in described:
+            try:
+                row = readers.add_reader(
+                    actor,
+                    name=one.name,
+                    topic=one.topic,
+                    format=one.format,
+                    location_id=one.location_id,
+                    min_rssi=one.min_rssi,
+                )
+            except (Invalid, Conflict, NotFound) as error:
+                raise Invalid.one("file", "invalid_value", f"Line {one.line}: {error}. Nothing was added") from error
+            account, password = give_account(actor, row.id, broker)
+            made.append(Credentials(row.name, row.topic, account.name, password))
+    return made
+
+
+def renew_passwords(actor: Actor, broker: str) -> list[Credentials]:
+    """Of every reader of the organization that has an account; the ones before are worth nothing afterwards."""
+    names = {row.id: row for row in readers.list_readers(actor.organization_id)}
+    with writing():
+        made = []
+        for account in broker_accounts.list_accounts():
+            if account.reader_id in names:
+                _, password = give_account(actor, account.reader_id, broker)
+                row = names[account.reader_id]
+                made.append(Credentials(row.name, row.topic, account.name, password))
+    return made
