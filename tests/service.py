@@ -61,8 +61,8 @@ class Service:
         done = subprocess.run([*self._edge, *arguments], cwd=ROOT, env=environment, capture_output=True, check=True)
         return done.stdout.decode()
 
-    def wait_until_connected(self) -> None:
-        wait_for(lambda: self.has_logged("MQTT: connected"), START_SECONDS, self.read_log)
+    def wait_until_connected(self, seconds: float = START_SECONDS) -> None:
+        wait_for(lambda: self.has_logged("MQTT: connected"), seconds, self.read_log)
 
     def has_logged(self, text: str) -> bool:
         return text in self.read_log()

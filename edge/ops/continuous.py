@@ -211,11 +211,10 @@ class ContinuousBackup:
         self._target = self._choose_target()
         settings = self._data_dir / "continuous.yml"
         settings.write_text(json.dumps(_settings(self._data_dir, self._target)), "utf-8")
-        # It ends with this process, however this one ends.
-        self._process = subprocess.Popen(  # noqa: S603  our own program
-            ["setpriv", "--pdeathsig", "TERM", _tool(), "replicate", "-config", settings],  # noqa: S607
-            stdin=subprocess.DEVNULL,
-        )
+        # It ends with this process, however this one ends; systemd sees to that itself, and forbids what setpriv does.
+        with_us = [] if "INVOCATION_ID" in os.environ else ["setpriv", "--pdeathsig", "TERM"]
+        command = [*with_us, str(_tool()), "replicate", "-config", str(settings)]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  our own program
 
     def _choose_target(self) -> Path:
         """The folder of this history of the database, or a new one."""
@@ -226,6 +225,8 @@ class ContinuousBackup:
                 return before
         forget_state(self._data_dir)
         present = folders(self._folder)
+        if present and not _newest(present[0]):
+            return present[0]  # begun, and nothing has come: a copy that fails must not push out those that worked
         for old in present[KEPT_FOLDERS - 1 :]:
             shutil.rmtree(old)
         number = int(present[0].name.partition("-")[0]) + 1 if present else 1

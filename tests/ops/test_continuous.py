@@ -138,3 +138,19 @@ def test_the_same_disk_a_full_one_and_a_read_only_one_are_told(
         os, "statvfs", lambda _: os.statvfs_result([*before[:8], before.f_flag | os.ST_RDONLY, before[9]])
     )
     assert "is read-only" in str(continuous.drive_fault(drive, site))
+
+
+def test_a_copy_that_fails_pushes_out_none_that_worked(
+    site: Path, drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with following(site, drive) as backup:
+        wait_until_copied(backup, site, "Acme", drive, tmp_path / "look")
+    continuous.forget_state(site)
+    broken = tmp_path / "litestream"
+    broken.write_text("#!/bin/sh\necho x >>" + str(tmp_path / "starts") + "\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(continuous, "program", lambda: broken)
+    monkeypatch.setattr(continuous, "LOOK_SECONDS", 0.02)
+    with following(site, drive):
+        wait_for(lambda: (tmp_path / "starts").exists() and (tmp_path / "starts").read_text().count("x") > 5, 20)
+    assert len(continuous.folders(drive)) == 2

@@ -127,7 +127,7 @@ def freeze_service(site: Site) -> None:
 
 def kill_broker(site: Site) -> None:
     """While the service follows: what waits for one that is away is in mosquitto's memory, and goes with it."""
-    site.service.wait_until_connected()
+    site.service.wait_until_connected(120)
     time.sleep(WINDOW_SECONDS)
     site.broker_killed.append(time.monotonic())
     site.broker.kill()
