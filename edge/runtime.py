@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
 STEP_PAUSE_SECONDS = 0.05
+COLLECT_AFTER = 20_000  # objects; a batch of ingest makes that many, and hardly any of them in a circle
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -125,6 +126,7 @@ def running(config: Config) -> Iterator[str]:
 
         _tell_systemd(health, parts)
         gc.freeze()  # what is there now stays: the collector need not look at it again and again
+        gc.set_threshold(COLLECT_AFTER)
         yield server.address
 
 

@@ -92,6 +92,8 @@ class Batch:
     def write(self, gap: int, recent: RecentReads | None) -> list[Outcome]:
         """What became of each message."""
         found = []
+        messages: Counter[tuple[int, int, Bucket]] = Counter()  # plain ones are made in a tenth of the time of a Tally
+        reads: Counter[tuple[int, int, Bucket]] = Counter()
         news = record(self._scans, gap, recent)
         carriers.follow([scan for scan, is_new in zip(self._scans, news, strict=True) if is_new], gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
@@ -107,12 +109,14 @@ class Batch:
             if opened.earlier:
                 buckets = _as_recorded_then(buckets, opened.earlier)
             for bucket in buckets:
-                self._reads[Tally(reader_id, hour, bucket)] += 1
+                reads[reader_id, hour, bucket] += 1
             outcome = Outcome(_bucket_of(opened, buckets), buckets)
-            self._messages[Tally(reader_id, hour, outcome.bucket)] += 1
+            messages[reader_id, hour, outcome.bucket] += 1
             found.append(outcome)
             if opened.earlier:
                 self._take_back(opened.earlier, hour)
+        self._messages.update({Tally(*key): number for key, number in messages.items()})
+        self._reads.update({Tally(*key): number for key, number in reads.items()})
         ledger.add(self._messages, self._reads, self._keep_for_people())
         if self._struck_messages:
             ledger.strike(self._struck_messages, self._struck_reads)
@@ -275,7 +279,7 @@ def _bucket_of(opened: Opened, reads: Sequence[Bucket]) -> Bucket:
     if opened.bucket:
         return opened.bucket
     if reads:
-        return min(reads, key=WORTH.index)
+        return reads[0] if len(reads) == 1 else min(reads, key=WORTH.index)
     return Bucket.STATUS if opened.parsed and opened.parsed.kind is not Kind.IGNORED else Bucket.IGNORED
 
 

@@ -93,7 +93,9 @@ def antenna(value: object) -> int | None:
 
 def rssi(value: object) -> float | None:
     """In dBm; the unit may stand behind the number, as in `-61 dBm`."""
-    strength = number(_DECIBELS.sub("", value) if isinstance(value, str) else value, "rssi")
+    if isinstance(value, str) and value.rstrip()[-1:].isalpha():
+        value = _DECIBELS.sub("", value)
+    strength = number(value, "rssi")
     if strength is not None and abs(strength) > _STRONGEST:
         raise Unreadable(f"rssi {describe(value)} is out of range")
     return strength

@@ -53,7 +53,13 @@ def bare(payload: bytes) -> bytes:
 
 def collect(entries: Iterable[object], read: Callable[[Fields], Read | None]) -> Parsed:
     """The reads of a scan list. What `read` answers with None is no scan, what it cannot read is counted."""
-    return gather(entries, lambda entry: read(_object(entry)))
+
+    def read_object(entry: object) -> Read | None:
+        if isinstance(entry, dict):
+            return read(entry)
+        raise Unreadable(f"{describe(entry)} where an object should be")
+
+    return gather(entries, read_object)
 
 
 def gather(entries: Iterable[Entry], read: Callable[[Entry], Read | None]) -> Parsed:
@@ -93,12 +99,6 @@ def together(parts: list[Parsed], strays: int = 0) -> Parsed:
         return Parsed(Kind.READS, reads, strays + unknown + sum(part.skipped for part in parts), note)
     told = [part.kind for part in parts if part.kind is not Kind.IGNORED]
     return Parsed(told[-1] if told else Kind.IGNORED, note=note)
-
-
-def _object(entry: object) -> Fields:
-    if isinstance(entry, dict):
-        return entry
-    raise Unreadable(f"{describe(entry)} where an object should be")
 
 
 def _run_together(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:
