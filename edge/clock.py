@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
+NOTICEABLE = 2 * SECOND  # by which another clock may be off and is believed all the same
+EARLIEST = 1_577_836_800 * SECOND  # 2020: a clock that shows less was never set
 SET_BACK = HOUR  # by so much the clock may be set back, and what was begun before goes on
 
 # A file that systemd-timesyncd makes once a time server has answered.

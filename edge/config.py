@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edge import setting_types
+from edge import config_sources, setting_types
 from edge.errors import SetupError
 
 DEFAULT_USER_AGENTS = (
@@ -290,9 +289,9 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str]
     casts = {item.metadata["name"]: item for item in fields(Config)}
     sources: dict[str, tuple[Any, str]] = {}
     for source, values in (
-        (f"file {file}", _from_file(file) if file else {}),
-        ("environment", _from_environment(environment, list(casts))),
-        ("flag", _from_flags(flags)),
+        (f"file {file}", config_sources.from_file(file) if file else {}),
+        ("environment", config_sources.from_environment(environment, list(casts))),
+        ("flag", config_sources.from_flags(flags)),
     ):
         for name, raw in values.items():
             if name not in casts:
@@ -324,40 +323,6 @@ def read_secret(file: Path, setting: str) -> str:
 
 def _without_password(raw: Any) -> Any:
     return re.sub(r"(://[^:/@]*):.*@", r"\1:…@", raw) if isinstance(raw, str) else raw
-
-
-def _from_file(file: Path) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(
-            f"The settings file {file} cannot be read: {error}. Give a readable file to --config."
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"The settings file {file} is not TOML: {error}. Correct that line.") from error
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        if isinstance(value, dict):
-            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
-        else:
-            flat[key] = value
-    return flat
-
-
-def _from_environment(environment: Mapping[str, str], names: list[str]) -> dict[str, str]:
-    by_variable = {"EDGE_" + name.replace(".", "_").upper(): name for name in names}
-    own = {key: value for key, value in environment.items() if key.startswith("EDGE_") and key != "EDGE_CONFIG"}
-    return {by_variable.get(key, key): value for key, value in own.items()}
-
-
-def _from_flags(flags: Sequence[str]) -> dict[str, str]:
-    values = {}
-    for flag in flags:
-        name, separator, value = flag.partition("=")
-        if not separator:
-            raise SetupError(f"--set {flag}: write --set NAME=VALUE.")
-        values[name] = value
-    return values
 
 
 def from_process(file: Path | None, flags: Sequence[str]) -> tuple[Config, list[Value]]:

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edge.clock import SECOND
-from edge.store.reader_clocks import NOTICEABLE
+from edge.clock import NOTICEABLE, SECOND
 
 TOLERANCE = SECOND  # by which the offset may be off before it is followed
 USUAL_AGE = 30 * SECOND  # of the newest read of a message: gateways collect for a while before they send

@@ -1,4 +1,4 @@
-"""The MQTT side of ingest: one network thread that takes messages, one writer thread that commits them.
+"""The MQTT side of ingest: its network thread takes messages for the `writer` and acknowledges what that committed.
 
 A message is acknowledged only after its transaction. When the queue is full the network thread stops reading from
 the socket, so the broker holds the rest. It runs its own loop around paho's non-blocking calls: paho's own thread
@@ -13,7 +13,6 @@ import select
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -24,9 +23,9 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from edge import clock
 from edge.clock import SECOND
-from edge.errors import Unavailable
 from edge.ingest.messages import Message
 from edge.ingest.wire import Delivery, Wire
+from edge.ingest.writer import Writer
 from edge.validation.topics import DOCTOR_TOPIC
 
 log = logging.getLogger(__name__)
@@ -37,15 +36,8 @@ PING_EVERY_SECONDS = 10.0
 PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
-RETRY_SECONDS = 1.0
-CATCH_UP_SECONDS = 0.25
-GATHER_SECONDS = 0.25
-MOMENT_SECONDS = 0.025
 LARGEST_PAYLOAD = 1_048_576
 KEPT_OF_LARGER = 4_096  # enough to see whose it is
-# Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
-QUEUE_BYTES = 16 * 1_048_576
-BATCH_BYTES = 1_048_576
 REFUSED = 0x80
 
 
@@ -83,11 +75,7 @@ class _Client(mqtt.Client):
 
 
 class Subscriber:
-    """Takes messages from the broker and hands them in batches to `handle`, which commits them.
-
-    `handle` raises Unavailable while the store cannot take them. `catch_up` does a little of what may wait, and says
-    whether there is more; it is called when there is nothing to take, and now and then when there is.
-    """
+    """Takes messages from the broker and hands them in batches to `handle`, which commits them; see `Writer`."""
 
     def __init__(
         self,
@@ -101,44 +89,34 @@ class Subscriber:
     ) -> None:
         self._broker = broker
         self._topics = topics
-        self._handle = handle
-        self._catch_up = catch_up
-        self._caught_up_at = self._committed_at = 0.0
-        self._queue_size = queue_size
-        self._batch_size = batch_size
-        self._queue: deque[Message] = deque()
-        self._bytes_taken = self._bytes_done = 0  # one for each thread, so that neither needs a lock
-        self._in_hand = 0
-        self._done: deque[tuple[int, int]] = deque()  # (packet id, connection) committed, to be acknowledged
-        self._has_work = threading.Event()
         self._stopping = threading.Event()
         self._wake_read, self._wake_write = _wake_pipe()
+        self._writer = Writer(
+            handle, catch_up, self._wake, queue_size=queue_size, batch_size=batch_size, stopping=self._stopping
+        )
         self._connection = 0
         self._is_connected = False
         self._problem = "not connected yet"
         self._refusal = ""  # of the sign-in, by the broker
-        self._store_problem = ""
         self._ping_sent = self._ping_seen = 0.0
-        self._writer_alive_at = time.monotonic()
         self._received = 0
         self._newest = 0
         self._ping_topic = f"edge/ping/{broker.client_id}"
         self._client = self._make_client()
         # A daemon is left behind when it does not stop in time: nothing it has in hand was acknowledged.
         self._network = threading.Thread(target=self._run_network, name="mqtt", daemon=True)
-        self._writer = threading.Thread(target=self._run_writer, name="writer", daemon=True)
 
     def start(self) -> None:
-        self._writer.start()
+        self._writer.thread.start()
         self._network.start()
 
     def stop(self, seconds: float = 4.0) -> None:
         """Take nothing more, commit and acknowledge what was taken, say goodbye."""
         self._stopping.set()
-        self._has_work.set()
+        self._writer.wake()
         self._wake()
         deadline = time.monotonic() + seconds
-        for thread in (self._writer, self._network):
+        for thread in (self._writer.thread, self._network):
             thread.join(max(0.1, deadline - time.monotonic()))
             if thread.is_alive():
                 log.error("The %s thread did not stop within %s seconds", thread.name, seconds)
@@ -149,24 +127,23 @@ class Subscriber:
 
         What was set aside goes in the transaction of whatever becomes of it now, so that a crash loses nothing.
         """
-        self._queue.append(Message(topic, payload, received_at, dead_letter_id=dead_letter_id))
-        self._has_work.set()
+        self._writer.requeue(Message(topic, payload, received_at, dead_letter_id=dead_letter_id))
 
     def state(self) -> State:
         now = time.monotonic()
         return State(
-            self._network.is_alive() and self._writer.is_alive(),
+            self._network.is_alive() and self._writer.thread.is_alive(),
             self._is_connected,
             self._problem,
-            len(self._queue),
-            self._in_hand,
+            self._writer.queued(),
+            self._writer.in_hand,
             now - self._ping_seen if self._ping_seen else None,
-            now - self._writer_alive_at,
+            self._writer.seconds_since_progress(),
             self._received,
-            self._store_problem,
+            self._writer.store_problem,
         )
 
-    # Network thread -------------------------------------------------------------------------------------------
+    # The network thread ---------------------------------------------------------------------------------------
 
     def _make_client(self) -> _Client:
         client = _Client(
@@ -220,7 +197,7 @@ class Subscriber:
         self._ping_sent = time.monotonic()
         while not self._stopping.is_set() and self._client.socket():
             wire = self._client.wire
-            has_room = self._has_room()
+            has_room = self._writer.has_room()
             readable, _, _ = select.select(
                 [self._wake_read.fileno(), *([wire.fileno()] if has_room else [])],
                 [wire.fileno()] if wire.wants_write() else [],
@@ -236,15 +213,12 @@ class Subscriber:
             self._ping()
             self._client.loop_misc()
 
-    def _has_room(self) -> bool:
-        return len(self._queue) < self._queue_size and self._bytes_taken - self._bytes_done < QUEUE_BYTES
-
     def _take(self, wire: Wire) -> None:
         deliveries = wire.take()
         for delivery in deliveries:
             self._enqueue(delivery)
         if deliveries:
-            self._has_work.set()
+            self._writer.wake()
         while wire.pending() and self._client.socket():
             self._client.loop_read()
         if self._client.want_write():  # what its callbacks asked for
@@ -252,7 +226,7 @@ class Subscriber:
 
     def _acknowledge(self) -> None:
         """What was taken on an earlier connection is not acknowledged on this one: the broker has sent it again."""
-        done = [self._done.popleft() for _ in range(len(self._done))]
+        done = self._writer.take_done()
         if done and self._client.socket():
             self._client.wire.acknowledge(mid for mid, connection in done if connection == self._connection)
 
@@ -264,7 +238,7 @@ class Subscriber:
             self._client.publish(self._ping_topic, b"", qos=0)
 
     def _say_goodbye(self) -> None:
-        self._writer.join()
+        self._writer.thread.join()
         with contextlib.suppress(OSError):  # a broker that is gone sends again what it saw no acknowledgement of
             self._acknowledge()
         self._client.disconnect()
@@ -314,12 +288,11 @@ class Subscriber:
             if topic == self._ping_topic:
                 self._ping_seen = time.monotonic()
             if delivery.qos:  # some brokers raise it to that of the subscription, and wait
-                self._done.append((delivery.mid, self._connection))
+                self._writer.put_done(delivery.mid, self._connection)
             return
         size = len(delivery.payload)
         payload = delivery.payload if size <= LARGEST_PAYLOAD else delivery.payload[:KEPT_OF_LARGER]
-        self._bytes_taken += len(payload)
-        self._queue.append(
+        self._writer.put(
             Message(
                 topic,
                 payload,
@@ -341,76 +314,6 @@ class Subscriber:
             now = self._newest + 1
         self._newest = now
         return now
-
-    # Writer thread --------------------------------------------------------------------------------------------
-
-    def _run_writer(self) -> None:
-        while not (self._stopping.is_set() and not self._queue):
-            self._writer_alive_at = time.monotonic()
-            if not self._has_work.wait(TURN_SECONDS):
-                self._catch_up_while_idle()
-                continue
-            self._has_work.clear()
-            while self._queue:
-                self._gather()
-                self._commit(self._next_batch())
-                self._committed_at = time.monotonic()
-                if time.monotonic() - self._caught_up_at > CATCH_UP_SECONDS:
-                    self._catch_up_a_little()
-
-    def _gather(self) -> None:
-        """While messages keep coming, commit ten times a second and not for each: most of the work is for the commit.
-
-        The first one after a pause goes at once. Where none comes in a moment, the broker may wait for us.
-        """
-        before, until = 0, self._committed_at + GATHER_SECONDS
-        while before < len(self._queue) < self._batch_size and time.monotonic() < until:
-            before = len(self._queue)
-            self._stopping.wait(MOMENT_SECONDS)
-
-    def _catch_up_while_idle(self) -> None:
-        while not self._has_work.is_set() and self._catch_up_a_little():
-            self._writer_alive_at = time.monotonic()
-
-    def _catch_up_a_little(self) -> bool:
-        try:
-            return self._catch_up()
-        except Unavailable:
-            return False  # the next commit tells why
-        finally:
-            self._caught_up_at = time.monotonic()
-
-    def _next_batch(self) -> list[Message]:
-        batch: list[Message] = []
-        size = 0
-        while self._queue and len(batch) < self._batch_size and size < BATCH_BYTES:
-            batch.append(self._queue.popleft())
-            size += len(batch[-1].payload)
-            self._bytes_done += 0 if batch[-1].dead_letter_id else len(batch[-1].payload)
-        return batch
-
-    def _commit(self, batch: list[Message]) -> None:
-        self._in_hand = len(batch)
-        while True:
-            self._writer_alive_at = time.monotonic()
-            try:
-                self._handle(batch)
-                break
-            except Unavailable as error:
-                if not self._store_problem:
-                    log.error("Scans cannot be stored and stay at the broker until they can: %s", error)
-                self._store_problem = str(error)
-                if self._stopping.wait(RETRY_SECONDS):
-                    self._queue.clear()  # unacknowledged: the broker sends them again
-                    return
-                # Part of it may be in the store: a batch with a poison message is committed in pieces.
-                batch = [message._replace(is_redelivered=True) for message in batch]
-        if self._store_problem:
-            log.info("Scans are stored again")
-        self._store_problem = ""
-        self._done.extend((message.mid, message.connection) for message in batch if message.qos)
-        self._in_hand = 0
-        self._wake()
 
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError, OSError):  # full: it is awake already; closed: it has stopped

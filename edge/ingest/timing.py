@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.clock import DAY, HOUR, SECOND
+from edge.clock import DAY, EARLIEST, HOUR, SECOND
 from edge.ingest.reader_clock import ReaderClock, Sample
 from edge.ingest.reads import Read, WallTime
 from edge.store.reader_clocks import NOT_ZONES, READER, RECEIPT, Known
 from edge.store.stays import Quality
 
-EARLIEST = 1_577_836_800 * SECOND  # 2020-01-01: no reader of ours is older, a reader without battery is
 FUTURE = 10 * SECOND
 FARTHEST = 366 * DAY  # ahead: what is farther is no clock
 MOST_CLOCKS = 10_000

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels, timeline
-from edge.pages.forms import typable, whole
+from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import assets, board, carriers, lookup, retired, stock_takes
@@ -84,7 +84,7 @@ def asset_label(asset_id: int) -> str:
 @require_role(Role.VIEWER)
 def suggested_assets() -> Response:
     """A few that fit what somebody types, for a field that wants one."""
-    q = typable(request.args.get("q", ""))[:255]
+    q = search_text(request.args.get("q", ""))
     found = board.board(current_session().organization_id, BoardFilter(q), limit=SUGGESTED).rows if q else []
     return jsonify(assets=[[row.external_key, row.name] for row in found])
 

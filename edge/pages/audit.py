@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from flask import render_template, request
 
 from edge import clock
-from edge.pages.forms import typable, whole
+from edge.pages.forms import search_text, typable, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.store import audit_trail, keys, people
 from edge.store.actors import ActorKind
@@ -55,7 +55,7 @@ def _wanted() -> AuditFilter:
         actor_id=typable(actor_id)[:64],
         subject_kind=typable(values.get("kind", ""))[:20],
         subject_id=typable(values.get("id", ""))[:64],
-        subject=typable(values.get("q", ""))[:255],
+        subject=search_text(values.get("q", "")),
         since=_day(values.get("since", "")),
         until=until and until + clock.DAY,
     )

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from flask import Response, render_template, request
 from werkzeug.datastructures import MultiDict
 
-from edge.pages.forms import typable, whole
+from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import location_board, sites
@@ -85,7 +85,7 @@ def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
     """As an address of the board says it; what is no filter is none."""
     location_id = values.get("location", 0, type=whole)
     hours = values.get("unseen", 0, type=whole)
-    q = typable(values.get("q", ""))[:255]
+    q = search_text(values.get("q", ""))
     sort = values.get("sort", DEFAULT_SORT)
     return BoardFilter(
         q,

@@ -18,8 +18,9 @@ from edge.pages.once import once
 from edge.store import assets, retired
 from edge.store.assets import AssetChanges, AssetRow
 from edge.store.people import Role
-from edge.store.tags import TYPES, NewTag
+from edge.store.tags import NewTag
 from edge.validation import bodies
+from edge.validation.values import TAG_TYPE_NAMES
 
 
 @pages.get("/assets/new")
@@ -131,5 +132,11 @@ def _entered() -> dict[str, Any]:
 
 def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
     return render_template(
-        "asset-edit.html", asset=asset, values=values, errors=errors, meanwhile=meanwhile, types=TYPES, once=new_token()
+        "asset-edit.html",
+        asset=asset,
+        values=values,
+        errors=errors,
+        meanwhile=meanwhile,
+        types=list(TAG_TYPE_NAMES.items()),
+        once=new_token(),
     )

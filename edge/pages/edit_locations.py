@@ -30,8 +30,9 @@ from edge.store.antenna_kinds import kind_of_location
 from edge.store.locations import LocationChanges, LocationRow
 from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
-from edge.store.tags import TYPES, NewTag
+from edge.store.tags import NewTag
 from edge.validation import bodies
+from edge.validation.values import TAG_TYPE_NAMES
 
 
 @pages.get("/locations/new")
@@ -146,7 +147,7 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
         values=values,
         errors=errors,
         meanwhile=meanwhile,
-        types=TYPES,
+        types=list(TAG_TYPE_NAMES.items()),
         parents=parents,
         kind_names=KIND_NAMES,
         kind=kind_of_location(current_session().organization_id, location.id) if location else None,

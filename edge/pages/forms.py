@@ -7,6 +7,7 @@ from typing import Any
 
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.validation.body import Body, judge
+from edge.validation.values import MAX_TEXT
 
 Errors = dict[str, str]
 
@@ -27,6 +28,11 @@ def typable(entered: str) -> str:
     """Without what nobody can type and no record holds: control characters, and halves of characters."""
     whole_letters = entered.encode("utf-8", "ignore").decode()
     return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
+
+
+def search_text(entered: str) -> str:
+    """What is looked for, as long as anything that can be found."""
+    return typable(entered)[:MAX_TEXT]
 
 
 def whole(entered: str) -> int:

@@ -8,16 +8,17 @@ from typing import Any
 from edge.errors import EdgeError, Invalid
 from edge.pages.forms import values_of
 from edge.store.imports import NewRecord
-from edge.store.tags import TYPES, NewTag
+from edge.store.tags import NewTag
 from edge.validation import bodies, csv_text, values
 from edge.validation.csv_text import Line
+from edge.validation.values import TAG_TYPES
 
 MOST_ROWS = 50_000
 BETWEEN_TAGS = "|"  # in one cell; no usual tag has it
 _YES, _NO = {"yes", "true", "1", "x", "y"}, {"no", "false", "0", "n"}
 COLUMNS = {
-    "asset": ("external_key", "name", "description", "is_active", *TYPES),
-    "location": ("external_key", "name", "description", "is_active", "parent_external_key", *TYPES),
+    "asset": ("external_key", "name", "description", "is_active", *TAG_TYPES),
+    "location": ("external_key", "name", "description", "is_active", "parent_external_key", *TAG_TYPES),
 }
 EXAMPLES = {
     "asset": ("PALLET-71", "Pallet 71", "Blue, for bottles", "yes", "3074257BF7194E4000001A85", "", "4006381333931"),
@@ -65,7 +66,7 @@ def _entered(line: Line) -> dict[str, Any]:
 
 
 def _tags(line: Line) -> Iterator[NewTag]:
-    for kind in TYPES:
+    for kind in TAG_TYPES:
         for value in line.cells.get(kind, "").split(BETWEEN_TAGS):
             if value.strip():
                 yield NewTag(kind, values.tag_value(kind, value.strip()))

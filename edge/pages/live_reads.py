@@ -10,7 +10,7 @@ from flask import Response, render_template, request
 
 from edge import clock, live_reads
 from edge.live_reads import LiveRead
-from edge.pages.forms import typable, whole
+from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.readers import BUCKETS
@@ -54,7 +54,7 @@ def live_reads_now(reader_id: int) -> Response:
 
 
 def _filters() -> tuple[int | None, str]:
-    return request.args.get("antenna", type=whole), typable(request.args.get("tag", ""))[:255]
+    return request.args.get("antenna", type=whole), search_text(request.args.get("tag", ""))
 
 
 def _now(reader_id: int) -> dict[str, object]:

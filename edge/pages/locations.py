@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels
-from edge.pages.forms import typable, whole
+from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.store import board, location_board, locations, lookup
@@ -27,7 +27,7 @@ WHOLE_TREE = 1000  # a larger one is shown by its top, and opened location by lo
 @require_role(Role.VIEWER)
 def show_locations() -> str:
     branches = location_board.tree(current_session().organization_id)
-    q = typable(request.args.get("q", ""))[:255]
+    q = search_text(request.args.get("q", ""))
     if q:
         shown = [branch for branch in branches if q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()]
     else:

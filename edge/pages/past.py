@@ -11,7 +11,7 @@ from edge import clock
 from edge.pages import charts, timeline
 from edge.pages.board import UNSEEN, Heading
 from edge.pages.days import local, shortcuts, wanted_days, wanted_moment
-from edge.pages.forms import typable, whole
+from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.store import board, flows, location_board, locations, past, retired
 from edge.store.board import BoardFilter
@@ -60,7 +60,7 @@ def past_filter(now: int) -> PastFilter:
     sort = values.get("sort", DEFAULT_SORT)
     return PastFilter(
         max(0, min(wanted_moment(now - clock.HOUR), now)),
-        typable(values.get("q", ""))[:255],
+        search_text(values.get("q", "")),
         values.get("location", 0, type=whole) or None,
         sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
     )

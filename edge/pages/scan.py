@@ -14,7 +14,7 @@ from edge.errors import EdgeError
 from edge.pages import device_acts, labels
 from edge.pages.compression import compressed
 from edge.pages.files import Files
-from edge.pages.forms import typable
+from edge.pages.forms import search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.live import version_of
 from edge.pages.policy import policy
@@ -36,6 +36,7 @@ from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
 from edge.store.sessions import was_on_device
 from edge.texts import N_
+from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
 SERVICE_WORKER = "scan/sw.js"
@@ -56,8 +57,6 @@ FIRST_SCRIPTS = (
 )
 # Characters that another keyboard layout, or a scanner's own rules, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
-SMALL_OFFSET = 2 * clock.SECOND  # a device's clock that is off by less is believed
-EARLIEST = 1_577_836_800 * clock.SECOND  # 2020: before it a clock was never set
 _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
@@ -164,7 +163,7 @@ def scan_batch() -> Response:
 @require_role(Role.OPERATOR)
 def scan_find() -> Response:
     """One thing when the code is clear, else what fits the text."""
-    text = typable(request.args.get("q", ""))[:255]
+    text = search_text(request.args.get("q", ""))
     if not text:
         return jsonify(found=[])
     exact = lookup.by_code(current_session().organization_id, text)
@@ -196,7 +195,7 @@ def scan_attach() -> tuple[Response, int] | Response:
 
 
 def _name_of_thing(name: str) -> str:
-    if not 1 <= len(name) <= 255 or not name.isprintable():
+    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
         abort(400, gettext("A name is 1 to 255 characters"))
     return name
 
@@ -261,12 +260,12 @@ def _correction(sent_at: Any, received_at: int) -> int:
     if not isinstance(sent_at, int | float) or not 0 < sent_at < 1e14:
         return 0
     offset = received_at - int(sent_at * 1000)
-    return offset if abs(offset) > SMALL_OFFSET else 0
+    return offset if abs(offset) > clock.NOTICEABLE else 0
 
 
 def _observed(at: float, correction: int, received_at: int) -> int:
     moment = int(at * 1000) + correction if 0 < at < 1e14 else received_at
-    return min(moment, received_at) if moment >= EARLIEST else received_at
+    return min(moment, received_at) if moment >= clock.EARLIEST else received_at
 
 
 def _told(answer: Answer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from edge.store import scans, stays
+from edge.store import scans, stay_changes
 from edge.store.actors import Actor
 from edge.store.database import execute, writing
 from edge.store.stays import Quality, Scan
@@ -124,7 +124,7 @@ def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> No
     """A person's scan of a carrier was taken back, and with it what it did to the things on it."""
     found = execute(_CARRIED_ROWS, (carrier_id, observed_at, int(Quality.CARRIED))).fetchall()
     for asset_id, seq in found if depth <= DEEPEST else []:
-        stays.take_back(asset_id, observed_at, seq, gap)
+        stay_changes.take_back(asset_id, observed_at, seq, gap)
         execute(
             "UPDATE carrier_load SET location_id = (SELECT location_id FROM position WHERE asset_id = ?) "
             "WHERE asset_id = ? AND unloaded_at IS NULL",

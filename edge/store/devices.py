@@ -12,6 +12,7 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
 from edge.store.ids import new_id
 from edge.store.tables import Device, WebSession, rows
+from edge.validation.values import MAX_NAME
 
 _SEEN_EVERY = 60 * clock.SECOND  # `last_seen_at` is not written more often than this
 
@@ -41,8 +42,8 @@ _COLUMNS = (
 
 def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
     """Raises Invalid for a name that cannot be."""
-    if not name.strip() or len(name) > 255:
-        raise Invalid.one("name", "invalid_value", "Give the device a name of 1 to 255 characters")
+    if not name.strip() or len(name) > MAX_NAME:
+        raise Invalid.one("name", "invalid_value", f"Give the device a name of 1 to {MAX_NAME} characters")
     with acting(actor) as act:
         row = DeviceRow(new_id(), actor.organization_id, name, False, until, clock.now(), None, None)
         Device.insert(

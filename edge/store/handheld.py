@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.store import actors, board, carriers, gs1, lookup, scans, stays, tags, unknown_tags
+from edge.store import actors, board, carriers, gs1, lookup, scans, stay_changes, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
@@ -21,10 +21,10 @@ from edge.store.stays import Quality, Scan
 from edge.store.tables import HandheldScan
 from edge.store.tags import NewTag
 from edge.texts import N_
+from edge.validation.values import MAX_TEXT
 
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
 AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same location again within it is news to nobody
-MAX_CODE_LENGTH = 255
 
 WRONG_CHECK_DIGIT = N_("The check digit of this code is wrong: it was misread or misprinted. Scan it again")
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
@@ -136,7 +136,7 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int) -> Answer:
     before = stored(scan.id)
     if before is not None:
         return first_answer(sender, before)
-    if not 1 <= len(scan.code) <= MAX_CODE_LENGTH:
+    if not 1 <= len(scan.code) <= MAX_TEXT:
         return _refuse(sender, scan, received_at, N_("The code is empty or too long"))
     is_live = _is_live_location(sender.organization_id, scan.location_id)
     if is_live is None:
@@ -159,7 +159,7 @@ def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int,
     with acting(sender) as act:
         HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
         if row.asset_id is not None and row.seq is not None:
-            stays.take_back(row.asset_id, row.observed_at, row.seq, gap)
+            stay_changes.take_back(row.asset_id, row.observed_at, row.seq, gap)
             scans.reconsider(row.asset_id, row.observed_at)
             carriers.take_back(row.asset_id, row.observed_at, gap)
         if row.outcome == Result.UNKNOWN:
@@ -204,7 +204,7 @@ def first_answer(sender: Actor, row: StoredScan) -> Answer:
 
 
 def _refuse(sender: Actor, scan: Submitted, received_at: int, reason: str) -> Answer:
-    _keep(sender, scan._replace(location_id=0, code=scan.code[:MAX_CODE_LENGTH]), Result.REFUSED, received_at)
+    _keep(sender, scan._replace(location_id=0, code=scan.code[:MAX_TEXT]), Result.REFUSED, received_at)
     return Answer(scan.id, Result.REFUSED, reason)
 
 

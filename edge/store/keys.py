@@ -11,10 +11,10 @@ from edge.errors import Invalid, NotFound
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting, given
 from edge.store.tables import ApiKey, rows
+from edge.validation.values import MAX_NAME
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
 SYNC_SCOPE = "sync:write"  # of the key of a site, which nobody can make by hand and no session has
-MAX_NAME_LENGTH = 255
 
 
 class KeyRow(NamedTuple):
@@ -70,8 +70,8 @@ def revoke_key(actor: Actor, key_id: str) -> None:
 def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int) -> None:
     if not name.strip():
         raise Invalid.one("name", "too_short", "Give the key a name", min_length=1)
-    if len(name) > MAX_NAME_LENGTH:
-        raise Invalid.one("name", "too_long", f"At most {MAX_NAME_LENGTH} characters", max_length=MAX_NAME_LENGTH)
+    if len(name) > MAX_NAME:
+        raise Invalid.one("name", "too_long", f"At most {MAX_NAME} characters", max_length=MAX_NAME)
     if not scopes:
         raise Invalid.one("scopes", "required", "Choose at least one scope")
     if not set(scopes) <= {*SCOPES, SYNC_SCOPE}:

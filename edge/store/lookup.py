@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from edge.store import gs1
 from edge.store.database import execute
-from edge.store.tags import TYPES, match_key
+from edge.store.tags import match_key
+from edge.validation.values import TAG_TYPES
 
 
 class Found(NamedTuple):
@@ -75,8 +76,8 @@ _EXACT, _MATCHING = _BY_TAG.format(column="value"), _BY_TAG.format(column="match
 def _by_tag(organization_id: int, code: str) -> Found | None:
     """A scanner does not say what it read, so every type is tried: exactly first, then by match key, then by GS1."""
     for sql, values in (
-        (_EXACT, [(kind, code) for kind in TYPES]),
-        (_MATCHING, [(kind, match_key(kind, code)) for kind in TYPES]),
+        (_EXACT, [(kind, code) for kind in TAG_TYPES]),
+        (_MATCHING, [(kind, match_key(kind, code)) for kind in TAG_TYPES]),
         (_BY_GS1, [(gs1.identity(code),)]),
     ):
         found = {row for value in values if value[-1] for row in execute(sql, (organization_id, *value))}

@@ -20,8 +20,7 @@ from edge.store.homes import home_of
 from edge.store.ids import new_id
 from edge.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
 from edge.store.records import moment
-
-MAX_KEY_LENGTH = 255
+from edge.validation.values import MAX_KEY
 
 
 class Peer(NamedTuple):
@@ -137,8 +136,8 @@ def _take(peer: Peer, record: Record) -> str:
 def _store(peer: Peer, record: Record) -> _Clash | None:
     """Write the record, or what of it does not clash. Raises Conflict for one that cannot be kept at all."""
     key = _key(peer, record)
-    if len(key) > MAX_KEY_LENGTH:
-        raise Conflict(f"{key} would be longer than the {MAX_KEY_LENGTH} characters a key may have")
+    if len(key) > MAX_KEY:
+        raise Conflict(f"{key} would be longer than the {MAX_KEY} characters a key may have")
     local = _known(peer, record)
     if (
         record.ref < 0

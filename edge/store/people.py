@@ -12,6 +12,7 @@ from edge.store.actors import Actor
 from edge.store.audit import Subject, acting, changed, given
 from edge.store.ids import new_id
 from edge.store.tables import Person, WebSession, rows
+from edge.validation.values import MAX_NAME
 
 
 class Role(StrEnum):
@@ -22,7 +23,6 @@ class Role(StrEnum):
 
 
 RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
-MAX_NAME_LENGTH = 255
 MOST_WRONG_PINS = 20
 
 
@@ -179,9 +179,9 @@ def _existing(organization_id: int, person_id: int) -> PersonRow:
 
 def _check(row: PersonRow) -> None:
     others = Person.id != row.id
-    if not row.name.strip() or len(row.name) > MAX_NAME_LENGTH:
-        raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME_LENGTH} characters")
-    if row.email is not None and not (3 <= len(row.email) <= MAX_NAME_LENGTH and "@" in row.email):
+    if not row.name.strip() or len(row.name) > MAX_NAME:
+        raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME} characters")
+    if row.email is not None and not (3 <= len(row.email) <= MAX_NAME and "@" in row.email):
         raise Invalid.one("email", "invalid_value", "That is not an email address")
     own = others & (Person.organization_id == row.organization_id)
     if row.email is not None and _one(own & (Person.email == row.email)):

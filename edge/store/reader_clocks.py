@@ -14,9 +14,6 @@ RECEIPT = "receipt"  # not believed: a read was made when its message came
 NOT_ZONES = (AUTO, READER, RECEIPT)
 
 
-NOTICEABLE = 2 * clock.SECOND  # below it, an offset is shown and not corrected
-
-
 class Known(NamedTuple):
     """How far the clock was ahead (microseconds) when the reader was last heard, and when that was."""
 
@@ -41,7 +38,7 @@ def known_clocks() -> dict[int, Known]:
 
 def is_off(setting: str, offset: int | None) -> bool:
     """Whether somebody should look after the clock."""
-    return setting != RECEIPT and offset is not None and abs(offset) > NOTICEABLE
+    return setting != RECEIPT and offset is not None and abs(offset) > clock.NOTICEABLE
 
 
 def in_words(setting: str, offset: int | None) -> str:

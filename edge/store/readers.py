@@ -18,6 +18,7 @@ from edge.store.reader_clocks import AUTO, check_clock
 from edge.store.tables import Antenna, Location, Reader, rows
 from edge.store.topic_owners import check_owned
 from edge.validation.topics import check_filter, overlap
+from edge.validation.values import MAX_NAME
 
 REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # what did not count before may count now
 CHANGEABLE = frozenset(
@@ -282,8 +283,8 @@ WHERE reader.deleted_at IS NULL
 
 
 def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
-    if not 1 <= len(name) <= 255 or name != name.strip():
-        raise Invalid.one("name", "invalid_value", "name must have 1 to 255 characters and no blanks around it")
+    if not 1 <= len(name) <= MAX_NAME or name != name.strip():
+        raise Invalid.one("name", "invalid_value", f"name must have 1 to {MAX_NAME} characters and no blanks around it")
     if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
         raise Conflict(f"a reader called {name} already exists")
 

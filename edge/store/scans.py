@@ -17,6 +17,7 @@ from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Heard, Rule, Weight
 from edge.store.recent_reads import ALWAYS, UNKNOWN, Recent, RecentReads
 from edge.store.retrace import ByPerson, State, Step, first_from, retrace, since_of
+from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from
 from edge.store.stays import (
     CLOSE_STAY,
     INSERT_ROW,
@@ -25,13 +26,9 @@ from edge.store.stays import (
     Quality,
     Scan,
     StayRow,
-    insert_late,
-    last_read_second,
     load_positions,
-    replace_rows,
     row_of_step,
     row_values,
-    rows_from,
     write_positions,
 )
 

@@ -17,6 +17,7 @@ from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, reading, writing
 from edge.store.handheld import Answer, Result, Submitted
+from edge.validation.values import MAX_TEXT
 
 MOST_EXPECTED = 20_000  # as many as a device knows
 MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
@@ -103,7 +104,7 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
                 "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (
                     *(submitted.id, stock_take_id, submitted.location_id, sender.person_id, sender.device_id),
-                    *(submitted.code[: handheld.MAX_CODE_LENGTH], found.id if found else None),
+                    *(submitted.code[:MAX_TEXT], found.id if found else None),
                     *(submitted.observed_at, received_at),
                 ),
             )

@@ -13,8 +13,6 @@ from edge.store import gs1
 from edge.store.database import execute, execute_many
 from edge.store.ids import new_ids
 
-TYPES = ("rfid", "ble", "barcode")
-
 Owner = Literal["asset", "location"]
 
 _UUID = r"([0-9a-f]{8}[-_]?(?:[0-9a-f]{4}[-_]?){3}[0-9a-f]{12})"

@@ -8,14 +8,16 @@ from typing import Any
 from edge.errors import Invalid
 from edge.validation import json_text, times
 
-MAX_NAME = 255
+MAX_TEXT = 255  # letters of whatever somebody types into one line, or a device sends as one value
+MAX_NAME = MAX_TEXT
 MAX_DESCRIPTION = 1024
-MAX_KEY = 255
-MAX_TAG_VALUE = 255
+MAX_KEY = MAX_TEXT
+MAX_TAG_VALUE = MAX_TEXT
 MAX_METADATA_BYTES = 64 * 1024
 MAX_METADATA_DEPTH = 32
 MAX_INT64 = 2**63 - 1
-TAG_TYPES = ("rfid", "ble", "barcode")
+TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # and how people call them
+TAG_TYPES = tuple(TAG_TYPE_NAMES)
 
 KEY_PATTERN = "^[A-Za-z0-9-]+$"
 _WHITE = r"\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"

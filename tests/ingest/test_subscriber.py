@@ -15,6 +15,7 @@ from paho.mqtt import publish as paho_publish
 
 from edge.errors import Unavailable
 from edge.ingest import subscriber as subscriber_module
+from edge.ingest import writer
 from edge.ingest.broker import EmbeddedBroker
 from edge.ingest.messages import Message
 from edge.ingest.subscriber import KEPT_OF_LARGER, LARGEST_PAYLOAD, Broker, Subscriber
@@ -125,13 +126,13 @@ def test_messages_arrive_whole_and_in_order(url: str) -> None:
 @pytest.mark.mosquitto
 def test_large_messages_wait_at_the_broker_and_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One reader that sends the largest there are must not have the service killed for its memory."""
-    monkeypatch.setattr(subscriber_module, "QUEUE_BYTES", 2_000_000)
+    monkeypatch.setattr(writer, "QUEUE_BYTES", 2_000_000)
     handler = Handler()
     handler.is_open.clear()
     with mosquitto(tmp_path) as broker, subscribed(broker.url, handler) as subscriber:
         until_connected(subscriber)
         publish(broker.url, *numbers(30, 500_000))
-        wait_for(lambda: not subscriber._has_room(), SOON)
+        wait_for(lambda: not subscriber._writer.has_room(), SOON)
         held = subscriber.state()
         handler.is_open.set()
         wait_for(lambda: len(handler.messages) == 30, SOON)

@@ -15,7 +15,8 @@ from edge.store import assets, locations, readers
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.scans import record, record_by_person
-from edge.store.stays import Quality, Scan, take_back
+from edge.store.stay_changes import take_back
+from edge.store.stays import Quality, Scan
 from tests.conftest import Cast
 
 GAP = 300 * SECOND

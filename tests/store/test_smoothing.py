@@ -17,7 +17,8 @@ from edge.store.database import execute
 from edge.store.evidence import Rule, Weight
 from edge.store.recent_reads import RecentReads
 from edge.store.scans import reconsider, record, record_by_person
-from edge.store.stays import Quality, Scan, take_back
+from edge.store.stay_changes import take_back
+from edge.store.stays import Quality, Scan
 from tests.conftest import Cast
 
 GAP = 300 * SECOND

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge.store import assets, locations, parents
-from edge.store.stays import take_back
+from edge.store.stay_changes import take_back
 from edge.store.tags import NewTag
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
 

@@ -22,8 +22,9 @@ from edge.ingest.parsers.fields import (
     rssi,
 )
 from edge.ingest.parsers.framing import IGNORED, OFFLINE, STATUS, collect, each, single
-from edge.ingest.parsers.tags import TAG_TYPES, value
+from edge.ingest.parsers.tags import value
 from edge.ingest.reads import Malformed, Parsed, Read
+from edge.validation.values import TAG_TYPES
 
 _READ_FIELDS = frozenset(("tag", "type", "antenna", "rssi", "time"))
 

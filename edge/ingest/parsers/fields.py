@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any
 
 from edge.ingest.reads import WallTime
+from edge.validation.values import MAX_TEXT
 
 Fields = dict[str, Any]
 
@@ -20,8 +21,6 @@ Fields = dict[str, Any]
 MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000
-
-LONGEST_TEXT = 255
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _DECIBELS = re.compile(r"\s*dBm?\s*$", re.IGNORECASE)
@@ -56,8 +55,8 @@ def text(value: object, what: str) -> str | None:
         return str(value)
     if not isinstance(value, str):
         raise Unreadable(f"{what} is {describe(value)}, not text")
-    if len(value) > LONGEST_TEXT:
-        raise Unreadable(f"{what} is longer than {LONGEST_TEXT} characters")
+    if len(value) > MAX_TEXT:
+        raise Unreadable(f"{what} is longer than {MAX_TEXT} characters")
     return value.strip(" \t\r\n") or None
 
 

@@ -22,6 +22,7 @@ from edge.ingest.parsers.framing import gather, together
 from edge.ingest.parsers.mapping_settings import Mapping
 from edge.ingest.parsers.paths import Path, Scope
 from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
+from edge.validation.values import TAG_TYPES
 
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND}
 _WORD = 4  # hex digits of the PC word, and of the CRC
@@ -159,9 +160,9 @@ def _antenna(reader: object, sent: object) -> tuple[int | None, str | None]:
 
 def _tag_type(sent: object) -> str:
     spelt = sent.strip().lower() if isinstance(sent, str) else sent
-    if isinstance(spelt, str) and spelt in tags.TAG_TYPES:
+    if isinstance(spelt, str) and spelt in TAG_TYPES:
         return spelt
-    raise Unreadable(f"the tag type is {describe(sent)}, not one of {', '.join(tags.TAG_TYPES)}")
+    raise Unreadable(f"the tag type is {describe(sent)}, not one of {', '.join(TAG_TYPES)}")
 
 
 def _time(sent: object, unit: str) -> int | WallTime | None:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from edge.ingest.parsers.fields import describe
 from edge.ingest.parsers.paths import Path, path_from
 from edge.ingest.parsers.payloads import KINDS
-from edge.ingest.parsers.tags import TAG_TYPES
+from edge.validation.values import TAG_TYPES
 
 TIME_UNITS: Final = ("s", "ms", "us", "iso")
 ENCODINGS: Final = ("text", "base64")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from edge.ingest.parsers import ble, tag_uri
-from edge.ingest.parsers.fields import LONGEST_TEXT, Unreadable, describe, text
+from edge.ingest.parsers.fields import Unreadable, describe, text
+from edge.validation.values import MAX_TEXT
 
-TAG_TYPES = ("rfid", "ble", "barcode")
-
-_HEX = re.compile(r"[0-9A-Fa-f]{1,255}")
+_HEX = re.compile(rf"[0-9A-Fa-f]{{1,{MAX_TEXT}}}")
 _SEPARATORS = str.maketrans("", "", " -:._")
 _SERIALIZED_TID = 24
 
@@ -43,8 +42,8 @@ def epc(sent: object) -> str:
     joined = sent.strip().translate(_SEPARATORS).removeprefix("0x").removeprefix("0X")
     if _HEX.fullmatch(joined):
         return joined
-    if len(joined) > LONGEST_TEXT:
-        raise Unreadable(f"the EPC is longer than {LONGEST_TEXT} digits")
+    if len(joined) > MAX_TEXT:
+        raise Unreadable(f"the EPC is longer than {MAX_TEXT} digits")
     raise Unreadable(f"the EPC is {describe(sent)}, not hexadecimal" if joined else "the EPC is blank")
 
 

@@ -1,0 +1,165 @@
+"""The writer thread of ingest: takes what the network thread queued, commits it in batches, and tells what is done.
+
+The two threads share deques and counters with one writer each, so that neither needs a lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from edge.errors import Unavailable
+from edge.ingest.messages import Message
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 0.5
+RETRY_SECONDS = 1.0
+CATCH_UP_SECONDS = 0.25
+GATHER_SECONDS = 0.25
+MOMENT_SECONDS = 0.025
+# Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
+QUEUE_BYTES = 16 * 1_048_576
+BATCH_BYTES = 1_048_576
+
+
+class Writer:
+    """Hands messages in batches to `handle`, which commits them and raises Unavailable while the store cannot.
+
+    `catch_up` does a little of what may wait, and says whether there is more; it is called when there is nothing to
+    take, and now and then when there is. `on_done` is called after each batch, from this thread.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[Sequence[Message]], None],
+        catch_up: Callable[[], bool],
+        on_done: Callable[[], None],
+        *,
+        queue_size: int,
+        batch_size: int,
+        stopping: threading.Event,
+    ) -> None:
+        self._handle = handle
+        self._catch_up = catch_up
+        self._on_done = on_done
+        self._queue_size = queue_size
+        self._batch_size = batch_size
+        self._stopping = stopping
+        self._queue: deque[Message] = deque()
+        self._bytes_taken = self._bytes_done = 0  # one for each thread
+        self._done: deque[tuple[int, int]] = deque()  # (packet id, connection) committed, to be acknowledged
+        self._has_work = threading.Event()
+        self._caught_up_at = self._committed_at = 0.0
+        self._alive_at = time.monotonic()
+        self.in_hand = 0
+        self.store_problem = ""
+        # A daemon is left behind when it does not stop in time: nothing it has in hand was acknowledged.
+        self.thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    # What the network thread calls --------------------------------------------------------------------------------
+
+    def has_room(self) -> bool:
+        return len(self._queue) < self._queue_size and self._bytes_taken - self._bytes_done < QUEUE_BYTES
+
+    def put(self, message: Message) -> None:
+        """Nothing is done with it before `wake`."""
+        self._bytes_taken += len(message.payload)
+        self._queue.append(message)
+
+    def put_done(self, mid: int, connection: int) -> None:
+        """A message that needs no commit."""
+        self._done.append((mid, connection))
+
+    def take_done(self) -> list[tuple[int, int]]:
+        """The (packet id, connection) of what was committed since."""
+        return [self._done.popleft() for _ in range(len(self._done))]
+
+    # What any thread calls ----------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        self._has_work.set()
+
+    def requeue(self, message: Message) -> None:
+        """A message that was set aside, once more."""
+        self._queue.append(message)
+        self.wake()
+
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def seconds_since_progress(self) -> float:
+        return time.monotonic() - self._alive_at
+
+    # The thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not (self._stopping.is_set() and not self._queue):
+            self._alive_at = time.monotonic()
+            if not self._has_work.wait(IDLE_SECONDS):
+                self._catch_up_while_idle()
+                continue
+            self._has_work.clear()
+            while self._queue:
+                self._gather()
+                self._commit(self._next_batch())
+                self._committed_at = time.monotonic()
+                if time.monotonic() - self._caught_up_at > CATCH_UP_SECONDS:
+                    self._catch_up_a_little()
+
+    def _gather(self) -> None:
+        """While messages keep coming, commit a few times a second and not for each: most of the work is for the commit.
+
+        The first one after a pause goes at once. Where none comes in a moment, the broker may wait for us.
+        """
+        before, until = 0, self._committed_at + GATHER_SECONDS
+        while before < len(self._queue) < self._batch_size and time.monotonic() < until:
+            before = len(self._queue)
+            self._stopping.wait(MOMENT_SECONDS)
+
+    def _catch_up_while_idle(self) -> None:
+        while not self._has_work.is_set() and self._catch_up_a_little():
+            self._alive_at = time.monotonic()
+
+    def _catch_up_a_little(self) -> bool:
+        try:
+            return self._catch_up()
+        except Unavailable:
+            return False  # the next commit tells why
+        finally:
+            self._caught_up_at = time.monotonic()
+
+    def _next_batch(self) -> list[Message]:
+        batch: list[Message] = []
+        size = 0
+        while self._queue and len(batch) < self._batch_size and size < BATCH_BYTES:
+            batch.append(self._queue.popleft())
+            size += len(batch[-1].payload)
+            self._bytes_done += 0 if batch[-1].dead_letter_id else len(batch[-1].payload)
+        return batch
+
+    def _commit(self, batch: list[Message]) -> None:
+        self.in_hand = len(batch)
+        while True:
+            self._alive_at = time.monotonic()
+            try:
+                self._handle(batch)
+                break
+            except Unavailable as error:
+                if not self.store_problem:
+                    log.error("Scans cannot be stored and stay at the broker until they can: %s", error)
+                self.store_problem = str(error)
+                if self._stopping.wait(RETRY_SECONDS):
+                    self._queue.clear()  # unacknowledged: the broker sends them again
+                    return
+                # Part of it may be in the store: a batch with a poison message is committed in pieces.
+                batch = [message._replace(is_redelivered=True) for message in batch]
+        if self.store_problem:
+            log.info("Scans are stored again")
+        self.store_problem = ""
+        self._done.extend((message.mid, message.connection) for message in batch if message.qos)
+        self.in_hand = 0
+        self._on_done()

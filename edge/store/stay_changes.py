@@ -1,0 +1,234 @@
+"""How history is changed after the fact: a scan that arrives late, one that its person takes back, rows decided anew.
+
+It splits a stay, moves the beginning of one, or joins two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edge.clock import SECOND
+from edge.store.database import execute, writing
+from edge.store.evidence import Rule
+from edge.store.retrace import Step
+from edge.store.stays import (
+    CLOSE_STAY,
+    INSERT_ROW,
+    Position,
+    Scan,
+    StayRow,
+    load_positions,
+    row_of_step,
+    row_values,
+    write_positions,
+)
+
+
+def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> bool:
+    """Put a scan in its place among older rows; False if it is known already. Corrects `position`."""
+    at, gap = scan.observed_at, gap if scan.reader_id is not None else 0
+    before = _rows_until(position, at)
+    if scan.reader_id is not None and any(_covers(row, scan, source_no, gap) for row in before):
+        return False  # two scans by people are two rows, also within one instant
+    previous = before[0] if before else None
+    following = _row_after(position, at)
+
+    if previous and gap and previous.location_id == scan.location_id and at - previous.ended_at <= gap:
+        _set_end(position, previous, at)
+        _join(position, previous._replace(ended_at=at), following, gap)
+    else:
+        seq = previous.seq + 1 if previous and previous.observed_at == at else 0
+        seen_for = 0
+        if previous and previous.ended_at > at:
+            _set_end(position, previous, at)
+            if previous.location_id == scan.location_id:
+                seen_for = previous.ended_at - at
+            else:
+                _come_back(position, previous, following)
+                following = None
+        execute(INSERT_ROW, row_values(position.no, seq, source_no, scan, seen_for))
+        position.history_rows += 1
+        _join(position, _row_of(position, at, seq), following, gap)
+    _settle(position)
+    return True
+
+
+def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow]]:
+    """The last row that began before `at`, and all from then on, in order."""
+    before = _rows_until(position, at - 1, limit=1)
+    query = _SELECT_ROW + "AND h.observed_at >= ? ORDER BY h.observed_at, h.seq"
+    rows = [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at))]
+    return (before[0] if before else None), rows
+
+
+def last_read_second(position: Position) -> int:
+    """The second in which a reader last saw the asset, -1 if none did. A person may have scanned it since."""
+    if position.row_rule != Rule.PERSON or position.last_seen_at > position.row_at:
+        return position.last_seen_at // SECOND
+    last: int | None = execute(
+        "SELECT max(h.observed_at + h.seen_for) FROM history h JOIN source s ON s.no = h.source_no "
+        "WHERE h.position_no = ? AND (s.reader_id IS NOT NULL OR h.seen_for > 0)",
+        (position.no,),
+    ).fetchone()[0]
+    return -1 if last is None else last // SECOND
+
+
+def replace_rows(
+    position: Position, before: StayRow | None, rows: Sequence[StayRow], steps: Sequence[Step], seen_at: int
+) -> None:
+    """Make `rows`, which follow `before`, what `steps` say, touching only what differs. Corrects `position`."""
+    found = [_stored(rows, step) for step in steps]
+    for row in rows:
+        if row not in found:
+            _delete(position, row)
+    taken = {(row.observed_at, row.seq) for row in found if row}
+    keys = []
+    for step, stored in zip(steps, found, strict=True):
+        seq = stored.seq if stored else int((step.observed_at, 0) in taken)
+        if stored is None and step.heard:
+            execute(INSERT_ROW, row_of_step(position.no, step, step.heard, seq))
+            position.history_rows += 1
+        keys.append((step.observed_at, seq))
+    if before:
+        keys.insert(0, (before.observed_at, before.seq))
+    ends = [step.ended_at for step in steps][0 if before else 1 :]
+    for (at, seq), end in zip(keys, [*ends, None], strict=True):
+        execute(CLOSE_STAY, (0 if end is None else max(0, end - at), position.no, at, seq))
+    position.last_seen_at = max(seen_at, keys[-1][0])
+    _settle(position)
+
+
+def _stored(rows: Sequence[StayRow], step: Step) -> StayRow | None:
+    if step.by_person:
+        return rows[step.by_person.key]
+    for row in rows:
+        if step.heard and (row.observed_at, row.source_no, row.rule) == (
+            step.observed_at,
+            step.heard.source_no,
+            step.rule,
+        ):
+            return row
+    return None
+
+
+def _covers(row: StayRow, scan: Scan, source_no: int, gap: int) -> bool:
+    """Whether a stored row already tells what the scan tells."""
+    if gap:
+        return row.location_id == scan.location_id and row.observed_at <= scan.observed_at <= row.ended_at
+    return row.source_no == source_no and row.observed_at == scan.observed_at
+
+
+def _come_back(position: Position, stay: StayRow, following: StayRow | None) -> None:
+    """A stay turns out to be two: the asset was elsewhere in between, and back when the stay ended at the latest.
+
+    A stay that ends where the next row begins was cut there before; nothing is known of a return in between.
+    """
+    if following is None or following.observed_at > stay.ended_at:
+        execute(INSERT_ROW, (position.no, stay.ended_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi, 0))
+        position.history_rows += 1
+
+
+def _join(position: Position, row: StayRow | None, following: StayRow | None, gap: int) -> None:
+    """A row that turns out to be no move and no new sighting, because the asset was seen there shortly before, goes."""
+    if row is None or following is None or not gap or following.by_person or row.by_person:
+        return
+    if following.location_id == row.location_id and following.observed_at - row.ended_at <= gap:
+        _delete(position, following)
+        _set_end(position, row, following.ended_at)
+
+
+def _settle(position: Position) -> None:
+    """After rows changed in the middle: which is the newest now, and since when is the asset where it is."""
+    newest = _rows_until(position, position.last_seen_at, limit=1)[0]
+    position.row_at, position.row_seq, position.row_rule = newest.observed_at, newest.seq, newest.rule
+    position.location_id = newest.location_id
+    elsewhere = execute(
+        "SELECT h.observed_at, h.seq FROM history h JOIN source s ON s.no = h.source_no "
+        "WHERE h.position_no = ? AND s.location_id <> ? ORDER BY h.observed_at DESC, h.seq DESC LIMIT 1",
+        (position.no, newest.location_id),
+    ).fetchone() or (-(2**62), 0)
+    position.dwell_started_at = execute(
+        "SELECT observed_at FROM history WHERE position_no = ? AND (observed_at, seq) > (?, ?) "
+        "ORDER BY observed_at, seq LIMIT 1",
+        (position.no, *elsewhere),
+    ).fetchone()[0]
+
+
+def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
+    """Remove one person's scan: position and history become what they would be without it.
+
+    Where a fixed reader saw the asset at that place afterwards, the stay begins with that sighting instead.
+    """
+    with writing():
+        position = load_positions({asset_id}).get(asset_id)
+        row = _row_of(position, observed_at, seq) if position else None
+        if position is None or row is None:
+            return
+        row = _with_end(position, row)
+        before = [other for other in _rows_until(position, observed_at) if (other.observed_at, other.seq) < row[:2]]
+        previous = before[0] if before else None
+        is_newest = (position.row_at, position.row_seq) == (row.observed_at, row.seq)
+        _delete(position, row)
+        if row.ended_at > row.observed_at:
+            _keep_confirmed(position, previous, row)
+        elif previous and is_newest:
+            position.last_seen_at = previous.ended_at
+        elif previous:
+            _join(position, previous, _row_after(position, observed_at), gap)
+        if position.history_rows:
+            _settle(position)
+            write_positions([position])
+        else:
+            execute("DELETE FROM track WHERE no = ?", (position.no,))
+
+
+def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:
+    """After a scan that is taken back a fixed reader went on seeing the asset there: that stays."""
+    if previous and previous.location_id == row.location_id:
+        _set_end(position, previous, row.ended_at)
+    else:
+        values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi, 0)
+        execute(INSERT_ROW, values)
+        position.history_rows += 1
+
+
+_SELECT_ROW = (
+    "SELECT h.observed_at, h.seq, h.observed_at + h.seen_for, h.source_no, s.location_id, s.reader_id IS NULL, "
+    "h.delay, h.quality, h.rssi, h.rule FROM history h JOIN source s ON s.no = h.source_no WHERE h.position_no = ? "
+)
+
+
+def _rows_until(position: Position, at: int, limit: int = 8) -> list[StayRow]:
+    """The last rows that began at `at` or before, newest first. Eight reach past all rows of one instant."""
+    query = _SELECT_ROW + "AND h.observed_at <= ? ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?"
+    return [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at, limit))]
+
+
+def _row_after(position: Position, at: int) -> StayRow | None:
+    query = _SELECT_ROW + "AND h.observed_at > ? ORDER BY h.observed_at, h.seq LIMIT 1"
+    for row in execute(query, (position.no, at)):
+        return _with_end(position, StayRow(*row))
+    return None
+
+
+def _row_of(position: Position, at: int, seq: int) -> StayRow | None:
+    for row in execute(_SELECT_ROW + "AND h.observed_at = ? AND h.seq = ?", (position.no, at, seq)):
+        return StayRow(*row)
+    return None
+
+
+def _with_end(position: Position, row: StayRow) -> StayRow:
+    is_newest = (row.observed_at, row.seq) == (position.row_at, position.row_seq)
+    return row._replace(ended_at=position.last_seen_at) if is_newest else row
+
+
+def _set_end(position: Position, row: StayRow, end: int) -> None:
+    execute(CLOSE_STAY, (end - row.observed_at, position.no, row.observed_at, row.seq))
+
+
+def _delete(position: Position, row: StayRow) -> None:
+    execute(
+        "DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?",
+        (position.no, row.observed_at, row.seq),
+    )
+    position.history_rows -= 1
