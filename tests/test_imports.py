@@ -60,6 +60,7 @@ LEAVES = {
     "metrics",
     "feed",
     "setting_types",
+    "config_sources",
     "ingest.reads",
     "terminal",
     "buckets",

@@ -50,7 +50,7 @@ def _match_ble(value: str) -> str:
         return f"{beacon[1].replace('-', '').replace('_', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
     if frame := _EDDYSTONE.fullmatch(value.strip()):
         return f"{frame[1]}{frame[2]}".upper()
-    return value.strip().upper().translate(_BLE_SEPARATORS)
+    return value.upper().translate(_BLE_SEPARATORS).strip()
 
 
 def _match_rfid(value: str) -> str:

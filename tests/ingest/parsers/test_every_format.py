@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from edge.ingest import parsers
 from edge.ingest.parsers.formats import FORMATS
-from edge.ingest.parsers.tags import TAG_TYPES
 from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
+from edge.validation.values import TAG_TYPES
 from tests.ingest.parsers.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
 
 PARSERS: dict[str, tuple[str, Parser]] = {

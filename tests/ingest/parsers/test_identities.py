@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edge.ingest.parsers import ble, tags
+from edge.validation.values import TAG_TYPES
 from tests.ingest.parsers.reader_samples import ADVERT, BEACON, MAC, UUID
 
 FLAGS = "020106"
@@ -68,7 +69,7 @@ def test_a_beacon_without_both_numbers_is_no_identity(major, minor):
 
 def test_every_tag_type_can_be_read():
     sent = {"rfid": "3074 257B", "ble": "c30a114e7f21", "barcode": " abc\n"}
-    assert {kind: tags.value(kind, sent[kind]) for kind in tags.TAG_TYPES} == {
+    assert {kind: tags.value(kind, sent[kind]) for kind in TAG_TYPES} == {
         "rfid": "3074257B",
         "ble": MAC,
         "barcode": "abc",
