@@ -89,7 +89,6 @@ NOT_AUDITED = {
         "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
         "dismissals.forget_tags",
     },
-    "around several writes, each of which notes itself": {"together.all_or_none"},
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
         "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
