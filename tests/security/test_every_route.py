@@ -45,7 +45,7 @@ from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
 SECRET = "ACME-SECRET"  # in the name of everything that is Acme's
-DOORS = ("pages.", "api.", "api:", "probes.", "sync.")
+DOORS = ("pages.", "api.", "api:", "probes.", "sync.", "events.")
 OF_NOBODY = {"device_use", "web_session", "version", "instance", "sqlite_sequence", "organization", "change"}
 SINGLE_PURPOSE = {"pages.sign_out"}  # it would end the attack
 
@@ -195,6 +195,9 @@ def test_whatever_a_route_names_of_another_organization_is_neither_told_nor_chan
                 answer = spy.get(path, query_string=form_of(theirs), headers={"User-Agent": "Mozilla/5.0"})
             elif path.startswith("/scan/"):
                 answer = spy.send(path, {**batch_of(theirs), "id": theirs["scan"], "asset": theirs["asset_id"]})
+            elif path.endswith("/plan/shapes"):
+                drawn = {"location_id": theirs["location_id"], "points": [[0, 0], [0, 9], [9, 9]]}
+                answer = spy.send(path, {"shapes": [drawn], "updated_at": "1"})
             else:
                 answer = spy.post(path, form_of(theirs))
             asked += 1
