@@ -314,9 +314,8 @@ def _keep_attempts(no: int, attempts: Sequence[Attempt]) -> None:
 
 
 def _has_location(organization_id: int, location_id: int) -> bool:
-    values = (location_id, organization_id)
     sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
-    return execute(sql, values).fetchone() is not None
+    return execute(sql, (location_id, organization_id)).fetchone() is not None
 
 
 def _stream(organization_id: int) -> Destination | None:
@@ -343,12 +342,6 @@ def _subject(row: Destination) -> Subject:
 
 def _told(row: Destination) -> dict[str, object]:
     """Without the secret, and without the query of the address, where some receivers have one."""
-    facts = {
-        "kind": row.kind,
-        "url": row.url.partition("?")[0],
-        "topic": row.topic,
-        "events": list(row.event_kinds),
-        "location_id": row.location_id,
-        "network": row.network,
-    }
-    return given(facts)
+    kinds, url = list(row.event_kinds), row.url.partition("?")[0]
+    facts = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
+    return given({**facts, "network": row.network})
