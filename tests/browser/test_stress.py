@@ -21,7 +21,15 @@ SCANS = int(os.environ.get("HANDHELD_SCANS", "60"))
 PER_SECOND = 20
 BROKEN = (
     *("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"),
-    *("ERR_FAILED", "Failed to fetch", "Failed to update", "Sign in to keep", "sw.js", "An unknown error occurred"),
+    *(
+        "Blocked call to navigator.vibrate",
+        "ERR_FAILED",
+        "Failed to fetch",
+        "Failed to update",
+        "Sign in to keep",
+        "sw.js",
+        "An unknown error occurred",
+    ),
 )
 
 
