@@ -23,8 +23,10 @@ from edge.ops.health import Health
 from edge.pages import box_facts, broker_facts, formats, site
 from edge.pages.box_facts import BoxFacts
 from edge.pages.broker_facts import BrokerFacts
+from edge.pages.files import Files, web_folder
 from edge.pages.formats import Formats
 from edge.pages.guard import SESSION_COOKIE
+from edge.pages.installation import Installation
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
@@ -62,30 +64,23 @@ class AppSettings:
 def create_app(settings: AppSettings, health: Health) -> Flask:
     """The store must be open. `health` is asked by /healthz, /readyz and the status page."""
     app = Flask(__name__, static_folder=None)
-    app.config["EDGE"] = settings
-    app.extensions["health"] = health
-    app.extensions["metrics_from"] = settings.metrics_from
-    app.extensions["authority_file"] = settings.authority_file
-    turns = app.extensions["turns"] = Turns(settings.threads)
+    turns = Turns(settings.threads)
     _watch_requests(app, settings.is_upgrading, turns)
-    app.extensions["formats"] = settings.formats
-    app.extensions["broker"] = settings.broker
-    app.extensions["box"] = settings.box
     app.register_blueprint(probes)
-    site.register(app, _site(settings))
+    site.register(app, _installation(settings, health, turns))
     gate = guard.make_settings(
         settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, turns
     )
     service.register(app, gate, settings.version)
-    app.extensions["api_document"] = partial(openapi.document, OPERATIONS, settings.version)
     endpoints.register(app, settings.environment)
     events.register(app, settings.environment, SESSION_COOKIE, settings.streams)
     app.register_error_handler(Exception, _on_error)
     return app
 
 
-def _site(settings: AppSettings) -> site.Site:
-    return site.Site(
+def _installation(settings: AppSettings, health: Health, turns: Turns) -> Installation:
+    web = web_folder()
+    return Installation(
         environment=settings.environment,
         version=settings.version,
         session_hours=settings.session_hours,
@@ -93,6 +88,15 @@ def _site(settings: AppSettings) -> site.Site:
         public_url=settings.public_url,
         zone=clock.zone(settings.time_zone),
         sighting_gap=settings.sighting_gap_seconds * SECOND,
+        metrics_from=settings.metrics_from,
+        authority_file=settings.authority_file,
+        formats=settings.formats,
+        broker=settings.broker,
+        health=health,
+        box=settings.box,
+        turns=turns,
+        files=Files(web / "static", web / "templates"),
+        api_document=partial(openapi.document, OPERATIONS, settings.version),
     )
 
 

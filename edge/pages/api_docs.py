@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from flask import current_app, render_template
+from flask import render_template
 
 from edge.pages import labels
 from edge.pages.guard import open_to_all, pages
+from edge.pages.installation import installation
 
 AGENT = "my-application/1.0"
 _EXAMPLES = {"date-time": "2026-03-02T08:15:30Z", "uuid": "00000000-0000-0000-0000-000000000000"}
@@ -42,7 +43,7 @@ class Call(NamedTuple):
 @pages.get("/api/docs")
 @open_to_all
 def api_docs() -> str:
-    document = current_app.extensions["api_document"]()
+    document = installation().api_document()
     return render_template(
         "api-docs.html",
         about=document["info"]["description"],

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from flask import current_app
-
+from edge.pages.installation import installation
 from edge.recent_log import LogLine
 
 
@@ -38,5 +37,4 @@ NONE = BoxFacts()
 
 
 def facts() -> BoxFacts:
-    found: BoxFacts = current_app.extensions["box"]
-    return found
+    return installation().box

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from flask import current_app
-
 from edge.pages import labels
+from edge.pages.installation import installation
 from edge.store.actors import Actor
 from edge.store.topic_owners import owners
 
@@ -42,8 +41,7 @@ NONE = BrokerFacts("localhost", 1883)
 
 
 def facts() -> BrokerFacts:
-    found: BrokerFacts = current_app.extensions["broker"]
-    return found
+    return installation().broker
 
 
 def address() -> str:

@@ -6,9 +6,10 @@ import ssl
 from hashlib import sha256
 from pathlib import Path
 
-from flask import Response, abort, current_app, render_template, request
+from flask import Response, abort, render_template, request
 
 from edge.pages.guard import open_to_all, pages
+from edge.pages.installation import installation
 
 
 @pages.get("/certificate")
@@ -35,7 +36,7 @@ def authority() -> Response:
 
 
 def _pem() -> str | None:
-    file: Path | None = current_app.extensions["authority_file"]
+    file: Path | None = installation().authority_file
     return file.read_text("ascii") if file and file.is_file() else None
 
 

@@ -7,9 +7,10 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from flask import abort, current_app, request
+from flask import abort, request
 
 from edge import clock
+from edge.pages.installation import installation
 
 BY_HOUR = 2  # days that are told hour by hour, not day by day
 
@@ -90,5 +91,4 @@ def _day(name: str) -> date | None:
 
 
 def _zone() -> ZoneInfo:
-    zone: ZoneInfo = current_app.extensions["site"].zone
-    return zone
+    return installation().zone

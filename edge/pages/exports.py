@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flask import Response, current_app, render_template, request, stream_with_context
+from flask import Response, render_template, request, stream_with_context
 
 from edge import clock
 from edge.pages.board import wanted_filter
 from edge.pages.days import local, wanted_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role, until_received
+from edge.pages.installation import installation
 from edge.pages.past import past_filter
 from edge.store import exports
 from edge.store.people import Role
@@ -84,7 +85,7 @@ def export_ledger() -> Response:
 
 def _times(*moments: int | None) -> Iterator[str]:
     """As the clock on the wall shows them, with the distance to UTC."""
-    zone = current_app.extensions["site"].zone
+    zone = installation().zone
     for moment in moments:
         yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""
 

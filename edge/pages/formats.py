@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from flask import current_app
-
 from edge.ingest.reads import Attempt, Guess, Trial
+from edge.pages.installation import installation
 
 
 class Formats(NamedTuple):
@@ -31,8 +30,7 @@ class Formats(NamedTuple):
 
 
 def formats() -> Formats:
-    found: Formats = current_app.extensions["formats"]
-    return found
+    return installation().formats
 
 
 NONE = Formats({}, "", lambda _name, topic: topic, lambda _topic, _payload: Guess(), lambda _name, _mapping: None, None)

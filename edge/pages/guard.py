@@ -20,6 +20,7 @@ from edge.addresses import network_of
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
 from edge.pages import kept_forms
+from edge.pages.installation import installation
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import RANK, Role
@@ -110,7 +111,7 @@ def identify() -> None:
 
 def _take_turn() -> None:
     """The application ends it. Whoever is not signed in is known by their network."""
-    turns: Turns = current_app.extensions["turns"]
+    turns: Turns = installation().turns
     caller = f"person:{g.session.person_id}" if g.session else f"address:{network_of(address())}"
     if not turns.begin(caller):
         raise TooManyRequests(
@@ -121,7 +122,7 @@ def _take_turn() -> None:
 
 def until_received(response: Response) -> Response:
     """The turn ends when the client has it all, or has left: until then it holds a thread."""
-    response.call_on_close(partial(current_app.extensions["turns"].end, g.pop("turn")))
+    response.call_on_close(partial(installation().turns.end, g.pop("turn")))
     return response
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 
 import segno
-from flask import current_app, render_template, request
+from flask import render_template, request
 from markupsafe import Markup
+
+from edge.pages.installation import installation
 
 
 def address() -> str:
     """Where people open the pages: what the site has set, or else what this browser used."""
-    site = current_app.extensions["site"]
+    site = installation()
     return site.public_url or request.host_url.rstrip("/")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, abort, current_app, redirect, render_template, request
+from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
+from edge.pages.installation import installation
 from edge.pages.live import fragment
 from edge.store import board, location_board, locations, lookup
 from edge.store.board import BoardFilter
@@ -66,7 +67,7 @@ def location_now(location_id: int) -> Response:
 
 
 def _now(location: LocationRow) -> dict[str, Any]:
-    organization_id, site = current_session().organization_id, current_app.extensions["site"]
+    organization_id, site = current_session().organization_id, installation()
     offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
     here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
     inside = BoardFilter(location_id=location.id)

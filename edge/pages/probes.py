@@ -8,10 +8,11 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from flask import Blueprint, Response, abort, current_app, jsonify, request
+from flask import Blueprint, Response, abort, jsonify, request
 
 from edge import metrics
 from edge.ops.health import Health
+from edge.pages.installation import installation
 
 probes = Blueprint("probes", __name__)
 
@@ -39,7 +40,7 @@ def show_metrics() -> Response:
 
 
 def _may_know_more() -> bool:
-    return any(_is_in(network) for network in current_app.extensions["metrics_from"])
+    return any(_is_in(network) for network in installation().metrics_from)
 
 
 def _is_in(network: str) -> bool:
@@ -50,14 +51,13 @@ def _is_in(network: str) -> bool:
 
 
 def _health() -> Health:
-    health: Health = current_app.extensions["health"]
-    return health
+    return installation().health
 
 
 def _answer(ok: bool, checks: list[Any]) -> tuple[Response, int]:
     told: dict[str, Any] = {"status": "ok" if ok else "failing"}
     if _may_know_more():
-        told["version"] = current_app.config["EDGE"].version
+        told["version"] = installation().version
         told["checks"] = [
             {"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks
         ]

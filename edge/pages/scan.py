@@ -6,16 +6,16 @@ import re
 from typing import Any, TypeGuard
 
 import orjson
-from flask import Response, abort, current_app, g, jsonify, render_template, request
+from flask import Response, abort, g, jsonify, render_template, request
 from flask_babel import gettext
 
 from edge import clock
 from edge.errors import EdgeError
 from edge.pages import device_acts, labels
 from edge.pages.compression import compressed
-from edge.pages.files import Files
 from edge.pages.forms import search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
+from edge.pages.installation import installation
 from edge.pages.live import version_of
 from edge.pages.policy import policy
 from edge.store import (
@@ -66,7 +66,7 @@ def scan_page() -> Response:
     """The same for everybody but for the language, so that a device may keep it for the time without a connection."""
     page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
-    files: Files = current_app.extensions["files"]
+    files = installation().files
     response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # what reads pictures
     response.headers["Edge-Version"] = (
         files.version
@@ -84,7 +84,7 @@ def scan_test_code() -> str:
 @pages.get("/sw.js")
 @open_to_all
 def service_worker() -> Response:
-    files: Files = current_app.extensions["files"]
+    files = installation().files
     wanted = ("scan/", "app.css", "times.js", "icon")
     urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != SERVICE_WORKER]
     facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
@@ -212,7 +212,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
         stock_takes.take_back(sender, str(item["undo"]))
-        gap = current_app.extensions["site"].sighting_gap
+        gap = installation().sighting_gap
         return handheld.undo(actor(), str(item["undo"]), gap)._replace(id=scan_id)
     code, location, choice = item.get("code"), item.get("location"), str(item.get("choice", ""))
     if choice in ended:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Response, current_app, g, jsonify, make_response, redirect, render_template, request
+from flask import Response, g, jsonify, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import passwords, sessions, tokens
@@ -25,6 +25,7 @@ from edge.pages.guard import (
     wanted,
     wants_json,
 )
+from edge.pages.installation import installation
 from edge.pages.notices import done
 from edge.store import people
 from edge.store.people import Role
@@ -42,7 +43,7 @@ def sign_in_page() -> AnyResponse | str:
 @open_to_all
 def sign_in() -> AnyResponse:
     """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for."""
-    form, site = request.form, current_app.extensions["site"]
+    form, site = request.form, installation()
     if "continue" in form:  # the way here from a form that was kept
         return make_response(_page())
     here = device()
@@ -127,7 +128,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
 @require_role(Role.VIEWER)
 def session_token() -> Response | str:
     """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
-    environment = current_app.extensions["site"].environment
+    environment = installation().environment
     token = tokens.session_token(environment, current_session(), request.cookies[SESSION_COOKIE])
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
-from flask import Flask, Response, current_app, g, jsonify, render_template, request
+from flask import Flask, Response, g, jsonify, render_template, request
 from flask_babel import gettext
 from jinja2 import FileSystemLoader
 from werkzeug.exceptions import HTTPException
@@ -45,9 +44,10 @@ from edge.pages import (
     trails,
     words,
 )
-from edge.pages.files import Files, web_folder
+from edge.pages.files import web_folder
 from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
+from edge.pages.installation import Installation, installation
 from edge.pages.notices import NOTICES
 from edge.pages.policy import CONTENT_SECURITY_POLICY
 from edge.store.people import Role
@@ -64,29 +64,15 @@ VIEWS = (
 )  # imported for their views
 
 
-class Site(NamedTuple):
-    """What the pages need to know of the installation."""
-
-    environment: str
-    version: str
-    session_hours: int
-    pin_required: bool
-    public_url: str  # without the slash at its end; empty where none is set
-    zone: ZoneInfo  # of the times on the pages
-    sighting_gap: int  # microseconds, see `store.scans.record`
-
-
 class _Whole(IntegerConverter):
     """A number that the database can look for; a longer one is no page of ours."""
 
     regex = rf"\d{{1,{MOST_DIGITS}}}"
 
 
-def register(app: Flask, site: Site) -> None:
-    folder = web_folder()
-    app.extensions["site"] = site
-    app.extensions["files"] = files = Files(folder / "static", folder / "templates")
-    pages.jinja_loader = FileSystemLoader(folder / "templates")
+def register(app: Flask, installed: Installation) -> None:
+    app.extensions["installation"] = installed
+    pages.jinja_loader = FileSystemLoader(web_folder() / "templates")
     app.jinja_env.filters.update(
         ago=words.when,
         unseen=words.unseen,
@@ -100,13 +86,13 @@ def register(app: Flask, site: Site) -> None:
         offset=words.clock_offset,
     )
     app.jinja_env.globals.update(
-        static=files.url,
+        static=installed.files.url,
         has_role=has_role,
         Role=Role,
         CARRIED=int(Quality.CARRIED),
         plural=words.plural,
         ROLES=words.ROLES,
-        site=site,
+        site=installed,
     )
     languages.register(app)
     app.url_map.converters["int"] = _Whole
@@ -117,7 +103,7 @@ def register(app: Flask, site: Site) -> None:
 @pages.get("/static/<version>/<path:name>")
 @open_to_all
 def static_file(version: str, name: str) -> Response:
-    files: Files = current_app.extensions["files"]
+    files = installation().files
     return files.answer(version, name)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from flask import Response, abort, current_app, render_template, send_file
+from flask import Response, abort, render_template, send_file
 
 from edge.pages import box_facts
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.installation import installation
 from edge.store import downloads, organizations, retention, storage
 from edge.store.people import Role
 
@@ -13,7 +14,7 @@ from edge.store.people import Role
 @pages.get("/status")
 @require_role(Role.EDITOR)
 def show_status() -> str:
-    health = current_app.extensions["health"]
+    health = installation().health
     facts = box_facts.facts()
     return render_template(
         "status.html",

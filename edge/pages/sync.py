@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import current_app, render_template, request
+from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
@@ -11,6 +11,7 @@ from edge.auth.join_codes import JoinCode
 from edge.auth.secrets import hash_secret, new_token
 from edge.errors import Conflict, Invalid
 from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.installation import installation
 from edge.pages.notices import done
 from edge.store import conflicts, sites, sync_state, target
 from edge.store.exchange import HUB
@@ -103,7 +104,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
 
 
 def _code_page(site: Site, secret: str) -> str:
-    authority = current_app.extensions["authority_file"]
+    authority = installation().authority_file
     pem = authority.read_text("ascii") if authority and authority.is_file() else ""
     code = join_codes.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
     return render_template("sync-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)

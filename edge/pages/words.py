@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import orjson
-from flask import current_app
 from markupsafe import Markup
 
 from edge import clock
+from edge.pages.installation import installation
 from edge.texts import N_
 
 ROLES = {
@@ -70,7 +70,7 @@ def at(micros: int | None, otherwise: str = "never") -> Markup:
 
 def moment(micros: int) -> str:
     """`2026-03-02 08:15`, in the site's zone."""
-    site = current_app.extensions["site"]
+    site = installation()
     return f"{clock.to_datetime(micros).astimezone(site.zone):%Y-%m-%d %H:%M}"
 
 

@@ -27,6 +27,12 @@ from tests.conftest import Cast
 SETTINGS = AppSettings("production", "0.0", (), 1000, 1000)
 
 
+def give(app: Flask, **changes: object) -> None:
+    """Another value of what the pages know of the installation."""
+    installed = app.extensions["installation"]
+    app.extensions["installation"] = installed._replace(**changes)
+
+
 class Site(NamedTuple):
     """`hall` holds `dock` and `rack`; `pallet` has a barcode, `cage` an RFID tag; nothing was scanned yet."""
 

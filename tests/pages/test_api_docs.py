@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Flask
 
-from tests.pages.conftest import Browser
+from tests.pages.conftest import Browser, give
 
 AGENT = {"User-Agent": "Mozilla/5.0"}
 
@@ -29,7 +29,7 @@ def test_every_operation_is_there_with_its_scopes(anybody: Browser) -> None:
 
 
 def test_the_calls_are_commands_as_a_shell_takes_them(app: Flask, anybody: Browser) -> None:
-    app.extensions["site"] = app.extensions["site"]._replace(public_url="https://edge.nord.example")
+    give(app, public_url="https://edge.nord.example")
     text = anybody.get("/api/docs", headers=AGENT).text
     calls = [shlex.split(unescape(call)) for call in re.findall(r'<output id="call-[^>]+>(.*?)</output>', text)]
     assert len(calls) == sum(len(operations) for operations in document(anybody)["paths"].values())

@@ -11,7 +11,7 @@ from edge.store import people
 from edge.store.actors import shell
 from edge.store.people import Role
 from tests.conftest import Cast
-from tests.pages.conftest import Browser
+from tests.pages.conftest import Browser, give
 
 PASSWORD = "correct horse battery"
 
@@ -205,7 +205,7 @@ class TestOnADevice:
         assert enter(handheld, badge="B-77", pin="471104")[0] == 403
 
     def test_a_site_can_require_pins(self, app: Flask, cast: Cast, handheld: Browser) -> None:
-        app.extensions["site"] = app.extensions["site"]._replace(pin_required=True)
+        give(app, pin_required=True)
         self.add(cast, Role.OPERATOR, badge="B-77")
         assert enter(handheld, badge="B-77")[0] == 403
 

@@ -36,7 +36,7 @@ from edge.store.people import Role
 from edge.store.reader_status import ReaderStatus
 from edge.store.unknown_tags import Sighting
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site
+from tests.pages.conftest import Browser, Site, give
 
 SignIn = Callable[..., Browser]
 
@@ -50,7 +50,7 @@ def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
         if name != "plain":
             raise Invalid.one("format", "invalid_value", "format is not known")
 
-    app.extensions["formats"] = Formats(
+    known = Formats(
         {"plain": "Plain format", "custom": "Described"},
         "custom",
         lambda name, topic: f"{topic.rpartition('/')[0]}/+" if name else topic,
@@ -58,6 +58,7 @@ def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
         check,
         lambda *message: found.append(message),
     )
+    give(app, formats=known)
     return found
 
 
@@ -274,7 +275,7 @@ def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Fl
         read = Read("rfid", "30AA", (), 2, -58.0)
         return Trial("recorded", "a note", (TrialRead(read, None, None, site.dock.id, "recorded"),))
 
-    app.extensions["formats"] = app.extensions["formats"]._replace(try_out=try_out)
+    give(app, formats=app.extensions["installation"].formats._replace(try_out=try_out))
     form = {"name": "New", "topic": "dock/+", "format": "plain", "location_id": site.dock.id, "min_rssi": "-60"}
     page = admin.post("/readers/try", form | {"message": "ef 30", "is_hex": "on", "message_topic": "dock/7"})
     assert page.status_code == 200

@@ -11,7 +11,7 @@ def moves(stays: list[tuple[int, int]]) -> list[Move]:
     """(place, length) from the oldest on, as the history gives them: newest first."""
     found, at = [], 1_000_000
     for place, length in stays:
-        found.append(Move(at, 0, at, place, f"P-{place}", f"Place {place}", True, 1, "R", None, None, 0, 0))
+        found.append(Move(at, 0, at, place, f"P-{place}", f"Place {place}", True, 1, "R", None, None, 0, 0, None))
         at += length
     return found[::-1]
 

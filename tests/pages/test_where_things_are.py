@@ -307,7 +307,7 @@ def test_a_new_site_is_led_to_its_first_position(sign_in_as: SignIn, cast: Cast)
     asset = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("barcode", "1")])
     steps = browser.get("/board/steps").text
     assert steps.count('class="pill ok">done') == 2
-    assert 'href="/readers/new"' in steps
+    assert 'href="/readers">Connect a reader' in steps
     see(cast.acme, asset.id, location.id, clock.now())
     assert "To the first position" not in browser.get("/").text
 
@@ -316,4 +316,4 @@ def test_the_steps_offer_only_what_the_role_may(sign_in_as: SignIn) -> None:
     text = sign_in_as(Role.VIEWER).get("/").text
     assert "To the first position" in text
     assert "/locations/new" not in text
-    assert "/readers/new" not in text
+    assert "Connect a reader" not in text

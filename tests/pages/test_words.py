@@ -14,7 +14,7 @@ from edge.ops.health import Health
 from edge.pages import words
 from edge.store.people import Role
 from tests.conftest import Cast
-from tests.pages.conftest import SETTINGS, Browser, Site
+from tests.pages.conftest import SETTINGS, Browser, Site, give
 
 SignIn = Callable[..., Browser]
 
@@ -57,7 +57,7 @@ def test_labels_carry_the_address_that_was_set(app: Flask, sign_in_as: SignIn, s
     browser = sign_in_as(Role.VIEWER)
     paths = {f"/assets/{site.pallet.id}/label": "a/ASSET-0001", f"/locations/{site.dock.id}/label": "l/DOCK-1"}
     assert all(f"http://localhost/{code}" in browser.get(path).text for path, code in paths.items())
-    app.extensions["site"] = app.extensions["site"]._replace(public_url="https://edge.nord.example")
+    give(app, public_url="https://edge.nord.example")
     assert all(f"https://edge.nord.example/{code}" in browser.get(path).text for path, code in paths.items())
 
 

@@ -13,7 +13,7 @@ from edge.pages.formats import NONE
 from edge.store import readers
 from edge.store.people import Role
 from tests.conftest import Cast
-from tests.pages.conftest import Browser
+from tests.pages.conftest import Browser, give
 
 SignIn = Callable[..., Browser]
 DEEP = b"[" * 100_000
@@ -32,7 +32,7 @@ def test_the_scan_page_refuses_what_is_no_object(sign_in_as: SignIn, body: bytes
 
 @pytest.mark.parametrize("mapping", ["[]", "7", '"epc"', "null", "[" * 100_000, "{", '{"tag_path": 1e999}', "\ud800"])
 def test_a_mapping_that_is_no_object_is_told_so(app: Flask, sign_in_as: SignIn, cast: Cast, mapping: str) -> None:
-    app.extensions["formats"] = NONE._replace(titles={CUSTOM: "Mapping"}, custom=CUSTOM, check=check_format)
+    give(app, formats=NONE._replace(titles={CUSTOM: "Mapping"}, custom=CUSTOM, check=check_format))
     form = {"name": "Dock", "topic": "dock", "format": CUSTOM, "mapping": mapping.encode("utf-8", "surrogatepass")}
     answer = sign_in_as(Role.ADMINISTRATOR).post("/readers/new", form)  # type: ignore[arg-type]
     assert answer.status_code == 400

@@ -82,7 +82,7 @@ def test_a_person_with_slow_pages_leaves_room_for_others(
 
 
 def test_a_file_that_is_streamed_has_its_turn_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
-    browser, turns = sign_in_as(Role.VIEWER), app.extensions["turns"]
+    browser, turns = sign_in_as(Role.VIEWER), app.extensions["installation"].turns
     answer = browser.client.get("/export/board.csv", buffered=False)
     assert list(turns._busy.values()) == [1]
     assert answer.get_data()
@@ -108,7 +108,7 @@ def test_a_refusal_and_a_failure_give_the_turn_back(app: Flask, acme: Api, sign_
         assert browser.get("/people").status_code == 403
         assert browser.client.post("/sign-out").status_code == 403
         assert browser.client.get("/nothing").status_code == 404
-    assert app.extensions["turns"]._busy == {}
+    assert app.extensions["installation"].turns._busy == {}
 
 
 def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:

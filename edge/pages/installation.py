@@ -1,0 +1,44 @@
+"""What the pages know of the installation: one value, put into the application when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from flask import current_app
+
+if TYPE_CHECKING:
+    from edge.ops.health import Health
+    from edge.pages.box_facts import BoxFacts
+    from edge.pages.broker_facts import BrokerFacts
+    from edge.pages.files import Files
+    from edge.pages.formats import Formats
+    from edge.turns import Turns
+
+
+class Installation(NamedTuple):
+    """Settings, as far as pages depend on them, and what the program hands to its pages."""
+
+    environment: str
+    version: str
+    session_hours: int
+    pin_required: bool
+    public_url: str  # without the slash at its end; empty where none is set
+    zone: ZoneInfo  # of the times on the pages
+    sighting_gap: int  # microseconds, see `store.scans.record`
+    metrics_from: tuple[str, ...]  # networks
+    authority_file: Path | None  # the certificate of the authority behind HTTPS
+    formats: Formats
+    broker: BrokerFacts
+    health: Health
+    box: BoxFacts
+    turns: Turns
+    files: Files
+    api_document: Callable[[], dict[str, Any]]
+
+
+def installation() -> Installation:
+    found: Installation = current_app.extensions["installation"]
+    return found
