@@ -16,9 +16,9 @@ import time
 
 from edge import clock
 from edge.events.outcomes import Message, Outcome, Result, Sender
-from edge.store import event_destinations as store
-from edge.store import events
-from edge.store.event_destinations import Attempt, Destination, Progress, Retry
+from edge.store import event_progress, events
+from edge.store.event_destinations import Destination
+from edge.store.event_progress import Attempt, Progress, Retry
 from edge.store.events import Event
 
 MOST_EVENTS = 200  # in one round
@@ -38,7 +38,7 @@ class Round:
         self._stopping = stopping
         self._is_note_due = is_note_due
         self.seq = row.seq
-        self._beside = {retry.seq: retry for retry in store.retries_of(row.no)}
+        self._beside = {retry.seq: retry for retry in event_progress.retries_of(row.no)}
         self._attempts: list[Attempt] = []
         self._failures = row.failures
         self._failing_since = row.failing_since
@@ -55,7 +55,7 @@ class Round:
         self._send_beside()
         has_more = self._send_new()
         if self._is_noteworthy():
-            store.note_progress(self._row.no, self._progress())
+            event_progress.note_progress(self._row.no, self._progress())
         return has_more and not self._is_over
 
     def _count_dropped(self) -> None:

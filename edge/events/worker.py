@@ -25,7 +25,7 @@ from edge.events.mqtt import Broker
 from edge.events.outcomes import Message, Outcome, Result, Sender
 from edge.events.webhook import Webhook
 from edge.store import event_destinations as store
-from edge.store import event_making, events
+from edge.store import event_making, event_progress, events
 from edge.store.database import close_database
 from edge.store.event_destinations import Destination, DestinationKind
 from edge.store.event_making import Silence
@@ -117,7 +117,7 @@ class Worker:
             log.info("Events: what happens is logged from now on")
         self._make()
         self._close_removed({row.no for row in rows})
-        newest, retries, now = events.newest(), store.retries_due(), clock.now()
+        newest, retries, now = events.newest(), event_progress.retries_due(), clock.now()
         for row in rows:
             if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
                 self._busy.add(row.no)
@@ -170,7 +170,7 @@ class Worker:
         sender = self._sender(row)
         if row.is_test_wanted:
             _, attempt = attempt_to_send(sender, _test_message())
-            store.note_test(row.no, attempt)
+            event_progress.note_test(row.no, attempt)
             return
         passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import event_destinations, events, migrate, organizations
+from edge.store import event_destinations, event_progress, events, migrate, organizations
 from edge.store.actors import shell
 from edge.store.database import close_database
-from edge.store.event_destinations import Progress
+from edge.store.event_progress import Progress
 from tests.events.conftest import Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver, wait_until
 from tests.mosquitto import free_port
@@ -37,16 +37,16 @@ def test_a_kill_between_sending_and_noting_sends_again_in_order(
     for number in range(30):
         warehouse.add_asset(f"P-{number}")
     make_events()
-    note = event_destinations.note_progress
+    note = event_progress.note_progress
 
     def kill(_no: int, _progress: Progress) -> None:
         raise Killed
 
     for _ in range(3):
-        monkeypatch.setattr(event_destinations, "note_progress", kill)
+        monkeypatch.setattr(event_progress, "note_progress", kill)
         with pytest.raises(Killed):
             deliver(warehouse.again(row))
-    monkeypatch.setattr(event_destinations, "note_progress", note)
+    monkeypatch.setattr(event_progress, "note_progress", note)
     deliver(warehouse.again(row))
     assert len(receiver.received) == 120
     assert len(first_times(receiver.received)) == 30

@@ -98,7 +98,7 @@ NOT_AUDITED = {
         "target.renew_epoch", "target.skip", "target.trim", "target.update",
     },
     "outbound events: what happened, and how far each destination was told": {
-        "event_destinations.note_progress", "event_destinations.note_test", "event_making.make",
+        "event_progress.note_progress", "event_progress.note_test", "event_making.make",
         "event_making.make_readers", "event_making.make_unseen", "event_making.start", "event_making.stop",
         "events.add", "events.drop_old",
     },
