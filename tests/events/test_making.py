@@ -16,7 +16,8 @@ from edge.store.event_triggers import TRIGGERS
 from edge.store.events import Event, EventKind, Filter
 from edge.store.reader_status import ReaderStatus
 from edge.store.scans import record_by_person
-from edge.store.stays import Quality, Scan, take_back
+from edge.store.stay_changes import take_back
+from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from tests.conftest import Cast
 from tests.events.conftest import GAP, SILENCE, Warehouse, make_events

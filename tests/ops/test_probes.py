@@ -58,7 +58,8 @@ def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
     assert families["edge_backup_timestamp_seconds"].samples[0].value > 1_600_000_000
     assert families["edge_reader_info"].samples[0].labels["name"] == 'Dock "1"'
     assert "/healthz" in {sample.labels["route"] for sample in families["edge_http_request_seconds"].samples}
-    assert families["edge_ingest_messages"].samples[0].labels["bucket"] == "recorded"
+    counted = {sample.labels["bucket"] for sample in families["edge_ingest_messages"].samples}
+    assert "recorded" in counted  # other tests of this process may have counted, too
 
 
 def test_metrics_are_for_the_box_itself(app: Flask) -> None:
