@@ -21,6 +21,7 @@ RETRY_SECONDS = 1.0
 CATCH_UP_SECONDS = 0.25
 GATHER_SECONDS = 0.25
 MOMENT_SECONDS = 0.025
+WORTH_A_COMMIT = 200  # messages
 # Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
 QUEUE_BYTES = 16 * 1_048_576
 BATCH_BYTES = 1_048_576
@@ -113,10 +114,11 @@ class Writer:
     def _gather(self) -> None:
         """While messages keep coming, commit a few times a second and not for each: most of the work is for the commit.
 
-        The first one after a pause goes at once. Where none comes in a moment, the broker may wait for us.
+        The first one after a pause goes at once, and so do as many as are worth a commit. Where a moment brings none,
+        the broker may wait for us to acknowledge.
         """
         before, until = 0, self._committed_at + GATHER_SECONDS
-        while before < len(self._queue) < self._batch_size and time.monotonic() < until:
+        while before < len(self._queue) < min(WORTH_A_COMMIT, self._batch_size) and time.monotonic() < until:
             before = len(self._queue)
             self._stopping.wait(MOMENT_SECONDS)
 
