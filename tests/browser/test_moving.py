@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from edge.store import board
 from edge.store.database import execute
@@ -29,8 +29,14 @@ def test_everything_at_a_location_is_moved_and_each_line_can_be_taken_back(scan_
     page.click("text=Move everything")
     page.click(".choice-button:has-text('Rack B')")
     expect(page.locator("#sheet-body")).to_contain_text("3 things go from Dock 1 to Rack B")
-    page.click("button:has-text('Move 3 things')")
-    expect(page.locator("#said")).to_contain_text("3 things are moved to Rack B")
+    on_the_way: list[Route] = []
+    page.route("**/scan/batch", lambda route: on_the_way.append(route))
+    with page.expect_request("**/scan/batch"):
+        page.click("button:has-text('Move 3 things')")
+        expect(page.locator("#said")).to_contain_text("3 things are moved to Rack B")
+    assert page.inner_text("#link") == "Sending · 3 kept", "nothing is said to be saved that only waits"
+    on_the_way[0].continue_()
+    page.unroute("**/scan/batch")
     expect(page.locator("#link")).to_have_text("All saved")
     expect(page.locator("#location-name")).to_have_text("Dock 1")
     assert [location_of(site, number) for number in (1, 2, 3)] == ["Rack B"] * 3

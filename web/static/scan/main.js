@@ -11,7 +11,7 @@ import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
-import { flush, link, post, start } from "./sync.js";
+import { flush, link, post, recount, start } from "./sync.js";
 import * as stock from "./take.js";
 import { t } from "./texts.js";
 import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
@@ -94,6 +94,7 @@ function announce(entry) {
     unsignalled.delete(entry.id);
     signal(facts(entry).outcome);
     if (shown.id === entry.id) showResult(facts(entry));
+    recount().catch(report);
   };
   const waits = link.state === "ok" && entry.state === "queued" && !(entry.take && entry.known);
   unsignalled.set(entry.id, setTimeout(late, waits ? PATIENCE : 0));

@@ -7,7 +7,7 @@ import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { button, closeSheet, message, openSheet } from "./sheets.js";
 import { say } from "./show.js";
-import { flush, link } from "./sync.js";
+import { flush, link, recount } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
@@ -38,6 +38,7 @@ async function move(to, things) {
   // By the link of its label, so that the key of one thing is never taken for the tag of another.
   await queue.addAll(things.map((one) => ({ ...common, id: newId(), code: `${window.location.origin}/a/${one.key}`, known: one.name })));
   closeSheet();
+  await recount();
   say(tn("{count} thing is moved to {location}", "{count} things are moved to {location}", things.length, { location: to.name }));
   await redraw();
   flush();

@@ -65,6 +65,9 @@ function onTheWire({ id, undo, act, code, locationId, choice, at, person, take, 
 /** The site's clock, as far as this device knows it. */
 export const siteNow = () => Date.now() + ((link.me && link.me.skew) || 0);
 
+/** What waits now is counted and shown: before anything is said of it, and when an answer takes its time. */
+export const recount = () => report([]);
+
 async function report(results) {
   const all = await queue.waiting();
   link.held = all.filter((item) => item.held);
