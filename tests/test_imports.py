@@ -35,7 +35,9 @@ ALLOWED = {
             "config",
         ),
     },
-    "server": {"api", "connections", "events.stream", "sync.wire", "workers"},
+    "server": {"channels", "connections", "workers"},
+    "channels": {"api", "connections", "events.stream", "refusals", "sync.wire"},
+    "refusals": {"api"},
     "connections": set(),
     "workers": set(),
     "app": {
@@ -73,7 +75,7 @@ LEAVES = {
 HOMES = {
     "babel": {"pages.languages"},
     "flask_babel": {"pages"},
-    "flask": {"app", "api", "pages", "server", "events.endpoints", "sync.endpoints"},
+    "flask": {"app", "api", "pages", "server", "channels", "events.endpoints", "sync.endpoints"},
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {
@@ -90,7 +92,7 @@ HOMES = {
     "urllib3": {"sync.client"},
     "biip": {"store.gs1"},
     "epcpy": {"store.gs1"},
-    "waitress": {"server", "runtime"},  # the runtime names its types
+    "waitress": {"server", "channels", "refusals", "runtime"},  # the runtime names its types
     "jmespath": {"ingest.parsers.paths"},
     "msgpack": {"ingest.parsers.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "click": {"cli", "commands", "demo"},

@@ -14,6 +14,7 @@ from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
 from edge import server
+from edge.channels import Channel
 
 ASK = b"GET / HTTP/1.1\r\nHost: box\r\n\r\n"
 PIECE, PIECES = b"#" * 65_536, 100
@@ -80,15 +81,14 @@ def test_a_worker_that_waits_for_space_to_write_does_wake_the_serving_thread(mon
     monkeypatch.setattr(BaseWSGIServer, "pull_trigger", pull_trigger_and_be_looked_at)
     app = app_that_answers(PIECE for _ in range(PIECES))
     with serving(app, outbuf_high_watermark=len(PIECE), asyncore_loop_timeout=3600) as listener:
-        channel_class = listener.channel_class
-        writable = channel_class.writable
+        writable = Channel.writable
 
         def look(channel: HTTPChannel) -> bool:
             found: bool = writable(channel)
             has_looked.set()
             return found
 
-        monkeypatch.setattr(channel_class, "writable", look)
+        monkeypatch.setattr(Channel, "writable", look)
         with socket.create_connection(("127.0.0.1", listener.effective_port), 30) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
             client.sendall(ASK)

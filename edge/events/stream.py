@@ -1,7 +1,7 @@
 """Live streams of events (server-sent events): one thread writes to all of them.
 
 Decision record. What: a stream holds a connection, but none of the few threads that answer requests; its request is
-answered at once with the head, and the connection is handed to the thread here, see `Channel.attach` in `edge.server`.
+answered at once with the head, and the connection is handed to the thread here, see `edge.channels.Channel.attach`.
 Why: with a thread for each listener, eight browser tabs would end the API; streams that end after some seconds and are
 asked for again (long polling) would need no such hand-over, but `curl -N` and simple clients see them end, and fifty
 listeners would ask twenty-five times a second. Price: one more thing we do with waitress's channels. What a listener
@@ -23,7 +23,7 @@ from edge.store.events import Event, Filter
 
 log = logging.getLogger(__name__)
 
-ATTACH = "edge.attach"  # in the environment of a request: hands its connection over, see `edge.server`
+ATTACH = "edge.attach"  # in the environment of a request: hands its connection over, see `edge.channels`
 MOST = 100
 MOST_OF_ORGANIZATION = 60
 LOOK_SECONDS = 0.25

@@ -1,0 +1,54 @@
+"""What the server answers by itself, to a request that is too large or not HTTP, which the application never sees."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from waitress.task import ErrorTask
+
+from edge.api import cors, envelope, guard, middleware
+
+_KINDS = {413: "payload_too_large", 500: "internal_error"}
+
+
+class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
+    """In the envelope of the API, unless the request is plainly for something else (contract: Requests, limits)."""
+
+    def execute(self) -> None:
+        request: Any = self.request
+        path = _path(request)
+        request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
+        if path.startswith("/") and not middleware.is_api_path(path):
+            self.response_headers = [(middleware.REQUEST_ID, request_id)]
+            super().execute()
+        else:
+            self._answer_in_envelope(path, request_id)
+
+    def _answer_in_envelope(self, path: str, request_id: str) -> None:
+        request: Any = self.request
+        channel: Any = self.channel
+        kind = _KINDS.get(request.error.code, "bad_request")
+        detail = guard.TOO_LARGE if kind == "payload_too_large" else request.error.body
+        content = envelope.body(kind, detail, path, request_id)
+        status, _ = envelope.KINDS[kind]
+        self.status = f"{status} {HTTPStatus(status).phrase}"
+        gate = guard.settings_of(channel.app)
+        framing = middleware.response_headers(
+            gate.headers, middleware.RequestContext(request_id, gate.buckets.untouched)
+        )
+        self.response_headers = [*self.response_headers, *cors.ALL, *framing, ("Content-Type", "application/json")]
+        self.set_close_on_finish()
+        self.content_length = len(content)
+        if getattr(request, "command", "") != "HEAD":
+            self.write(content)
+
+
+def _path(request: Any) -> str:
+    """What was asked for, as far as its first line tells: the parser may have given up before, or made up a path."""
+    known: str = getattr(request, "path", "")
+    if known and request.error.code != 431:
+        return known
+    begun: bytes = request.header_plus or getattr(request, "first_line", b"")
+    words = begun.lstrip().partition(b"\r\n")[0].split(b" ")
+    return words[1].partition(b"?")[0].decode("latin-1") if len(words) > 1 else ""
