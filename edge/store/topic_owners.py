@@ -66,11 +66,18 @@ def check_free(organization_id: int, prefix: str) -> None:
     for owner in owners():
         if owner.organization_id != organization_id and owner.prefix is not None and _meet(owner.prefix, prefix):
             raise Conflict(f"the prefix {prefix} meets {owner.prefix}, which is another organization's")
-    for whose, name, topic in execute("SELECT organization_id, name, topic FROM reader WHERE deleted_at IS NULL"):
+    for whose, name, topic in execute(_TOPICS_OF_READERS):
         if whose != organization_id and overlap(topic, below(prefix)):
             raise Conflict(f"the reader {name} of another organization has {topic}, which reaches below {prefix}/")
         if whose == organization_id and not is_below(prefix, topic):
             raise Conflict(f"the reader {name} has the topic {topic}; give it one below {prefix}/ first")
+
+
+_TOPICS_OF_READERS = """
+SELECT organization_id, name, topic FROM reader WHERE deleted_at IS NULL
+UNION ALL
+SELECT organization_id, name, status_topic FROM reader WHERE deleted_at IS NULL AND status_topic IS NOT NULL
+"""
 
 
 def set_prefix(actor: Actor, prefix: str) -> None:

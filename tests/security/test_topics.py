@@ -102,6 +102,15 @@ def test_a_prefix_takes_nothing_from_anybody(cast: Cast) -> None:
     assert len(organizations.list_organizations()) == 2
 
 
+def test_a_prefix_counts_the_topics_on_which_readers_tell_their_status(cast: Cast) -> None:
+    readers.add_reader(shell(cast.acme), name="Dock", topic="acme/dock", status_topic="site/dock/status", format="edge")
+    with pytest.raises(Conflict, match="the reader Dock has the topic site/dock/status; give it one below acme/ first"):
+        topic_owners.set_prefix(shell(cast.acme), "acme")
+    with pytest.raises(Conflict, match="reaches below site/"):
+        organizations.add_organization(shell(), "Third", "site")
+    assert len(organizations.list_organizations()) == 2
+
+
 def test_in_the_window_of_messages_a_flood_pushes_out_its_own(cast: Cast) -> None:
     window, now = Window(100_000, HOUR), clock.now()
     sources = [(cast.acme, 1), (cast.acme, 0), (cast.rival, 0), (None, 0)]
