@@ -11,7 +11,7 @@ from edge import clock
 from edge.store.assets import AssetRow
 from edge.store.locations import LocationRow
 from edge.store.tags import TagRow
-from edge.store.tracking import PlaceRow, StayRow
+from edge.store.tracking import AssetLocationRow, StayRow
 
 Shape = dict[str, Any]
 
@@ -57,7 +57,7 @@ def tag(row: TagRow) -> Shape:
     return {"id": row.id, "tag_type": row.tag_type, "value": row.value}
 
 
-def place(row: PlaceRow) -> Shape:
+def asset_location(row: AssetLocationRow) -> Shape:
     asset_id, asset_key, location_id, location_key, deleted, last_seen, dwell_started = row
     return {
         "asset_id": asset_id,

@@ -8,7 +8,7 @@ from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing
 from edge.store import tracking
-from edge.store.tracking import PlaceFilter
+from edge.store.tracking import AssetLocationFilter
 from edge.validation import query
 
 TAG, READ = "Tracking", "tracking:read"
@@ -19,7 +19,7 @@ TAG, READ = "Tracking", "tracking:read"
 )
 def list_asset_locations(call: Call) -> Response:
     """List the current location of every scanned asset"""
-    wanted = PlaceFilter(
+    wanted = AssetLocationFilter(
         location_ids=call.query.get("location_id", ()),
         location_external_keys=call.query.get("location_external_key", ()),
         asset_ids=call.query.get("asset_id", ()),
@@ -27,8 +27,8 @@ def list_asset_locations(call: Call) -> Response:
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = tracking.list_places(call.organization_id, wanted, **listing(call.query, tracking.DEFAULT_SORT))
-    return responses.page([serializers.place(row) for row in page.rows], page.total_count, call.query)
+    page = tracking.list_asset_locations(call.organization_id, wanted, **listing(call.query, tracking.DEFAULT_SORT))
+    return responses.page([serializers.asset_location(row) for row in page.rows], page.total_count, call.query)
 
 
 @operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")

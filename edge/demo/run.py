@@ -21,7 +21,7 @@ from edge.demo.site import Access, make_or_continue
 from edge.errors import SetupError
 from edge.store import reader_status, tracking
 from edge.store.database import FILE_NAME
-from edge.store.tracking import PlaceFilter
+from edge.store.tracking import AssetLocationFilter
 
 HOST = "127.0.0.1"
 USUAL_HTTP_PORT, USUAL_MQTT_PORT = 8080, 1883
@@ -126,5 +126,5 @@ def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int
 
 def _whereabouts(organization_id: int) -> dict[str, str]:
     """Asset key to location key, as an earlier run left them."""
-    known = tracking.list_places(organization_id, PlaceFilter(), limit=-1)
+    known = tracking.list_asset_locations(organization_id, AssetLocationFilter(), limit=-1)
     return {row.asset_external_key: row.location_external_key for row in known.rows if row.location_external_key}

@@ -136,7 +136,7 @@ class Streams:
         if not present:
             return
         newest = events.newest()
-        found: dict[tuple[int, int], list[Event]] = {}  # most listeners are at the same place
+        found: dict[tuple[int, int], list[Event]] = {}  # most listeners are at the same event
         over = [listener for listener in present if not self._tell(listener, newest, found)]
         for listener in over:
             listener.end()

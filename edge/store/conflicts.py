@@ -75,20 +75,11 @@ def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
         found_tags = execute(
             "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS NULL", (clash.local_id,)
         )
-        search.remember("asset", actor.organization_id, _Shown(*kept[:8]), [TagRow(*tag) for tag in found_tags])
+        search.remember(
+            "asset", actor.organization_id, search.Searchable(*kept[:8]), [TagRow(*tag) for tag in found_tags]
+        )
         subject = Subject("asset", clash.local_id, f"{kept[2]} ({kept[1]})")
         act.note("asset.merged", subject, {"site": clash.site_code, "was_kept_at": clash.home})
-
-
-class _Shown(NamedTuple):
-    id: int
-    external_key: str
-    name: str
-    description: str | None
-    is_active: int
-    valid_from: int
-    valid_to: int | None
-    deleted_at: int | None
 
 
 def _merge(organization_id: int, clash: Clash) -> None:

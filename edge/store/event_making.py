@@ -148,17 +148,17 @@ def make_readers(silence: Silence) -> int:
     if not changed:
         return 0
     with writing():
-        places = _Places([row[5] for row in changed])
+        locations = _Locations([row[5] for row in changed])
         made = []
         for reader_id, organization_id, name, is_offline, heard_at, location_id in changed:
             kind = EventKind.READER_OFFLINE if is_offline else EventKind.READER_ONLINE
             data = {
                 "reader": {"id": reader_id, "name": name},
-                "location": places.shown(location_id),
+                "location": locations.shown(location_id),
                 "last_heard_at": clock.rfc3339(heard_at),
             }
             at = clock.now() if is_offline else heard_at
-            made.append(NewEvent(organization_id, kind, reader_id, at, places.within(location_id), (), data))
+            made.append(NewEvent(organization_id, kind, reader_id, at, locations.within(location_id), (), data))
         events.add(made)
         execute_many(
             "INSERT INTO event_reader (reader_id, is_offline) VALUES (?, ?) "
@@ -195,8 +195,8 @@ def _tell(asset_ids: Collection[int], changed_records: Collection[int], silence:
         if asset.deleted_at is not None and not before.is_live:
             continue  # made and deleted between two looks, or told before
         made.append(_Made(asset, before, asset.id in changed_records, silence))
-    places = _Places([location for one in made for location in one.locations()])
-    events.add([event for one in made for event in one.events(places)])
+    locations = _Locations([location_id for one in made for location_id in one.location_ids()])
+    events.add([event for one in made for event in one.events(locations)])
     execute_many(_SET_TOLD, [one.told for one in made])
     execute_many(
         "INSERT INTO event_candidate (kind, key) SELECT 1, no FROM track WHERE asset_id = ?",
@@ -236,29 +236,29 @@ class _Made:
         location_id = (last.location_id if last else before.location_id) if is_live else None
         self.told = (asset.id, int(is_live), location_id, self._until)
 
-    def locations(self) -> Iterator[int | None]:
+    def location_ids(self) -> Iterator[int | None]:
         yield self._before.location_id
         yield from (step.location_id for step in self._steps)
 
-    def events(self, places: _Places) -> Iterator[NewEvent]:
+    def events(self, locations: _Locations) -> Iterator[NewEvent]:
         at = self._before.location_id
         record = self._record_event()
         if record and record is not EventKind.ASSET_DELETED:
             is_new = record is EventKind.ASSET_CREATED  # a tag does not touch when the record was changed
-            yield self._event(record, self.asset.updated_at if is_new else clock.now(), places, at)
+            yield self._event(record, self.asset.updated_at if is_new else clock.now(), locations, at)
         for step in self._steps:
             if step.location_id is None:
                 seen = {"last_seen_at": clock.rfc3339(self.asset.last_seen_at)} if self.asset.last_seen_at else {}
-                yield self._event(EventKind.ASSET_UNSEEN, step.at, places, at, **seen)
+                yield self._event(EventKind.ASSET_UNSEEN, step.at, locations, at, **seen)
             elif at is None:
-                yield self._event(EventKind.ASSET_ARRIVED, step.at, places, step.location_id)
+                yield self._event(EventKind.ASSET_ARRIVED, step.at, locations, step.location_id)
             else:
-                event = self._event(EventKind.ASSET_MOVED, step.at, places, step.location_id)
-                before = {"previous_location": places.shown(at)}
-                yield event._replace(within_before=places.within(at), data={**event.data, **before})
+                event = self._event(EventKind.ASSET_MOVED, step.at, locations, step.location_id)
+                before = {"previous_location": locations.shown(at)}
+                yield event._replace(within_before=locations.within(at), data={**event.data, **before})
             at = step.location_id
         if record is EventKind.ASSET_DELETED:
-            yield self._event(record, self.asset.deleted_at or 0, places, at)
+            yield self._event(record, self.asset.deleted_at or 0, locations, at)
 
     def _record_event(self) -> EventKind | None:
         if self.asset.deleted_at is not None:
@@ -267,11 +267,13 @@ class _Made:
             return EventKind.ASSET_CREATED
         return EventKind.ASSET_CHANGED if self._is_record_changed else None
 
-    def _event(self, kind: EventKind, at: int, places: _Places, location_id: int | None, **more: object) -> NewEvent:
+    def _event(
+        self, kind: EventKind, at: int, locations: _Locations, location_id: int | None, **more: object
+    ) -> NewEvent:
         asset = self.asset
         shown = {"id": asset.id, "external_key": asset.external_key, "name": asset.name}
-        data = {"asset": shown, "location": places.shown(location_id), **more}
-        return NewEvent(asset.organization_id, kind, asset.id, at, places.within(location_id), (), data)
+        data = {"asset": shown, "location": locations.shown(location_id), **more}
+        return NewEvent(asset.organization_id, kind, asset.id, at, locations.within(location_id), (), data)
 
     def _find_steps(self) -> list[_Step]:
         """The stays since the last one that was told, and what else it takes to end where the asset is now."""
@@ -299,8 +301,6 @@ class _Made:
             steps.append(_Step(since or asset.last_seen_at, asset.location_id))
         return steps
 
-    _until: int | None = None
-
 
 _NEVER = -(2**62)
 _STAYS_SINCE = """
@@ -310,12 +310,12 @@ _STAYS_SINCE = """
 """
 
 
-class _Places:
+class _Locations:
     """Locations as they are shown, and what each of them is within."""
 
     def __init__(self, ids: Collection[int | None]) -> None:
         wanted = orjson.dumps(sorted({one for one in ids if one is not None})).decode()
-        rows = execute(_SELECT_PLACES, (wanted,)).fetchall()
+        rows = execute(_SELECT_LOCATIONS, (wanted,)).fetchall()
         self._parents: Mapping[int, int | None] = {row[0]: row[1] for row in rows}
         self._shown = {row[0]: {"id": row[0], "external_key": row[2], "name": row[3]} for row in rows}
 
@@ -330,7 +330,7 @@ class _Places:
         return found
 
 
-_SELECT_PLACES = """
+_SELECT_LOCATIONS = """
     WITH RECURSIVE path (id) AS (
         SELECT value FROM json_each(?)
         UNION SELECT l.parent_id FROM location l JOIN path ON path.id = l.id WHERE l.parent_id IS NOT NULL

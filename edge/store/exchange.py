@@ -72,7 +72,7 @@ class TrackState(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A row of history; `origin` is its place in the origins of the batch."""
+    """A row of history; `origin` is its index in the origins of the batch."""
 
     observed_at: int
     seq: int

@@ -15,6 +15,7 @@ from edge.store.changes import Kind
 from edge.store.database import execute, execute_many, writing
 from edge.store.exchange import Batch, Cursor, LocationRecord, Needs, Origin, Patch, TrackState
 from edge.store.mirrors import Peer
+from edge.store.sources import ScanSource, number_of
 
 
 class Taken(NamedTuple):
@@ -72,7 +73,7 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
     for state in batch.tracks:
         known[state.no] = _keep_track(peer, state, known.get(state.no), assets, locations[state.location])
     _drop_tracks(peer.no, batch.gone_tracks)
-    sources = [_source(peer, origin, locations[origin.location]) for origin in batch.origins]
+    sources = [_source_no(peer, origin, locations[origin.location]) for origin in batch.origins]
     _replace_stays(batch.patches, known, sources, batch.horizon)
     return aside
 
@@ -134,22 +135,9 @@ def _drop_tracks(site_no: int, remote_numbers: Sequence[int]) -> None:
         execute("DELETE FROM track WHERE no = ?", (no,))
 
 
-def _source(peer: Peer, origin: Origin, location_id: int) -> int:
-    values = (location_id, origin.port, peer.no, origin.reader, origin.person)
-    found = execute(
-        "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = 0 AND ifnull(port, -1) = ifnull(?, -1) "
-        "AND ifnull(site_no, 0) = ? AND ifnull(remote_reader, 0) = ifnull(?, 0) "
-        "AND ifnull(remote_person, 0) = ifnull(?, 0)",
-        values,
-    ).fetchone()
-    if found is None:
-        found = execute(
-            "INSERT INTO source (organization_id, location_id, port, site_no, remote_reader, remote_person) "
-            "VALUES (?, ?, ?, ?, ?, ?) RETURNING no",
-            (peer.organization_id, *values),
-        ).fetchone()
-    number: int = found[0]
-    return number
+def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
+    source = ScanSource(location_id, None, origin.port, peer.no, origin.reader, origin.person)
+    return number_of(peer.organization_id, source)
 
 
 def _replace_stays(patches: Sequence[Patch], known: dict[int, int], sources: Sequence[int], horizon: int) -> None:

@@ -109,8 +109,8 @@ class Contents:
             self._readers.add(reader)
         if person is not None:
             self._people.add(person)
-        place = self._origins.setdefault(origin, len(self._origins))
-        return Stay(at, seq, seen_for, place, delay, quality, rule, rssi)
+        index = self._origins.setdefault(origin, len(self._origins))
+        return Stay(at, seq, seen_for, index, delay, quality, rule, rssi)
 
 
 _REF = "ifnull((SELECT -link.remote_id FROM link WHERE link.local_id = {0} AND link.peer = 0), {0})"

@@ -52,7 +52,6 @@ class Stay(NamedTuple):
 
     observed_at: int
     until: int
-
     location_id: int
     location_key: str
     location_name: str

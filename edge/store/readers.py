@@ -250,11 +250,11 @@ def routes() -> list[Route]:
     """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
     kinds = all_kinds()
     antennas: dict[int, dict[int, Placement]] = {}
-    for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNA_PLACES):
+    for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNAS):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
     found = []
-    for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *place in execute(_READER_PLACES):
-        location_id, min_rssi, is_enabled = place
+    for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *placement in execute(_READERS):
+        location_id, min_rssi, is_enabled = placement
         whole = Placement(location_id, min_rssi, bool(is_enabled), kinds.of(reader_id, None, location_id))
         own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
         named = {port for named_id, port in kinds.antennas if named_id == reader_id}
@@ -270,11 +270,11 @@ def _inherit(antenna: Placement, whole: Placement) -> Placement:
     return Placement(antenna.location_id or whole.location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
 
 
-_ANTENNA_PLACES = """
+_ANTENNAS = """
 SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_enabled
 FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
 """
-_READER_PLACES = """
+_READERS = """
 SELECT reader.id, reader.organization_id, reader.topic, reader.status_topic, reader.format, reader.mapping,
        reader.clock_setting, location.id, reader.min_rssi, reader.is_enabled
 FROM reader LEFT JOIN location ON location.id = reader.location_id AND location.deleted_at IS NULL

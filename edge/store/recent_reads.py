@@ -21,7 +21,6 @@ KEPT_BYTES = 32 * 1024 * 1024
 KEPT_LOOKS = LOOKS + 8  # in memory, at least
 MORE = 24  # are kept until that many more came
 IDLE = 300  # seconds after which an asset is dropped from memory
-SWEEP_EVERY = 4096  # batches of new assets
 
 ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
 UNKNOWN = 2**32 - 1

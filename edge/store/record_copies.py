@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from edge.store import gs1, handheld, search
 from edge.store.database import execute, execute_many
@@ -12,17 +11,6 @@ from edge.store.exchange import AssetRecord, LocationRecord, Record
 from edge.store.ids import new_ids
 from edge.store.records import ASSET_KEYS, LOCATION_KEYS, key_number, moment
 from edge.store.tags import NewTag, TagRow, match_key
-
-
-class _Searchable(NamedTuple):
-    id: int
-    external_key: str
-    name: str
-    description: str | None
-    is_active: int
-    valid_from: int
-    valid_to: int | None
-    deleted_at: int | None
 
 
 def table_of(record: Record) -> search.Kind:
@@ -36,7 +24,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
     else:
         _write_location(organization_id, local_id, record, key, parent_id)
     _write_tags(organization_id, local_id, record)
-    shown = _Searchable(
+    searchable = search.Searchable(
         local_id,
         key,
         record.name,
@@ -47,7 +35,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
         record.deleted_at,
     )
     tags = [TagRow(0, *tag) for tag in record.tags] if record.deleted_at is None else []
-    search.remember(table_of(record), organization_id, shown, tags)
+    search.remember(table_of(record), organization_id, searchable, tags)
 
 
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:

@@ -22,7 +22,7 @@ _TRIES = 10  # times a range that gives nothing is divided: a page between two d
 
 
 class Recovered(NamedTuple):
-    """By table: rows in the new file, places that could not be read, rows that contradict what else was recovered."""
+    """By table: rows in the new file, gaps that could not be read, rows that contradict what else was recovered."""
 
     rows: dict[str, int]
     unreadable: dict[str, int]
@@ -83,7 +83,7 @@ def _is_without_rowid(connection: sqlite3.Connection, name: str) -> bool:
 
 
 def _copy(old: sqlite3.Connection, fresh: sqlite3.Connection, table: _Table) -> tuple[int, int]:
-    """Places that could not be read, and rows that the new table does not take."""
+    """Gaps that could not be read, and rows that the new table does not take."""
     columns = ", ".join(table.columns)
     insert = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608
     gaps = rejected = 0

@@ -19,6 +19,7 @@ from edge.store.changes import Kind
 from edge.store.database import execute, execute_many, writing
 from edge.store.exchange import HUB, Batch, LocationRecord, Origin, Patch, Record, TrackState
 from edge.store.mirrors import Peer, resolve, set_aside
+from edge.store.sources import ScanSource, number_of
 from edge.store.target import TRACK_LEAP, HubAccess, Target
 
 
@@ -201,20 +202,8 @@ def _source(organization_id: int, origin: Origin, known: Mapping[int, int]) -> i
     location = known.get(origin.location)
     if location is None:
         return None
-    values = (location, origin.reader, origin.port, origin.person)
-    found = execute(
-        "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ifnull(?, 0) "
-        "AND ifnull(port, -1) = ifnull(?, -1) AND site_no IS NULL AND ifnull(remote_person, 0) = ifnull(?, 0)",
-        values,
-    ).fetchone()
-    if found is None:
-        found = execute(
-            "INSERT INTO source (organization_id, location_id, reader_id, port, remote_person) VALUES (?, ?, ?, ?, ?) "
-            "RETURNING no",
-            (organization_id, *values),
-        ).fetchone()
-    number: int = found[0]
-    return number
+    source = ScanSource(location, origin.reader, origin.port, remote_person=origin.person)
+    return number_of(organization_id, source)
 
 
 def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sources: Sequence[int | None]) -> None:

@@ -76,9 +76,9 @@ def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
     for (reader_id,) in execute("SELECT DISTINCT reader_id FROM dead_letter").fetchall():
         newest = execute("SELECT no, kept_bytes FROM dead_letter WHERE reader_id IS ? ORDER BY no DESC", (reader_id,))
         total = 0
-        for place, (no, size) in enumerate(newest.fetchall()):
+        for position, (no, size) in enumerate(newest.fetchall()):
             total += size
-            if place >= bounds.dead_letters or total > bounds.dead_letter_bytes:
+            if position >= bounds.dead_letters or total > bounds.dead_letter_bytes:
                 return _delete(_DEAD_LETTERS, (reader_id, no, limit))
     return 0
 

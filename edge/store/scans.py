@@ -1,6 +1,6 @@
 """Where assets are and were: the one place that writes positions and history.
 
-A scan is one sighting of one asset at one place. History keeps stays, not sightings: a row for every move, for every
+A scan is one sighting of one asset at one location. History keeps stays, not sightings: a row for every move, for every
 scan by a person, and for every time a fixed reader sees the asset again after `gap` (contract: Tracking). Order is
 that of observation. Nearly all scans are the newest of their asset, where the asset is already, and need no query of
 their own. What is a move is decided by `evidence`, over whole batches; a read that comes too late to be weighed is put
@@ -17,15 +17,14 @@ from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Heard, Rule, Weight
 from edge.store.recent_reads import ALWAYS, UNKNOWN, Recent, RecentReads
 from edge.store.retrace import ByPerson, State, Step, first_from, retrace, since_of
+from edge.store.sources import ScanSource, number_of
 from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from
 from edge.store.stays import (
     CLOSE_STAY,
     INSERT_ROW,
     NewRow,
     Position,
-    Quality,
     Scan,
-    StayRow,
     load_positions,
     row_of_step,
     row_values,
@@ -242,33 +241,12 @@ class _Batch:
             self._closed = []
 
     def _source(self, scan: Scan) -> int:
-        place = (scan.location_id, scan.reader_id, scan.port)
-        if place not in self._sources:
-            self._sources[place] = _source_no(scan.organization_id, *place)
-        return self._sources[place]
-
-
-def _is_given(row: StayRow) -> bool:
-    """Whether a row is none of those that reads of the asset itself decide."""
-    return row.rule == Rule.PERSON or row.quality == Quality.CARRIED
+        key = (scan.location_id, scan.reader_id, scan.port)
+        if key not in self._sources:
+            self._sources[key] = number_of(scan.organization_id, ScanSource(*key))
+        return self._sources[key]
 
 
 def _tells_why(one: Heard, position: Position) -> bool:
     """Whether a read where the asset is may be a better reason for it to be there."""
     return one.weight >= Weight.RFID_PORTAL and one.second == position.row_at // SECOND
-
-
-def _source_no(organization_id: int, location_id: int, reader_id: int | None, port: int | None) -> int:
-    place = (location_id, reader_id or 0, -1 if port is None else port)
-    found = execute(
-        "SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ? AND ifnull(port, -1) = ? "
-        "AND site_no IS NULL AND remote_person IS NULL",
-        place,
-    ).fetchone()
-    if found is None:
-        found = execute(
-            "INSERT INTO source (organization_id, location_id, reader_id, port) VALUES (?, ?, ?, ?) RETURNING no",
-            (organization_id, location_id, reader_id, port),
-        ).fetchone()
-    number: int = found[0]
-    return number

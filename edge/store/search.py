@@ -33,12 +33,20 @@ class Match(NamedTuple):
     values: dict[str, Any]
 
 
-def remember(
-    kind: Kind,
-    organization_id: int,
-    row: Any,
-    tags: Sequence[TagRow],
-) -> None:
+class Searchable(NamedTuple):
+    """What `remember` needs of an asset or a location; rows of both have it, too."""
+
+    id: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: int
+    valid_from: int
+    valid_to: int | None
+    deleted_at: int | None
+
+
+def remember(kind: Kind, organization_id: int, row: Any, tags: Sequence[TagRow]) -> None:
     """Keep what of an asset's or location's row can be searched; in the transaction that changed it."""
     text = _DIVIDER.join([row.name, row.external_key, *(tag.value for tag in tags)])
     execute(

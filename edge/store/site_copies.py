@@ -18,7 +18,7 @@ RECORDS = 1000  # in one page
 TRACKS = 2000
 STAYS = 20_000
 
-Place = tuple[int, int, int]  # where a page of history ended: the site's track, time, seq
+PageEnd = tuple[int, int, int]  # where a page of history ended: the site's track, time, seq
 
 
 class Rest(NamedTuple):
@@ -60,14 +60,14 @@ def tracks(peer: Peer, after: int) -> Rest:
     return Rest(_batch(tracks=states, origins=origins, patches=patches), following)
 
 
-def history(peer: Peer, after: Place) -> Rest:
+def history(peer: Peer, after: PageEnd) -> Rest:
     """Stays, track by track, with the tracks."""
     rows: list[Sequence[Any]] = []
     track, at, seq = after
     begun = execute(_TRACK_NUMBERS, (peer.no, track)).fetchall()
     for no, remote_no in begun:
-        place = (at, seq) if remote_no == track else (-(2**62), 0)
-        rows += execute(_STAYS, (peer.no, no, *place, STAYS - len(rows))).fetchall()
+        begin = (at, seq) if remote_no == track else (-(2**62), 0)
+        rows += execute(_STAYS, (peer.no, no, *begin, STAYS - len(rows))).fetchall()
         if len(rows) == STAYS:
             break
     origins, patches = _patches(rows)
@@ -96,8 +96,8 @@ def _patches(rows: Sequence[Sequence[Any]]) -> tuple[list[Origin], list[Patch]]:
     origins: dict[Origin, int] = {}
     stays: dict[int, list[Stay]] = {}
     for track, at, seq, seen_for, delay, quality, rule, rssi, *origin in rows:
-        place = origins.setdefault(Origin(*origin), len(origins))
-        stays.setdefault(track, []).append(Stay(at, seq, seen_for, place, delay, quality, rule, rssi))
+        index = origins.setdefault(Origin(*origin), len(origins))
+        stays.setdefault(track, []).append(Stay(at, seq, seen_for, index, delay, quality, rule, rssi))
     patches = [Patch(track, own[0].observed_at, own[-1].observed_at, own) for track, own in sorted(stays.items())]
     return list(origins), patches
 

@@ -157,7 +157,7 @@ def _settle(position: Position) -> None:
 def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
     """Remove one person's scan: position and history become what they would be without it.
 
-    Where a fixed reader saw the asset at that place afterwards, the stay begins with that sighting instead.
+    Where a fixed reader saw the asset at that location afterwards, the stay begins with that sighting instead.
     """
     with writing():
         position = load_positions({asset_id}).get(asset_id)

@@ -30,7 +30,7 @@ _LISTED = Source(
 NEWEST_FIRST = (SortTerm("event_observed_at", descending=True),)
 
 
-class PlaceRow(NamedTuple):
+class AssetLocationRow(NamedTuple):
     """One scanned asset; without location where that is deleted or outside its window."""
 
     asset_id: int
@@ -42,7 +42,7 @@ class PlaceRow(NamedTuple):
     dwell_started_at: int
 
 
-class PlaceFilter(NamedTuple):
+class AssetLocationFilter(NamedTuple):
     location_ids: Sequence[int] = ()
     location_external_keys: Sequence[str] = ()
     asset_ids: Sequence[int] = ()
@@ -60,14 +60,14 @@ class StayRow(NamedTuple):
     duration_seconds: int | None
 
 
-def list_places(
+def list_asset_locations(
     organization_id: int,
-    wanted: PlaceFilter,
+    wanted: AssetLocationFilter,
     *,
     limit: int,
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
-) -> Page[PlaceRow]:
+) -> Page[AssetLocationRow]:
     """The current location of each scanned asset that is within its window."""
     listed = Wanted(organization_id, "p.organization_id", include_deleted=wanted.include_deleted)
     listed.any_of("l.id", wanted.location_ids)
@@ -77,7 +77,7 @@ def list_places(
     with view(listed, wanted.q):
         match = search.match("asset", organization_id, wanted.q, descriptions=False) if wanted.q else None
         found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "p.asset_id"), limit, offset)
-    return Page([PlaceRow._make(row) for row in found], total)
+    return Page([AssetLocationRow._make(row) for row in found], total)
 
 
 def list_history(
@@ -102,7 +102,7 @@ def list_history(
             total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]  # noqa: S608
         direction = "DESC" if newest_first else "ASC"
         order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
-        # A page within: looking up the places of all the rows that are passed over is ten times the work.
+        # A page within: looking up the locations of all the rows that are passed over is ten times the work.
         page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"  # noqa: S608
         found = execute(
             f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "  # noqa: S608

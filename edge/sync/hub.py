@@ -126,18 +126,18 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r}") from error
     if len(after) != length:
-        raise Unreadable(f"{after} is no place in the {content['part']}")
+        raise Unreadable(f"{after} is no position in the {content['part']}")
     with reading():
         rest, last_track = page(site.peer, *after), site_copies.last_track(site.no)
     body = wire.encode(site.cursor, rest.batch)
     return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
 
 
-_PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # with how many numbers name a place in it
+_PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # with how many numbers a position in it is told
     "locations": (lambda peer, _: site_copies.locations(peer), 1),
     "assets": (site_copies.assets, 1),
     "tracks": (site_copies.tracks, 1),
-    "history": (lambda peer, *place: site_copies.history(peer, place), 3),
+    "history": (lambda peer, *after: site_copies.history(peer, after), 3),
 }
 
 

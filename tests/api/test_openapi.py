@@ -10,12 +10,12 @@ from openapi_spec_validator import validate
 
 from edge.api.operations import OPERATIONS
 from edge.api.schemas import SCHEMAS
-from edge.api.serializers import asset, location, place, stay, tag
+from edge.api.serializers import asset, asset_location, location, stay, tag
 from edge.store.assets import AssetRow
 from edge.store.keys import SCOPES
 from edge.store.locations import LocationRow
 from edge.store.tags import TagRow
-from edge.store.tracking import PlaceRow, StayRow
+from edge.store.tracking import AssetLocationRow, StayRow
 from edge.validation import bodies
 from tests.api.conftest import AGENT
 from tests.api.contract import DOCUMENT, resolve
@@ -58,7 +58,7 @@ def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
         "Asset": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
         "Location": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
         "Tag": tag(TagRow(1, "", "")),
-        "AssetLocationItem": place(PlaceRow(1, "", None, None, None, 0, 0)),
+        "AssetLocationItem": asset_location(AssetLocationRow(1, "", None, None, None, 0, 0)),
         "AssetHistoryItem": stay(StayRow(0, 1, "", None)),
     }
     for name, shape in rows.items():

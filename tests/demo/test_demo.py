@@ -18,7 +18,7 @@ from edge.demo.run import Demo, free_port, running_demo
 from edge.store import assets, people, tracking
 from edge.store.assets import AssetFilter
 from edge.store.database import execute
-from edge.store.tracking import PlaceFilter
+from edge.store.tracking import AssetLocationFilter
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def shell(*commands: str) -> str:
 
 
 def places(demo: Demo) -> dict[str, str | None]:
-    known = tracking.list_places(demo.access.organization_id, PlaceFilter(), limit=-1)
+    known = tracking.list_asset_locations(demo.access.organization_id, AssetLocationFilter(), limit=-1)
     return {row.asset_external_key: row.location_external_key for row in known.rows}
 
 

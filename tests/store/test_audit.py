@@ -71,7 +71,7 @@ NOT_AUDITED = {
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",
         "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
-        "scans.record", "scans.record_by_person", "stay_changes.insert_late",
+        "scans.record", "scans.record_by_person", "sources.number_of", "stay_changes.insert_late",
         "stay_changes.replace_rows", "stay_changes.take_back",
         "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",

@@ -114,6 +114,6 @@ def _steps(text: str) -> Steps | None:
         step = _STEP.fullmatch(part)
         if step is None or part != part.strip():
             return None
-        name, places = step.groups()
-        steps += [name, *(int(place) for place in re.findall("[0-9]+", places))]
+        name, positions = step.groups()
+        steps += [name, *(int(position) for position in re.findall("[0-9]+", positions))]
     return tuple(steps)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 _TAG = re.compile(r"urn:epc:tag:([a-z]+-96):([0-7])\.([0-9.]{1,60})")
 _RAW = re.compile(r"urn:epc:raw:[0-9]{1,4}\.x([0-9A-F]{1,128})", re.IGNORECASE)
 
-# Bits of a company prefix of 12 to 6 digits; its place in the list is the partition.
+# Bits of a company prefix of 12 to 6 digits; its position in the list is the partition.
 _PREFIX_BITS = (40, 37, 34, 30, 27, 24, 20)
 _BITS = 96
 

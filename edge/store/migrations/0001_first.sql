@@ -314,7 +314,7 @@ CREATE TRIGGER reader_changed AFTER UPDATE ON reader BEGIN UPDATE version SET re
 CREATE TRIGGER antenna_added AFTER INSERT ON antenna BEGIN UPDATE version SET readers = readers + 1; END;
 CREATE TRIGGER antenna_changed AFTER UPDATE ON antenna BEGIN UPDATE version SET readers = readers + 1; END;
 CREATE TRIGGER antenna_removed AFTER DELETE ON antenna BEGIN UPDATE version SET readers = readers + 1; END;
--- A soft-deleted location no longer gives its readers a place, a soft-deleted asset no longer takes scans.
+-- A soft-deleted location no longer gives its readers a location, a soft-deleted asset no longer takes scans.
 CREATE TRIGGER location_gone AFTER UPDATE OF deleted_at ON location BEGIN UPDATE version SET readers = readers + 1; END;
 
 -- What readers last did; written by the ingest writer, so that it does not touch `reader` and wake its triggers.
