@@ -98,7 +98,9 @@ class Window:
 
 
 _OLDEST_OF_SOURCE = "SELECT min(no) FROM raw_message WHERE organization_id IS ? AND reader_id = ?"
-_OUTDATED = "SELECT min(no) FROM raw_message WHERE received_at < ?"
+_OUTDATED = (  # by the index: with min(no) SQLite looks at every row to find that there is none
+    "SELECT no FROM raw_message INDEXED BY raw_message_age WHERE received_at < ? ORDER BY received_at LIMIT 1"
+)
 
 
 def _bytes_by_source() -> dict[Source, int]:

@@ -144,8 +144,8 @@ class RecentReads:
             (received_at, self._newest, gap, reads),
         ).fetchone()
         execute(
-            "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read WHERE received_at < ? OR bytes_before < ? "
-            "ORDER BY no LIMIT 100)",
+            "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
+            "AND (received_at < ? OR bytes_before < ?)",  # of the oldest, so that it never looks through all
             (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
         )
         self._sweep()

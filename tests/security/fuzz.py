@@ -33,10 +33,10 @@ from edge.store.tags import NewTag
 from tests.ingest.parsers.reader_samples import EPC, MAC, OTHER_EPC
 from tests.security.mutations import MAPPING, Mutator
 
-BATCH = 200
+BATCH = 1_000  # as the service takes them
 LONGEST_SECONDS = 1.0  # of processor time, for one message
 HANGS_AFTER = 120
-SWEEP_EVERY = 500  # batches; once a minute in the service
+SWEEP_EVERY = 100  # batches; once a minute in the service
 GUESS_EVERY = 20  # messages; only those of nobody are guessed in the service
 
 

@@ -1,15 +1,22 @@
-"""No query of anybody can hold the store: each statement of a request ends after a while."""
+"""No query can hold the store: those of a request end after a while, those of ingest do not grow with what is kept."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
 
 import pytest
 from flask import Flask
 
 from edge import app as application
+from edge import clock
 from edge.errors import Unavailable
 from edge.store.actors import shell
 from edge.store.assets import create
-from edge.store.database import TOO_SLOW, execute, limit_statements, writing
+from edge.store.database import TOO_SLOW, database, execute, limit_statements, writing
+from edge.store.raw_messages import Pack, Window
+from edge.store.recent_reads import RecentReads
+from edge.store.stays import Quality, Scan
 from tests.api.conftest import Api, error
 from tests.conftest import Cast
 
@@ -51,3 +58,41 @@ def test_the_next_statement_has_its_own_time(cast: Cast) -> None:
         assert execute(count).fetchone() == (5_000,)
     finally:
         limit_statements(None)
+
+
+def looked_at(work: Callable[[], None]) -> int:
+    """How many instructions SQLite needed for it."""
+    steps = count()
+    database.connection().set_progress_handler(lambda: next(steps) < 0, 1)
+    work()
+    database.connection().set_progress_handler(None, 1)
+    return next(steps)
+
+
+def test_keeping_a_message_costs_the_same_in_a_full_window(store: object) -> None:
+    window = Window(100 << 20, clock.HOUR)
+
+    def keep(messages: int = 1) -> None:
+        window.keep(Pack(None, 1, clock.now(), b"", b"x" * 100) for _ in range(messages))
+
+    with writing():
+        first = looked_at(keep)
+        keep(5_000)
+        assert looked_at(keep) < first + 100
+
+
+def test_keeping_reads_costs_the_same_after_many_batches(store: object) -> None:
+    recent = RecentReads()
+
+    def keep() -> None:
+        recent.refresh()
+        recent.note(Scan(1, 1, 1, 1, None, clock.now(), clock.now(), Quality.READER), 1, 0)
+        recent.write(clock.now(), 0)
+
+    with writing():
+        for _ in range(200):
+            keep()
+        first = looked_at(keep)
+        for _ in range(2_000):
+            keep()
+        assert looked_at(keep) < first + 100
