@@ -8,10 +8,13 @@ as many false alarms finds a change soonest. The challenger that has collected e
 
 * A location that did not hear the asset in a look counts with its last strength, less and less the longer it is silent.
   Silence is measured in the pace at which the asset is heard: a reader that tells of each tag every 5 s is not silent
-  after 5 s.
+  after 5 s. Each look it misses proves the more the seldomer it was silent before: 13 dB for a location that heard
+  the asset in 20 looks of 20, 3 dB for one that hears it in every other.
+* Looks a second apart are much alike, since what stands in between stays for longer. Those of a sparse reader prove
+  more each, so less has to be collected: two or three reads decide.
 * A location that was silent for `GONE` such steps competes no more: the next read anywhere else is a move at once.
-* A lead below `MARGIN` is none, and a look counts `MOST` at most, so one read alone never decides against a location
-  that still hears the asset.
+* A lead below `MARGIN` is none, and a look counts `MOST` at most, less than what has to be collected: one read alone
+  never decides against a location that may still hear the asset.
 * A portal is passed, not stayed at: what it hears after `PASSED` seconds of silence is a move at once. Afterwards it
   competes like any zone. Every read of a direct antenna is a move at once, and so is every barcode.
 * What a person scanned stays for `PERSON_HOLDS` seconds, whatever zones hear.
@@ -22,16 +25,19 @@ again changes nothing. There is at most one move a second, beside those by peopl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import IntEnum, StrEnum
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from edge.clock import SECOND
 
 MARGIN = 3.0  # dB
 MOST = 20.0  # dB that a single look adds or takes away, at most
-FADING = 8.0  # dB for each step of silence after the first
+ALIKE = 1  # seconds; a silence as short as that says nothing
+MISS_ALIKE = 8.0  # dB for each further second, where looks are a second apart
 GONE = 10  # steps
 LOOKS = 24  # that are looked back
 LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; the usual one until there are gaps enough to tell
@@ -73,7 +79,8 @@ _WEIGHTS = {
     (AntennaKind.PORTAL, "ble"): Weight.BLE_PORTAL,
 }
 _LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
-NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB to be collected, by weight; BLE fades more
+_NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB to be collected, by weight; BLE fades more
+_SPARSE = 1.4  # times less is needed of looks that are 3 s apart or more
 
 
 class Rule(IntEnum):
@@ -184,10 +191,10 @@ def decide(heard: Sequence[Heard], end: int, here: int | None, since: int) -> De
         return Decision(certain, Rule.DIRECT if certain.weight == Weight.DIRECT else Rule.PORTAL)
     if challenger is None or (staying and challenger.strength - staying.strength <= MARGIN):
         return None
-    collected = lead(heard, end, here, challenger.location_id, since)
+    collected, needed = lead(heard, end, here, challenger.location_id, since)
     if collected is None:
         return Decision(challenger, Rule.SILENT)
-    return Decision(challenger, Rule.STRONGER, collected) if collected >= NEEDED[challenger.weight] else None
+    return Decision(challenger, Rule.STRONGER, collected) if collected >= needed else None
 
 
 def _is_stronger(one: Heard, other: Heard | None) -> bool:
@@ -206,43 +213,71 @@ def _is_certain(heard: Sequence[Heard], end: int, one: Heard) -> bool:
     return True
 
 
-def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) -> float | None:
-    """What `there` has collected against `here` until `heard[end - 1]`, in dB; None when `here` competes no more."""
+class Lead(NamedTuple):
+    """What a challenger has collected, and with how much it wins (dB). None: there is nothing left to win against."""
+
+    collected: float | None
+    needed: float
+
+
+def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) -> Lead:
+    """Of `there` over `here`, where the asset is since the second `since`, as it stands at `heard[end - 1]`."""
     looks: list[int] = []
-    strengths_here: dict[int, float] = {}  # by look
-    strengths_there: dict[int, float] = {}
-    second = -1
-    for index in range(decided_from(heard, end), end):
-        one = heard[index]
-        if one.second != second:
-            second = one.second
-            looks.append(second)
-        if one.location_id == here:
-            strengths_here[len(looks) - 1] = one.strength
-        elif one.location_id == there:
-            strengths_there[len(looks) - 1] = one.strength
-    begin = min(strengths_there, default=0)  # until it is heard, `there` collects nothing
-    here_in = max((look for look in strengths_here if look < begin), default=-1)  # the last look in which it was heard
-    here_strength = strengths_here.get(here_in, 0.0)
-    there_in, there_strength, collected = -1, 0.0, 0.0
+    staying, coming = _Hearing(), _Hearing()
+    collected = 0.0
     stays: float | None = None
-    for now in range(begin, len(looks)):
-        if now not in strengths_here and now not in strengths_there:
+    for second, look in groupby(heard[decided_from(heard, end) : end], key=attrgetter("second")):
+        looks.append(second)
+        is_heard = False
+        for one in look:
+            if one.location_id in (here, there):
+                (staying if one.location_id == here else coming).hear(len(looks) - 1, one)
+                is_heard = True
+        if not is_heard or coming.heard == 0:
             continue
-        if now in strengths_here:
-            here_in, here_strength = now, strengths_here[now]
-        if now in strengths_there:
-            there_in, there_strength = now, strengths_there[now]
-        stays = _faded(looks, now, here_in, here_strength)
-        if looks[now] <= since:
+        stays = staying.strength_in(looks)
+        if second <= since:
             continue
-        comes = _faded(looks, now, there_in, there_strength)
+        comes = coming.strength_in(looks)
         if stays is None or comes is None:
             difference = MOST if stays is None else -MOST
         else:
             difference = max(-MOST, min(MOST, comes - stays - MARGIN))
         collected = max(0.0, collected) + difference
-    return None if stays is None else collected
+    sparse = min(_SPARSE, 1 + (pace(looks[-GAPS - 1 :]) - 1) / 5)
+    return Lead(None if stays is None else collected, _NEEDED[coming.weight] / sparse)
+
+
+class _Hearing:
+    """How one location heard the asset, look by look."""
+
+    __slots__ = ("_first", "_last", "_strength", "heard", "weight")
+
+    def __init__(self) -> None:
+        self.heard = 0  # looks
+        self._first = self._last = 0
+        self._strength = 0.0
+        self.weight = Weight.RFID_ZONE
+
+    def hear(self, look: int, one: Heard) -> None:
+        self._first = self._first if self.heard else look
+        self._last, self._strength, self.weight = look, one.strength, one.weight
+        self.heard += 1
+
+    def strength_in(self, looks: Sequence[int]) -> float | None:
+        """As it counts in the last of the looks; None: the asset is gone from there."""
+        if not self.heard:
+            return None
+        silent = looks[-1] - looks[self._last]
+        if silent <= ALIKE:
+            return self._strength
+        step = pace(looks[max(0, self._last - GAPS) : self._last + 1])
+        if silent > GONE * step:
+            return None
+        watched = self._last - self._first + 1
+        # What a miss proves, by the rule of succession.
+        miss = MISS_ALIKE if step == LEAST_PACE else 10 * math.log10((watched + 2) / (watched - self.heard + 1))
+        return self._strength - miss * (silent - ALIKE) / step
 
 
 def decided_from(heard: Sequence[Heard], end: int) -> int:
@@ -256,17 +291,6 @@ def decided_from(heard: Sequence[Heard], end: int) -> int:
                 break
         index -= 1
     return index
-
-
-def _faded(looks: Sequence[int], now: int, index: int, strength: float) -> float | None:
-    """The strength of a location that was last heard in look `index`, as it counts in look `now`; None: it is gone."""
-    if index < 0:
-        return None
-    silent = looks[now] - looks[index]
-    if silent <= LEAST_PACE:
-        return strength
-    steps = silent / pace(looks[max(0, index - GAPS) : index + 1])
-    return None if steps > GONE else strength - FADING * max(0.0, steps - 1)
 
 
 def pace(looks: Sequence[int]) -> int:

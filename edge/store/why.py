@@ -8,7 +8,7 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.store import recent_reads
 from edge.store.database import execute, reading
-from edge.store.evidence import NEEDED, Heard, Rule, decided_from, lead
+from edge.store.evidence import Heard, Lead, Rule, decided_from, lead
 from edge.store.retrace import first_from, since_of
 
 MOVES = 5
@@ -104,9 +104,9 @@ def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> 
     for location_id, times in by_location.items():
         known = [one.rssi for one in times if one.rssi is not None]
         is_here = here is not None and location_id == here.location_id
-        collected = None
+        ahead = Lead(None, 0.0)
         if here and not is_here:
-            collected = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule))
+            ahead = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule))
         found.append(
             Competitor(
                 location_id,
@@ -116,8 +116,7 @@ def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> 
                 sum(known) / len(known) if known else None,
                 max(one.last_at for one in times),
                 is_here,
-                collected,
-                NEEDED[times[-1].weight],
+                *ahead,
             )
         )
     return sorted(found, key=lambda one: (not one.is_here, -one.seconds, one.location_id))

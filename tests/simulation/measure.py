@@ -9,17 +9,22 @@ from typing import NamedTuple
 
 from tests.simulation.warehouse import Trace
 
+MOMENT = 0.001  # seconds; more than rounding, less than between two reads
 Decided = tuple[float, int]  # since when, location
 
 
 class Score(NamedTuple):
-    """Seconds of truth and agreement, false moves, and the delay of each real move (inf: never seen)."""
+    """Seconds of truth and agreement, false moves, and the delay of each real move (inf: never seen).
+
+    `reads`: how many reads of any antenna it took to see each of those that were seen.
+    """
 
     seconds: float
     right: float
     moves: int
     false_moves: int
     delays: Sequence[float]
+    reads: Sequence[float]
 
     @property
     def share_right(self) -> float:
@@ -30,8 +35,10 @@ class Score(NamedTuple):
         return self.false_moves / self.seconds * 3600
 
     def delay(self, share: float) -> float:
-        ordered = sorted(self.delays)
-        return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+        return _quantile(self.delays, share)
+
+    def reads_until(self, share: float) -> float:
+        return _quantile(self.reads, share)
 
 
 def score(trace: Trace, decided: Sequence[Decided], end: float, passing: float) -> Score:
@@ -45,13 +52,17 @@ def score(trace: Trace, decided: Sequence[Decided], end: float, passing: float) 
         if zone == true_zone
     )
     false = sum(1 for at, zone in decided[1:] if zone != _zone(trace.truth, at))
-    delays = []
+    delays: list[float] = []
+    reads: list[float] = []
+    moments = [read.at for read in trace.reads]
     for begin, finish, zone in stays[1:]:
         if finish - begin >= passing and begin > first:
             seen = [max(0.0, at - begin) for at, until, place in _stays(decided, end)
                     if place == zone and until > begin and at < finish]  # fmt: skip
             delays.append(min(seen, default=math.inf))
-    return Score(end - first, right, len(decided) - 1, false, delays)
+            if seen:
+                reads.append(bisect_right(moments, begin + min(seen) + MOMENT) - bisect_right(moments, begin))
+    return Score(end - first, right, len(decided) - 1, false, delays, reads)
 
 
 def total(scores: Sequence[Score]) -> Score:
@@ -61,7 +72,13 @@ def total(scores: Sequence[Score]) -> Score:
         sum(one.moves for one in scores),
         sum(one.false_moves for one in scores),
         [delay for one in scores for delay in one.delays],
+        [count for one in scores for count in one.reads],
     )
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def _stays(changes: Sequence[Decided], end: float) -> list[tuple[float, float, int]]:

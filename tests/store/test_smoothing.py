@@ -164,6 +164,15 @@ def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site
     assert site.moves(tell(site, reads)) == [(0, A)]
 
 
+@pytest.mark.parametrize("window", [5, 10, 30])
+def test_of_a_reader_that_tells_of_a_tag_once_in_a_window_the_second_read_elsewhere_is_a_move(
+    site: Site, window: int
+) -> None:
+    """It was heard at the one location every time, and is not any more; strengths say nothing here."""
+    asset = tell(site, [*every(0, 12 * window, window, A), *every(12 * window, 15 * window, window, B)])
+    assert site.moves(asset) == [(0, A), (13 * window, B)]
+
+
 def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> None:
     staging = every(0, 60, 0.5, A, -60)
     passing = every(20.2, 22, 0.5, B, -70, Weight.RFID_PORTAL)
