@@ -30,6 +30,7 @@ class Line(NamedTuple):
     route: Route
     parse: Parser
     ports: dict[str, int]  # of its antennas that have names
+    clock: Source | None  # None: behind a wildcard, each device has a clock of its own
 
     def numbered(self, parsed: Parsed) -> Parsed:
         """With a port for each antenna that has a name; a new name gets one within the caller's transaction."""
@@ -47,8 +48,8 @@ class Line(NamedTuple):
         return read._replace(antenna=port)
 
     def clock_of(self, topic: str) -> Source:
-        """Whose clock tells the times of a message: behind a wildcard, each device has a topic of its own."""
-        return Source(self.route.reader_id, topic if has_wildcard(self.route.topic) else "")
+        """Whose clock tells the times of a message on this topic."""
+        return self.clock or Source(self.route.reader_id, topic)
 
 
 def parser_of(format_name: str, mapping: str | None) -> Parser:
@@ -116,18 +117,22 @@ class Router:
 def _lines(route: Route, ports: dict[str, int]) -> Iterator[Line]:
     """Its status first, since the topic of that may lie within the one of the reads."""
     if route.status_topic:
-        yield Line(route._replace(topic=route.status_topic), parse_status, ports)
-    yield _line(route, ports)
+        yield _line(route._replace(topic=route.status_topic), parse_status, ports)
+    yield _line(route, _parser_or_refusal(route), ports)
 
 
-def _line(route: Route, ports: dict[str, int]) -> Line:
+def _line(route: Route, parse: Parser, ports: dict[str, int]) -> Line:
+    return Line(route, parse, ports, None if has_wildcard(route.topic) else Source(route.reader_id))
+
+
+def _parser_or_refusal(route: Route) -> Parser:
     """Of a reader whose format this version does not know, every message is set aside; the others go on."""
     try:
-        return Line(route, parser_of(route.format, route.mapping), ports)
+        return parser_of(route.format, route.mapping)
     except (KeyError, ValueError) as error:
         reason = f"the format {route.format} of this reader cannot be used ({error}); choose another one"
 
     def refuse(_topic: str, _payload: bytes) -> Parsed:
         raise Malformed(reason)
 
-    return Line(route, refuse, ports)
+    return refuse

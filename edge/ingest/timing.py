@@ -91,8 +91,8 @@ class Timekeeper:
 
         Whether the message is to be held back, since it is late and nobody can tell yet what that means.
         """
-        newest = max((time for time in times if time is not None), default=0)
-        if not self.is_trusted or not EARLIEST <= newest <= received_at + FARTHEST:
+        newest = max([time for time in times if time is not None], default=0)
+        if self._untrusted_at is not None or not EARLIEST <= newest <= received_at + FARTHEST:
             return False
         return self._clock_of(source).hear(Sample(received_at, newest - received_at), size)
 
@@ -103,7 +103,16 @@ class Timekeeper:
     def stamp(self, source: Source, times: Sequence[int | None], received_at: int, setting: str) -> list[Stamp]:
         """The times of one message's reads, by what is known of the reader's clock now."""
         correction = 0 if setting == READER else self._clock_of(source).correction
-        return [self._stamp(time, received_at, correction) for time in times]
+        quality = Quality.CORRECTED if correction else Quality.READER
+        if self._untrusted_at is not None:
+            return [Stamp(received_at, Quality.UNTRUSTED)] * len(times)
+        earliest, latest = received_at - self._replay, received_at + FUTURE
+        return [
+            Stamp(time - correction, quality)
+            if time is not None and time >= EARLIEST and earliest <= time - correction <= latest
+            else Stamp(received_at, Quality.RECEIVED)
+            for time in times
+        ]
 
     def recorded(self, observed_at: int) -> None:
         """A scan of that time is in the database now."""
@@ -118,13 +127,3 @@ class Timekeeper:
             known = self._known.get(source.reader_id) if not source.topic else None
             found = self._clocks[source] = ReaderClock(*known) if known else ReaderClock()
         return found
-
-    def _stamp(self, reader_time: int | None, received_at: int, correction: int) -> Stamp:
-        if not self.is_trusted:
-            return Stamp(received_at, Quality.UNTRUSTED)
-        if reader_time is None:
-            return Stamp(received_at, Quality.RECEIVED)
-        time = reader_time - correction
-        if reader_time < EARLIEST or not -self._replay <= time - received_at <= FUTURE:
-            return Stamp(received_at, Quality.RECEIVED)
-        return Stamp(time, Quality.CORRECTED if correction else Quality.READER)

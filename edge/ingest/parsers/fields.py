@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -25,6 +26,7 @@ SECOND = 1_000_000
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _DECIBELS = re.compile(r"\s*dBm?\s*$", re.IGNORECASE)
 _HIGHEST_ANTENNA = 65_535
+_LONGEST_RSSI = 16
 _STRONGEST = 1_000  # some readers count in units of their own, but a number without bounds fits no column
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MICROSECOND = timedelta(microseconds=1)
@@ -92,12 +94,21 @@ def antenna(value: object) -> int | None:
 
 def rssi(value: object) -> float | None:
     """In dBm; the unit may stand behind the number, as in `-61 dBm`."""
+    if isinstance(value, str):
+        return _spelt_rssi(value) if len(value) <= _LONGEST_RSSI else _rssi(value)
+    return _rssi(value)
+
+
+def _rssi(value: object) -> float | None:
     if isinstance(value, str) and value.rstrip()[-1:].isalpha():
         value = _DECIBELS.sub("", value)
     strength = number(value, "rssi")
     if strength is not None and abs(strength) > _STRONGEST:
         raise Unreadable(f"rssi {describe(value)} is out of range")
     return strength
+
+
+_spelt_rssi = lru_cache(maxsize=1024)(_rssi)  # there are few strengths, and each is told again and again
 
 
 def instant(value: object, unit: int) -> int | WallTime | None:
