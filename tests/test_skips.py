@@ -21,3 +21,9 @@ def test_no_test_skips_itself() -> None:
 def test_ci_installs_every_program_a_marker_stands_for() -> None:
     needed = {PACKAGE_OF.get(program, program) for programs in PROGRAMS.values() for program in programs} - {"npm"}
     assert {package for package in needed if not re.search(rf"\b{package}\b", CI)} == set()
+
+
+def test_every_exception_from_a_rule_of_lint_says_why() -> None:
+    bare = re.compile(r"# noqa(?:: [A-Z0-9, ]+)?$", re.MULTILINE)
+    found = [path.name for path in (TESTS.parent / "edge").rglob("*.py") if bare.search(path.read_text("utf-8"))]
+    assert found == []

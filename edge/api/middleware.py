@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REQUEST_ID = "X-Request-ID"
 _KEY = "edge.request_context"  # in the environment of a request
-_random = random.Random()  # noqa: S311
+_random = random.Random()  # noqa: S311  for request ids, which are no secret
 
 Headers = Sequence[tuple[str, str]]
 

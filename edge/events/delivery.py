@@ -183,4 +183,4 @@ def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]
 def _wait(failures: int) -> int:
     """Microseconds: three times as long after each failure, and never all receivers at once."""
     seconds = min(FIRST_WAIT_SECONDS * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
-    return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311
+    return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311  so that not all come at once

@@ -87,7 +87,7 @@ class AssetFilter(NamedTuple):
 _COLUMNS = [f"a.{column}" for column in AssetRow._fields if column != "tags"]
 _LISTED = Source(_COLUMNS, "asset a", "a", "a.id", tagged="asset")
 _GET = (
-    f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('asset', 'a.id')} FROM asset a "  # noqa: S608
+    f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('asset', 'a.id')} FROM asset a "
     "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL"
 )
 

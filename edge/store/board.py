@@ -102,7 +102,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
     with reading():
         where, values = _where(organization_id, wanted)
         start = BELOW if wanted.branch_id is not None else ""
-        counted = f"{start} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"  # noqa: S608
+        counted = f"{start} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
         total = execute(counted, values).fetchone()[0]
         listed, values = board_statement(organization_id, wanted)
         found = [BoardRow(*row) for row in execute(listed, {**values, "limit": limit, "offset": offset})]
@@ -114,7 +114,7 @@ def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dic
     where, values = _where(organization_id, wanted)
     start = BELOW if wanted.branch_id is not None else ""
     return (
-        f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         f"WHERE {where} ORDER BY {_order(wanted.sort)} LIMIT :limit OFFSET :offset"
     ), values
@@ -125,7 +125,7 @@ def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]
     now = clock.now()
     columns = ", ".join("sum(p.last_seen_at IS NULL OR p.last_seen_at < ?)" for _ in lengths)
     found = execute(
-        f"SELECT {columns} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        f"SELECT {columns} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "WHERE a.organization_id = ? AND a.deleted_at IS NULL",
         (*(now - hours * clock.HOUR for hours in lengths), organization_id),
     ).fetchone()
@@ -135,7 +135,7 @@ def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]
 def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
     """The live ones among them, by key."""
     sql = (
-        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         "WHERE a.organization_id = ? AND a.deleted_at IS NULL AND a.id IN (SELECT value FROM json_each(?)) "
         "ORDER BY a.external_key"
@@ -147,7 +147,7 @@ def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
 def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = False) -> BoardRow | None:
     """One asset and its location."""
     sql = (
-        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "  # noqa: S608
+        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         f"WHERE a.organization_id = ? AND a.id = ?{'' if include_retired else ' AND a.deleted_at IS NULL'}"
     )
@@ -214,7 +214,7 @@ def has_words(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
     found = search.match("asset", organization_id, q, descriptions=False)
     values = found.values | {"gs1_key": gs1.identity(q)}
     if found.ids is None:
-        fits = f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})"  # noqa: S608
+        fits = f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})"
     else:
         fits = "a.id IN (SELECT value FROM json_each(:ids))"
         values["ids"] = found.ids

@@ -168,8 +168,8 @@ _ROWS = (
 _WENT = f"""
 SELECT source.location_id, history.observed_at FROM {_ROWS}
 WHERE track.asset_id = ? AND history.observed_at > ? ORDER BY history.observed_at
-"""  # noqa: S608
-_KNOWN = f"SELECT 1 FROM {_ROWS} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"  # noqa: S608
+"""
+_KNOWN = f"SELECT 1 FROM {_ROWS} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"
 _ON_THEN = f"""
 SELECT carried.asset_id FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
 WHERE carried.carrier_id = :carrier AND carried.loaded_at <= :at AND ifnull(carried.unloaded_at, :at + 1) > :at
@@ -179,7 +179,7 @@ AND NOT EXISTS (
     AND history.observed_at > carried.loaded_at AND history.observed_at <= :at
     AND source.location_id NOT IN (SELECT source.location_id FROM {_ROWS} WHERE track.asset_id = :carrier)
 )
-"""  # noqa: S608
+"""
 _CARRIED_ROWS = """
 SELECT DISTINCT track.asset_id, history.seq FROM carrier_load
 JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL

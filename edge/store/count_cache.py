@@ -57,7 +57,7 @@ def _count(source: str, alias: str, conditions: str, values: dict[str, Any], *, 
     else:
         conditions += f" AND {alias}.deleted_at IS NULL"
     version, count, opens, closes = execute(
-        f"SELECT {VERSION}, count(*) FILTER (WHERE {shown}), "  # noqa: S608
+        f"SELECT {VERSION}, count(*) FILTER (WHERE {shown}), "
         f"min({alias}.valid_from) FILTER (WHERE {alias}.valid_from > :now), "
         f"min({alias}.valid_to) FILTER (WHERE {alias}.valid_to > :now) "
         f"FROM {source} WHERE {conditions}",

@@ -87,8 +87,7 @@ def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
     """Whole ones only, the oldest first, for ingest to read again."""
     wanted = "reader_id, NULL, topic, payload, size, 1, reason, received_at"
     rows = execute(
-        f"SELECT no, {wanted} FROM dead_letter WHERE reader_id = ? AND length(payload) = size "  # noqa: S608
-        "ORDER BY no LIMIT ?",
+        f"SELECT no, {wanted} FROM dead_letter WHERE reader_id = ? AND length(payload) = size ORDER BY no LIMIT ?",
         (reader_id, limit),
     )
     return [DeadLetter(*row) for row in rows]

@@ -29,7 +29,7 @@ SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000
 FROM asset a LEFT JOIN position p ON p.asset_id = a.id
 WHERE a.organization_id = ? AND a.deleted_at IS NULL
 ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
-"""  # noqa: S608
+"""
 
 
 class Bucket(NamedTuple):

@@ -81,7 +81,7 @@ class Destination(NamedTuple):
         return Filter(frozenset(self.event_kinds), self.location_id)
 
 
-_SELECT = f"SELECT {', '.join(Destination._fields)} FROM event_destination "  # noqa: S608  our own names
+_SELECT = f"SELECT {', '.join(Destination._fields)} FROM event_destination "
 
 
 def add(actor: Actor, new: NewDestination) -> Destination:

@@ -85,7 +85,7 @@ def start(silence: Silence) -> None:
             (seen_after,),
         )
         execute(
-            f"INSERT INTO event_reader (reader_id, is_offline) SELECT id, is_offline FROM ({_READERS})",  # noqa: S608
+            f"INSERT INTO event_reader (reader_id, is_offline) SELECT id, is_offline FROM ({_READERS})",
             (clock.now() - silence.reader,),
         )
 
@@ -96,7 +96,7 @@ def stop() -> None:
         for name in TRIGGERS:
             execute(f"DROP TRIGGER IF EXISTS {name}")
         for table in ("event_candidate", "event_asset", "event_reader"):
-            execute(f"DELETE FROM {table}")  # noqa: S608  our own names
+            execute(f"DELETE FROM {table}")
 
 
 def is_running() -> bool:
@@ -174,7 +174,7 @@ _READERS = """
     FROM reader r JOIN reader_state s ON s.reader_id = r.id WHERE r.deleted_at IS NULL AND r.is_enabled = 1
 """
 _CHANGED_READERS = (
-    f"SELECT now.* FROM ({_READERS}) now LEFT JOIN event_reader t ON t.reader_id = now.id "  # noqa: S608  all ours
+    f"SELECT now.* FROM ({_READERS}) now LEFT JOIN event_reader t ON t.reader_id = now.id "
     "WHERE t.is_offline IS NOT now.is_offline AND NOT (t.is_offline IS NULL AND now.is_offline = 1)"
 )
 

@@ -21,7 +21,7 @@ _EVENTS = {
 }
 
 TRIGGERS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "  # noqa: S608  all of it is ours
+    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "
     f"BEGIN INSERT INTO event_candidate (kind, key) VALUES ({values}); END"
     for name, (event, values) in _EVENTS.items()
 }

@@ -168,7 +168,7 @@ def drop_old(before: int, limit: int, most: int = MOST_ROWS) -> int:
 
 
 def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
-    found = execute(f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data FROM event {where}", values)  # noqa: S608
+    found = execute(f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data FROM event {where}", values)
     return [
         Event(
             seq,

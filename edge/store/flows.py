@@ -39,7 +39,7 @@ step AS (
     FROM row
 )
 SELECT observed_at, inside FROM step WHERE inside <> was_inside
-"""  # noqa: S608
+"""
 
 
 def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[Span]:

@@ -221,8 +221,8 @@ def _unpark(row: StoredScan) -> None:
     tag_type = guess_type(row.code)
     values = (row.organization_id, tag_type, tags.match_key(tag_type, row.code), BY_HANDHELD)
     one = "WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?"
-    execute(f"UPDATE unknown_tag SET sightings = sightings - 1 {one}", values)  # noqa: S608
-    execute(f"DELETE FROM unknown_tag {one} AND sightings < 1", values)  # noqa: S608
+    execute(f"UPDATE unknown_tag SET sightings = sightings - 1 {one}", values)
+    execute(f"DELETE FROM unknown_tag {one} AND sightings < 1", values)
 
 
 class StoredScan(NamedTuple):
@@ -247,14 +247,14 @@ class StoredScan(NamedTuple):
 def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
     """Scans of codes that may be this tag's, oldest first; whether they are is for the look-up to say."""
     sql = (
-        f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan "  # noqa: S608
+        f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan "
         "WHERE organization_id = ? AND waits_for = ? AND undone_at IS NULL ORDER BY observed_at"
     )
     return [StoredScan(*row) for row in execute(sql, (organization_id, waits_for(tag_value))).fetchall()]
 
 
 def stored(scan_id: str) -> StoredScan | None:
-    row = execute(f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan WHERE id = ?", (scan_id,)).fetchone()  # noqa: S608
+    row = execute(f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan WHERE id = ?", (scan_id,)).fetchone()
     return StoredScan(*row) if row else None
 
 

@@ -40,7 +40,7 @@ _COLUMNS = "reader_id, topic, payload, size, note, received_at"
 def list_messages(organization_id: int, reader_id: int) -> list[IgnoredMessage]:
     """The newest first. Raises NotFound."""
     get_reader(organization_id, reader_id)
-    sql = f"SELECT {_COLUMNS} FROM ignored_message WHERE reader_id = ? ORDER BY no DESC"  # noqa: S608
+    sql = f"SELECT {_COLUMNS} FROM ignored_message WHERE reader_id = ? ORDER BY no DESC"
     return [IgnoredMessage(*row) for row in execute(sql, (reader_id,))]
 
 
@@ -62,4 +62,4 @@ _NEWEST = f"""
     WHERE i.received_at >= ?
       AND i.no = (SELECT max(no) FROM ignored_message AS newer WHERE newer.reader_id = i.reader_id)
     ORDER BY r.name
-"""  # noqa: S608
+"""

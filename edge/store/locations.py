@@ -93,7 +93,7 @@ _COLUMNS = (
 )
 _FROM = "location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL"
 _LISTED = Source(_COLUMNS, _FROM, "l", "l.id", tagged="location")
-_SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')} FROM {_FROM}"  # noqa: S608
+_SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')} FROM {_FROM}"
 
 
 def create(

@@ -91,7 +91,7 @@ def _by_tag(organization_id: int, code: str) -> Found | None:
 
 def _by_key(kind: str, organization_id: int, external_key: str) -> Found | None:
     sql = (
-        f"SELECT id, external_key, name FROM {kind} "  # noqa: S608 - one of two tables
+        f"SELECT id, external_key, name FROM {kind} "
         "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL"
     )
     row = execute(sql, (organization_id, external_key)).fetchone()
@@ -103,7 +103,7 @@ def _by_key_in_any_case(kinds: Sequence[str], organization_id: int, external_key
     found: list[Found] = []
     for kind in kinds:
         sql = (
-            f"SELECT id, external_key, name FROM {kind} "  # noqa: S608 - one of two tables
+            f"SELECT id, external_key, name FROM {kind} "
             "WHERE organization_id = ? AND external_key = ? COLLATE NOCASE AND deleted_at IS NULL LIMIT 2"
         )
         found += [Found(kind, *row) for row in execute(sql, (organization_id, external_key))]
@@ -111,6 +111,6 @@ def _by_key_in_any_case(kinds: Sequence[str], organization_id: int, external_key
 
 
 def _by_id(kind: str, record_id: int) -> Found | None:
-    sql = f"SELECT id, external_key, name FROM {kind} WHERE id = ? AND deleted_at IS NULL"  # noqa: S608
+    sql = f"SELECT id, external_key, name FROM {kind} WHERE id = ? AND deleted_at IS NULL"
     row = execute(sql, (record_id,)).fetchone()
     return Found(kind, *row) if row else None

@@ -54,7 +54,7 @@ def resolve(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
             known |= {
                 -row[0]: row[0]
                 for row in execute(
-                    f"SELECT id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
+                    f"SELECT id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
                     (peer.organization_id, ours),
                 )
             }
@@ -86,12 +86,12 @@ def _make_way(peer: Peer, record: Record) -> None:
         return
     table = table_of(record)
     execute(
-        f"UPDATE {table} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND external_key <> ?",  # noqa: S608
+        f"UPDATE {table} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND external_key <> ?",
         (record.updated_at, local, _key(peer, record)),
     )
     wanted = json.dumps(list(record.tags) if record.deleted_at is None else [])
     execute(
-        f"UPDATE tag SET deleted_at = ? WHERE {table}_id = ? AND deleted_at IS NULL "  # noqa: S608
+        f"UPDATE tag SET deleted_at = ? WHERE {table}_id = ? AND deleted_at IS NULL "
         "AND json_array(tag_type, value) NOT IN (SELECT value FROM json_each(?))",
         (moment(), local, wanted),
     )
@@ -107,7 +107,7 @@ def _known(peer: Peer, record: Record) -> int | None:
     if local is None or record.ref < 0 or peer.no == HUB or home_of(local) != peer.no:
         return local
     same = execute(
-        f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?",  # noqa: S608
+        f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?",
         (local, record.created_at),
     ).fetchone()
     if same:

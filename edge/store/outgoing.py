@@ -124,11 +124,11 @@ _STAY_COLUMNS = (
     f"ifnull(s.reader_id, s.remote_reader), s.port, iif(s.reader_id IS NULL, ifnull({_PERSON}, s.remote_person), NULL)"
 )
 _SELECT_RANGE = (
-    f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "  # noqa: S608
+    f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "
     "WHERE h.position_no = ? AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
 )
 _SELECT_INSTANTS = (
-    f"SELECT {_STAY_COLUMNS} FROM json_each(?) k "  # noqa: S608
+    f"SELECT {_STAY_COLUMNS} FROM json_each(?) k "
     "CROSS JOIN history h ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
     "JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq"
 )
@@ -137,7 +137,7 @@ _SELECT_INSTANTS = (
 def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[TrackState]:
     """Of those that are still there, in the order of their numbers; those the hub cannot know name their asset."""
     found = execute(
-        f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "  # noqa: S608
+        f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "
         f"NULL), {_REF.format('location_id')}, track.last_seen_at, dwell_started_at, row_at, row_seq, row_rule "
         "FROM track LEFT JOIN told ON told.track_no = track.no "
         "WHERE no IN (SELECT value FROM json_each(?1)) AND organization_id = ?2 AND site_no IS NULL ORDER BY no",
@@ -183,12 +183,12 @@ def _locations(organization_id: int, ids: set[int], needed: set[int]) -> list[Lo
 
 
 _SELECT_ASSETS = (
-    f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "  # noqa: S608
+    f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
     f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
 )
 _SELECT_LOCATIONS = (
-    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "  # noqa: S608
+    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "
     "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')}, {_HOME} FROM location r "
     f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
@@ -224,7 +224,7 @@ def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int
 
 
 _SELECT_FOR_SITE = (
-    "SELECT r.id, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "  # noqa: S608
+    "SELECT r.id, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
     "WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? "
     "AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = ?) "
@@ -238,7 +238,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
     found = execute(
-        f"SELECT id, name FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
+        f"SELECT id, name FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
         (organization_id, json.dumps(list(ids))),
     )
     return dict(found.fetchall())

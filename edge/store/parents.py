@@ -38,7 +38,7 @@ def resolve(organization_id: int, parent: Parent) -> int | None:
 def _find_parent(organization_id: int, field: str, column: str, value: Any) -> int | None:
     if value is None:
         return None
-    sql = f"SELECT id FROM location WHERE {column} = ? AND organization_id = ? AND deleted_at IS NULL"  # noqa: S608
+    sql = f"SELECT id FROM location WHERE {column} = ? AND organization_id = ? AND deleted_at IS NULL"
     found = execute(sql, (value, organization_id)).fetchone()
     if found is None:
         raise Invalid.one(field, "fk_not_found", f"{field} does not name a live location")

@@ -116,7 +116,7 @@ def past_statement(organization_id: int, wanted: PastFilter) -> tuple[str, dict[
         values["location_id"] = wanted.location_id
     order = SORTS.get(wanted.sort.removeprefix("-"), SORTS[DEFAULT_SORT])
     return (
-        f"{start} p AS MATERIALIZED ({_THEN}), shown AS ("  # noqa: S608
+        f"{start} p AS MATERIALIZED ({_THEN}), shown AS ("
         "SELECT count(*) OVER () AS total, a.id AS id, a.external_key AS external_key, a.name AS name, "
         "l.external_key AS location_key, l.name AS location_name, l.deleted_at IS NULL AS is_live, a.deleted_at, p.* "
         "FROM p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id "

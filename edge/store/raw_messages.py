@@ -81,7 +81,7 @@ class Window:
     def _drop(self, choice: str, parameters: tuple[int | None, ...]) -> bool:
         """One row; whether there was one."""
         row = execute(
-            f"DELETE FROM raw_message WHERE no = ({choice}) RETURNING organization_id, reader_id, size",  # noqa: S608
+            f"DELETE FROM raw_message WHERE no = ({choice}) RETURNING organization_id, reader_id, size",
             parameters,
         ).fetchone()
         if row is None:
@@ -154,7 +154,7 @@ def outlines(after: int, up_to: int) -> list[tuple[int, int, bytes]]:
 
 def load(no: int) -> Pack:
     columns = "organization_id, reader_id, received_at, waits_for, data"
-    return Pack(*execute(f"SELECT {columns} FROM raw_message WHERE no = ?", (no,)).fetchone())  # noqa: S608
+    return Pack(*execute(f"SELECT {columns} FROM raw_message WHERE no = ?", (no,)).fetchone())
 
 
 def hash_of(organization_id: int, tag_type: str, match_key: str) -> bytes:

@@ -41,7 +41,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
     """The live record that has the key, unless it is the one that is meant."""
     row = execute(
-        f"SELECT id FROM {table_of(record)} "  # noqa: S608
+        f"SELECT id FROM {table_of(record)} "
         "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",
         (organization_id, key, except_id),
     ).fetchone()
@@ -105,7 +105,7 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
     held = {
         (kind, value): tag_id
         for tag_id, kind, value in execute(
-            f"SELECT id, tag_type, value FROM tag WHERE {table}_id = ? AND deleted_at IS NULL",  # noqa: S608
+            f"SELECT id, tag_type, value FROM tag WHERE {table}_id = ? AND deleted_at IS NULL",
             (local_id,),
         )
     }
@@ -115,7 +115,7 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
     )
     missing = sorted(wanted - set(held))
     execute_many(
-        f"INSERT INTO tag (id, organization_id, {table}_id, tag_type, value, match_key, gs1_key, created_at) "  # noqa: S608
+        f"INSERT INTO tag (id, organization_id, {table}_id, tag_type, value, match_key, gs1_key, created_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (tag_id, organization_id, local_id, *pair, match_key(*pair), gs1.identity(pair[1]), now)

@@ -85,7 +85,7 @@ def _is_without_rowid(connection: sqlite3.Connection, name: str) -> bool:
 def _copy(old: sqlite3.Connection, fresh: sqlite3.Connection, table: _Table) -> tuple[int, int]:
     """Gaps that could not be read, and rows that the new table does not take."""
     columns = ", ".join(table.columns)
-    insert = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608
+    insert = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(table.columns))})"
     gaps = rejected = 0
     is_gap = False
     for row in _read(old, table, _LEAST, _MOST):
@@ -137,7 +137,7 @@ def _backwards(old: sqlite3.Connection, table: _Table, low: int, high: int) -> I
 def _select(table: _Table, direction: str) -> str:
     between = f"WHERE {table.key[0]} BETWEEN ? AND ?" if table.is_divisible else ""
     order = ", ".join(f"{name} {direction}" for name in table.key)
-    return f"SELECT {', '.join(table.key + table.columns)} FROM {table.name} NOT INDEXED {between} ORDER BY {order}"  # noqa: S608
+    return f"SELECT {', '.join(table.key + table.columns)} FROM {table.name} NOT INDEXED {between} ORDER BY {order}"
 
 
 def _optional_triggers(old: sqlite3.Connection) -> list[str]:
@@ -157,12 +157,12 @@ def _orphans(connection: sqlite3.Connection) -> Iterator[str]:
 def _drop_orphan(connection: sqlite3.Connection, table: str, rowid: int | None, number: int) -> int:
     """How many rows went. A table without rowid does not tell which row it is, so all of them go."""
     if rowid is not None:
-        return connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,)).rowcount  # noqa: S608
+        return connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,)).rowcount
     links = connection.execute("SELECT * FROM pragma_foreign_key_list(?) WHERE id = ?", (table, number)).fetchall()
     matching = " AND ".join(f"parent.{link[4] or 'rowid'} = {table}.{link[3]}" for link in links)
     filled = " AND ".join(f"{link[3]} IS NOT NULL" for link in links)
     return connection.execute(
-        f"DELETE FROM {table} WHERE {filled} AND NOT EXISTS (SELECT 1 FROM {links[0][2]} AS parent WHERE {matching})"  # noqa: S608
+        f"DELETE FROM {table} WHERE {filled} AND NOT EXISTS (SELECT 1 FROM {links[0][2]} AS parent WHERE {matching})"
     ).rowcount
 
 
@@ -170,7 +170,7 @@ _COUNT_HISTORY = "UPDATE track SET history_rows = (SELECT count(*) FROM history 
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int:
-    number: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+    number: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     return number
 
 

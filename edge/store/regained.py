@@ -36,7 +36,7 @@ START = Progress("locations", [0])
 def check_empty(organization_id: int) -> None:
     """Raises Conflict where there are records: keys would clash, and nobody would know which one is meant."""
     for table in ("asset", "location"):
-        if execute(f"SELECT 1 FROM {table} WHERE organization_id = ? LIMIT 1", (organization_id,)).fetchone():  # noqa: S608
+        if execute(f"SELECT 1 FROM {table} WHERE organization_id = ? LIMIT 1", (organization_id,)).fetchone():
             raise Conflict(
                 "This organization has assets or locations already. Bring a site back into a fresh one: edge init, "
                 "then edge sync recover CODE. To begin a new site with what is here: edge sync join CODE"
@@ -114,7 +114,7 @@ def finish(actor: Actor) -> None:
 
 def _take_record(organization_id: int, record: Record) -> None:
     table = record_copies.table_of(record)
-    row = execute(f"SELECT updated_at FROM {table} WHERE id = ?", (record.ref,)).fetchone()  # noqa: S608
+    row = execute(f"SELECT updated_at FROM {table} WHERE id = ?", (record.ref,)).fetchone()
     is_mirror = execute("SELECT 1 FROM mirror WHERE record_id = ?", (record.ref,)).fetchone()
     if is_mirror or (row and row[0] >= record.updated_at):
         return
@@ -157,7 +157,7 @@ def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
     own = json.dumps([ref for ref in refs if ref > 0])
     for table in ("asset", "location"):
         rows = execute(
-            f"SELECT id, id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",  # noqa: S608
+            f"SELECT id, id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
             (organization_id, own),
         )
         known |= dict(rows.fetchall())

@@ -59,8 +59,8 @@ def _tell_what_no_hub_has(before: int) -> None:
 
 
 _FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"
-_OLDEST = f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1"  # noqa: S608  all of it is ours
-_POSITIONS_WITH_OLD = f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"  # noqa: S608
+_OLDEST = f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1"
+_POSITIONS_WITH_OLD = f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"
 _DROP_HISTORY = """
     DELETE FROM history WHERE (position_no, observed_at, seq) IN (
         SELECT position_no, observed_at, seq FROM history
@@ -196,7 +196,7 @@ def drop_expired(now: int, limit: int = ROWS) -> int:
     """Sign-ins and refresh tokens that nobody can use any more, and the token families that are left without one."""
     with writing():
         dropped = sum(
-            execute(f"DELETE FROM {table} WHERE token_hash IN"  # noqa: S608  names of ours
+            execute(f"DELETE FROM {table} WHERE token_hash IN"
                     f" (SELECT token_hash FROM {table} WHERE expires_at < ? LIMIT ?)", (now, limit)).rowcount
             for table in ("web_session", "refresh_token")
         )  # fmt: skip

@@ -13,7 +13,7 @@ from edge.store.records import ASSET_KEYS, is_key_taken, next_update, update
 from edge.store.tags import NewTag, TagRow, is_taken
 
 _FIELDS = [field for field in AssetRow._fields if field != "tags"]
-_ANY = f"SELECT {', '.join(_FIELDS)} FROM asset WHERE id = ? AND organization_id = ?"  # noqa: S608 - our own columns
+_ANY = f"SELECT {', '.join(_FIELDS)} FROM asset WHERE id = ? AND organization_id = ?"
 _TAGS = "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS ? ORDER BY id"
 
 

@@ -81,10 +81,10 @@ def _few_ids(condition: str, values: dict[str, Any], needle: str, *, description
     if len(needle) >= _INDEXED_LENGTH:
         phrase = '"' + needle[:_PHRASE_LENGTH].replace('"', '""') + '"'
         asked["phrase"] = phrase if descriptions else f"text : {phrase}"
-        found = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) found"  # noqa: S608
-        if execute(f"SELECT count(*) FROM {found}", asked).fetchone()[0] > FEW:  # noqa: S608
+        found = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) found"
+        if execute(f"SELECT count(*) FROM {found}", asked).fetchone()[0] > FEW:
             return None
         source = f"{found} CROSS JOIN searchable s ON s.id = found.rowid"
-    sql = f"SELECT s.id FROM {source} WHERE {condition} LIMIT {FEW + 1}"  # noqa: S608
+    sql = f"SELECT s.id FROM {source} WHERE {condition} LIMIT {FEW + 1}"
     ids = [row[0] for row in execute(sql, asked)]
     return ids if len(ids) <= FEW else None

@@ -114,36 +114,36 @@ _TAGS = (
 # Of the names a site has for one record, the same one wherever it is asked for.
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
 _ASSETS = (
-    "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "  # noqa: S608
+    "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
     "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 AND link.remote_id > 0 "
     "GROUP BY r.id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
 )
 _LOCATIONS = (
-    f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), r.name, "  # noqa: S608
+    f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), r.name, "
     "r.description, r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
     "WHERE link.peer = ?1 AND link.remote_id > 0 ORDER BY link.remote_id"
 )
 _SELECT_TRACKS = (
-    f"SELECT remote_no, {_REF.format('asset_id', '-asset_id')}, {_REF.format('location_id', '-location_id')}, "  # noqa: S608
+    f"SELECT remote_no, {_REF.format('asset_id', '-asset_id')}, {_REF.format('location_id', '-location_id')}, "
     "last_seen_at, dwell_started_at, row_at, row_seq, row_rule FROM track "
     "WHERE site_no = ?1 AND "
 )
 _TRACKS = _SELECT_TRACKS + "remote_no > ?2 ORDER BY remote_no LIMIT ?3"
-_TRACKS_OF = _SELECT_TRACKS + "remote_no IN (SELECT value FROM json_each(?2)) ORDER BY remote_no"  # noqa: S608
+_TRACKS_OF = _SELECT_TRACKS + "remote_no IN (SELECT value FROM json_each(?2)) ORDER BY remote_no"
 _TRACK_NUMBERS = "SELECT no, remote_no FROM track WHERE site_no = ? AND remote_no > 0 AND remote_no >= ? ORDER BY 2"
 _COLUMNS = (
     "t.remote_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
     f"{_REF.format('s.location_id', '-s.location_id')}, s.remote_reader, s.port, s.remote_person"
 )
 _STAYS = (
-    f"SELECT {_COLUMNS} FROM history h JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no "  # noqa: S608
+    f"SELECT {_COLUMNS} FROM history h JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no "
     "WHERE t.site_no = ?1 AND h.position_no = ?2 AND (h.observed_at, h.seq) > (?3, ?4) "
     "ORDER BY h.observed_at, h.seq LIMIT ?5"
 )
 _NEWEST_STAYS = (
-    f"SELECT {_COLUMNS} FROM json_each(?2) k CROSS JOIN track t ON t.site_no = ?1 AND t.remote_no = k.value ->> 0 "  # noqa: S608
+    f"SELECT {_COLUMNS} FROM json_each(?2) k CROSS JOIN track t ON t.site_no = ?1 AND t.remote_no = k.value ->> 0 "
     "CROSS JOIN history h ON h.position_no = t.no AND h.observed_at = k.value ->> 1 AND h.seq = k.value ->> 2 "
     "JOIN source s ON s.no = h.source_no"
 )

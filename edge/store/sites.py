@@ -55,7 +55,7 @@ class Site(NamedTuple):
         return Peer(self.no, self.organization_id, self.code, self.location_id)
 
 
-_SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL "  # noqa: S608
+_SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL "
 
 
 def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
@@ -134,7 +134,7 @@ def remove_site(actor: Actor, site_no: int) -> None:
         _end_key(actor, site)
         execute("UPDATE site SET removed_at = ?, join_hash = NULL WHERE no = ?", (clock.now(), site_no))
         for table in ("mirror", "conflict", "set_aside"):
-            execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))  # noqa: S608
+            execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))
         if not is_hub():
             changes.stop()
         act.note("site.removed", Subject("site", site.no, site.name))

@@ -78,9 +78,7 @@ def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
     with _opened(path) as copy:
         present = {name for (name,) in copy.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         return {
-            table: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608  names of our own schema
-            for table in tables
-            if table in present
+            table: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables if table in present
         }
 
 

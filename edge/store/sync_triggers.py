@@ -42,7 +42,7 @@ _TRACKING = {
 
 def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
     return {
-        name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "  # noqa: S608  all of it is ours
+        name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "
         f"BEGIN INSERT INTO change (kind, a, b) VALUES ({values}); END"
         for name, (event, values) in events.items()
     }

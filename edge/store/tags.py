@@ -69,7 +69,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         seen.add(tag)
     added = [TagRow(tag_id, *tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
     execute_many(
-        f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, gs1_key, created_at) "  # noqa: S608
+        f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, gs1_key, created_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
@@ -85,7 +85,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
 def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
     """Within the caller's transaction. Raises NotFound also for a tag of another record, and the second time."""
     removed = execute(
-        f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL "  # noqa: S608
+        f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL "
         "RETURNING tag_type, value",
         (deleted_at, tag_id, owner_id),
     ).fetchone()
@@ -97,7 +97,7 @@ def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
 def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
     """The tags go with their owner (spec: States)."""
     execute(
-        f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",  # noqa: S608
+        f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",
         (deleted_at, owner_id),
     )
 
@@ -108,7 +108,7 @@ def tags_as_json(owner: Owner, owner_id: str) -> str:
     They come in the order of the index, which is that of their ids.
     """
     return (
-        f"(SELECT json_group_array(json_array(id, tag_type, value)) FROM tag INDEXED BY tag_{owner} "  # noqa: S608
+        f"(SELECT json_group_array(json_array(id, tag_type, value)) FROM tag INDEXED BY tag_{owner} "
         f"WHERE {owner}_id = {owner_id} AND deleted_at IS NULL)"
     )
 

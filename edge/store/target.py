@@ -68,7 +68,7 @@ class Target(NamedTuple):
 
 
 def find() -> Target | None:
-    row = execute(f"SELECT {', '.join(Target._fields)} FROM target").fetchone()  # noqa: S608
+    row = execute(f"SELECT {', '.join(Target._fields)} FROM target").fetchone()
     return Target(*row) if row else None
 
 
@@ -140,9 +140,9 @@ def end(actor: Actor) -> None:
             return
         changes.stop()
         for table in ("target", "checkpoint", "told"):
-            execute(f"DELETE FROM {table}")  # noqa: S608
+            execute(f"DELETE FROM {table}")
         for table in ("link", "mirror", "conflict", "set_aside"):
-            execute(f"DELETE FROM {table} WHERE peer = 0")  # noqa: S608
+            execute(f"DELETE FROM {table} WHERE peer = 0")
         act.note("hub.left", Subject("hub", found.url, found.hub_name))
 
 
@@ -160,7 +160,7 @@ def update(**values: Any) -> None:
     """Change columns of the row, if there is one."""
     with writing():
         columns = ", ".join(f"{name} = ?" for name in values)
-        execute(f"UPDATE target SET {columns}", tuple(values.values()))  # noqa: S608  names of ours
+        execute(f"UPDATE target SET {columns}", tuple(values.values()))
 
 
 def keep_pending(body: bytes, until_seq: int, board_at: int | None) -> None:
@@ -230,7 +230,7 @@ RENEW_EPOCHS = (
     "chain = x'', pending = NULL, pending_seq = NULL, "
     "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track)",
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
-    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",  # noqa: S608
+    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
 )
 # In a backup nothing is newer than what the hub has: it knows better where all this is, until it is seen again.
 TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"

@@ -99,13 +99,13 @@ def list_history(
         values = {"since": since, "until": until, "limit": limit, "offset": offset}
         where = _within(tracks, since, until)
         if since is not None or until is not None:
-            total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]  # noqa: S608
+            total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]
         direction = "DESC" if newest_first else "ASC"
         order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
         # A page within: looking up the locations of all the rows that are passed over is ten times the work.
-        page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"  # noqa: S608
+        page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"
         found = execute(
-            f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "  # noqa: S608
+            f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "
             f"JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id {order}",
             values,
         ).fetchall()
@@ -150,7 +150,7 @@ def _with_durations(tracks: Sequence[int], oldest_first: Sequence[tuple[int, int
     if not oldest_first:
         return []
     before = execute(
-        f"SELECT observed_at FROM history WHERE {_of_tracks('position_no', tracks)} "  # noqa: S608  numbers
+        f"SELECT observed_at FROM history WHERE {_of_tracks('position_no', tracks)} "
         "AND (observed_at, seq) < (?, ?) ORDER BY observed_at DESC, seq DESC LIMIT 1",
         oldest_first[0][:2],
     ).fetchone()

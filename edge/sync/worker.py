@@ -68,7 +68,7 @@ class Worker:
             except LinkError as error:
                 self._note(str(error))
                 self._hang_up()
-                wait = max(error.wait_seconds, RETRY_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311
+                wait = max(error.wait_seconds, RETRY_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311  so that not all come at once
             except (SetupError, Unavailable) as error:
                 self._note(str(error))
                 wait = UNEXPECTED_SECONDS

@@ -37,7 +37,7 @@ class AskedAtRandom(RuleBasedStateMachine):
 
     @rule(action=st.sampled_from(ACTIONS), seed=st.integers(0, 2**32))
     def take(self, action: Callable[[Site], None], seed: int) -> None:
-        self.site.dice = Random(seed)  # noqa: S311
+        self.site.dice = Random(seed)
         try:
             action(self.site)
         except AssertionError as error:

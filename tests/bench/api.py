@@ -98,7 +98,7 @@ def make_site(data_dir: Path, count: int) -> int:
     """Assets with two tags each, every one of them scanned somewhere."""
     migrate.migrate(data_dir)
     organization_id = organizations.add_organization(shell(), "Bench").id
-    chance = random.Random(1)  # noqa: S311 -- the same site every time
+    chance = random.Random(1)
     with writing():
         places = [locations.create(shell(organization_id), name=f"Place {number}").id for number in range(25)]
         for number in range(count):
@@ -178,7 +178,7 @@ def ingest() -> None:
     """What the ingest writer does with INGEST_RATE messages a second, in batches of a twentieth."""
     pipeline = Pipeline(300 * clock.SECOND, 7)
     values = [value for (value,) in execute("SELECT value FROM tag WHERE tag_type = 'rfid'")]
-    chance = random.Random(2)  # noqa: S311
+    chance = random.Random(2)
     following = time.monotonic()
     while True:
         now = clock.now()
@@ -213,8 +213,8 @@ def teach(bare: str, answer: bytes) -> None:
     head, _, content = answer.partition(b"\r\n\r\n")
     lines = [line.split(": ", 1) for line in head.decode().split("\r\n")[1:]]
     own = json.dumps([line for line in lines if line[0] not in ("Date", "Content-Length")])
-    learn = urllib.request.Request(bare, content, {"X-Headers": own}, method="PUT")  # noqa: S310
-    urllib.request.urlopen(learn).close()  # noqa: S310
+    learn = urllib.request.Request(bare, content, {"X-Headers": own}, method="PUT")
+    urllib.request.urlopen(learn).close()
 
 
 def fetch(address: str, target: Target, headers: dict[str, str]) -> bytes:
@@ -259,9 +259,9 @@ def time_reads_while_ingesting(data_dir: Path, token: str, asset_id: int, second
     with running("ingesting", data_dir) as address:
         took = []
         for turn in range(100 * seconds):
-            asked = urllib.request.Request(address + paths[turn % len(paths)], headers=headers)  # noqa: S310
+            asked = urllib.request.Request(address + paths[turn % len(paths)], headers=headers)
             began = time.perf_counter()
-            with urllib.request.urlopen(asked) as response:  # noqa: S310
+            with urllib.request.urlopen(asked) as response:
                 response.read()
             took.append(time.perf_counter() - began)
             time.sleep(max(0.0, 0.01 - took[-1]))

@@ -112,7 +112,7 @@ def moves(rows: int, chance: random.Random) -> Iterator[list[tuple[int, int]]]:
 
 
 def make_history(rows: int, organization_id: int, asset_ids: list[int], location_ids: list[int]) -> None:
-    chance = random.Random(1)  # noqa: S311
+    chance = random.Random(1)
     last: list[tuple[int, int, int] | None] = [None] * ASSETS  # its newest row: time, source, when it began to stay
     counts = [0] * ASSETS
     with writing():
@@ -231,7 +231,7 @@ def measure(path: Path, tracked: Tracked) -> None:
     print(f"{rows:,} rows of history, {each:.1f} bytes each; target {TARGET_BYTES}: {verdict}")
     organization_id = execute("SELECT id FROM organization").fetchone()[0]
     client, headers = api_client(organization_id)
-    chance = random.Random(2)  # noqa: S311
+    chance = random.Random(2)
 
     def get(path: str) -> Any:
         answer = client.get(f"/api/v1{path}", headers=headers)

@@ -67,7 +67,7 @@ def make_site(data_dir: Path) -> list[str]:
 
 def csl_messages(epcs: list[str], count: int, began_at: int) -> Iterator[tuple[int, bytes]]:
     """(reads, payload): one or two tags each, a millisecond apart, as a CS463 sends; a tag moves now and then."""
-    chance = random.Random(began_at)  # noqa: S311
+    chance = random.Random(began_at)
     port_of = {epc: chance.randint(1, ANTENNAS) for epc in epcs}
     for at in range(began_at, began_at + count * MILLISECOND, MILLISECOND):
         seen = chance.sample(epcs, chance.randint(1, 2))
@@ -139,7 +139,7 @@ def seconds_to_ready(service: Service) -> float:
 
 def _is_served(service: Service) -> bool:
     try:
-        with urllib.request.urlopen(f"{service.http}/readyz", timeout=1) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{service.http}/readyz", timeout=1) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -64,7 +64,7 @@ class Publisher:
         self._client.max_inflight_messages_set(1_000)
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        self._random = random.Random(7)  # noqa: S311
+        self._random = random.Random(7)
         self._at = {epc: self._random.randrange(count) for epc in epcs}
         self._by_reader: dict[int, list[str]] = {}
         for epc, reader in self._at.items():

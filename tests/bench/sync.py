@@ -30,7 +30,7 @@ def main() -> None:
         with site.in_use():
             with writing():
                 ids = [assets.create(site.actor, name=f"Pallet {n}").id for n in range(ASSETS)]
-            chance = random.Random(1)  # noqa: S311
+            chance = random.Random(1)
             target.begin(site.actor, HubAccess("https://hub", "BER", "The hub", "key"))
             before = changes.newest()
             seconds: dict[bool, list[float]] = {True: [], False: []}
@@ -89,7 +89,7 @@ def catch_up(site: SiteBox) -> None:
     sender.connect()
     while not sender.push().is_all:
         pass
-    chance = random.Random(2)  # noqa: S311
+    chance = random.Random(2)
     sent, stays = 0, 40_000
     numbers = [row[0] for row in execute("SELECT asset_id FROM track")]
     at = EPOCH + 100 * HOUR

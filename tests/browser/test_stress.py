@@ -36,7 +36,7 @@ BROKEN = (
 def test_every_scan_is_recorded_once_whatever_happens_meanwhile(
     scan_page: Callable[..., Page], site: Site, server: Server
 ) -> None:
-    chance = random.Random(4711)  # noqa: S311 - the same run every time
+    chance = random.Random(4711)
     page = scan_page(expected=BROKEN)
     page.evaluate("() => navigator.serviceWorker.ready")
     page.reload()

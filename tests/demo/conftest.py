@@ -17,7 +17,7 @@ LASTING = 1800 * SECOND
 
 def chance(seed: int) -> Random:
     """The same luck each time."""
-    return Random(seed)  # noqa: S311
+    return Random(seed)
 
 
 @pytest.fixture(scope="session")

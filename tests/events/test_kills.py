@@ -58,7 +58,7 @@ def test_random_answers_lose_nothing_and_keep_the_order_of_each_asset(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edge.events.delivery.FIRST_WAIT_SECONDS", 0.0)
-    chance = random.Random(7)  # noqa: S311
+    chance = random.Random(7)
     receiver.answer = lambda _: chance.choice([200, 200, 200, 400, 500, 503])
     row = warehouse.add_webhook(receiver.url)
     pallets = [warehouse.add_asset(f"P-{number}") for number in range(3)]

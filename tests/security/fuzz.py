@@ -92,7 +92,7 @@ def run(messages: int, seed: int) -> Result:
 
 
 def _batches(mutator: Mutator, messages: int) -> Iterator[list[Message]]:
-    choose = random.Random(messages)  # noqa: S311  to be repeated
+    choose = random.Random(messages)
     for start in range(0, messages, BATCH):
         batch = []
         for number in range(min(BATCH, messages - start)):

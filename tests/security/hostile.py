@@ -93,7 +93,7 @@ def serving() -> Iterator[Site]:
 
 def run(site: Site, seconds: float, seed: int) -> Result:
     """Raises AssertionError for what must not be, with the request."""
-    choose = random.Random(seed)  # noqa: S311  to be repeated
+    choose = random.Random(seed)
     statuses: Counter[str] = Counter()
     slowest, early, began = 0.0, 0, time.monotonic()
     rules = [rule for rule in site.app.url_map.iter_rules() if rule.endpoint not in LEAVES_ALONE]

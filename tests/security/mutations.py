@@ -64,7 +64,7 @@ class Mutator:
     """The same messages for the same seed."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)  # noqa: S311  to be repeated
+        self._random = random.Random(seed)
         self._names = [*sorted(FORMATS), "mapping"]
         self._seeds = {name: messages_of(name) for name in self._names}
         self._lines = [b"$GPRP,C30A114E7F21,D4226B905C3E,-58,0201061AFF4C000215,1772439330\r\n"]

@@ -90,7 +90,7 @@ def scenarios() -> list[Scenario]:
 
 def traces(scenario: Scenario, seed: int = 1) -> Iterator[Trace]:
     for number in range(scenario.assets):
-        yield _trace(scenario, Random(seed * 1000 + number))  # noqa: S311
+        yield _trace(scenario, Random(seed * 1000 + number))
 
 
 def _trace(scenario: Scenario, random: Random) -> Trace:

@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 class Site:
     def __init__(self, folder: Path, seed: int) -> None:
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = random.Random(seed)
         self.folder, self.data_dir = folder, folder / "data"
         self.broker = Mosquitto(folder)
         self.broker.start()

@@ -100,7 +100,7 @@ def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> O
         hits = kill_at_random(
             service,
             kills,
-            random.Random(seed),  # noqa: S311
+            random.Random(seed),
             lambda: stream.is_alive() and ledger_reader.messages() > 0,
         )
         stream.join()

@@ -171,10 +171,10 @@ class Api:
     def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
         data = json.dumps(body).encode() if body is not None else None
         headers = {"User-Agent": "edge-soak/1", "Content-Type": "application/json", **headers}
-        request = urllib.request.Request(self.base + path, data, headers, method=method)  # noqa: S310
+        request = urllib.request.Request(self.base + path, data, headers, method=method)
         for _ in range(100):
             try:
-                with urllib.request.urlopen(request, timeout=20, context=self._context) as answer:  # noqa: S310
+                with urllib.request.urlopen(request, timeout=20, context=self._context) as answer:
                     return answer.status, json.load(answer)
             except urllib.error.HTTPError as error:
                 if error.code != 429:

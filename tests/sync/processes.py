@@ -68,7 +68,7 @@ def proxy(port: int, to: int, certificate: Certificate, seed: int, cuts: float) 
     """Ends TLS before the hub, and cuts a share of the connections: before the hub got the request, or its answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.file, certificate.key)
-    chance = random.Random(f"{seed} {os.getpid()}")  # noqa: S311
+    chance = random.Random(f"{seed} {os.getpid()}")
     listener = socket.create_server(("127.0.0.1", port))
     while True:
         outside, _ = listener.accept()
@@ -104,7 +104,7 @@ def _pump(source: socket.socket, sink: socket.socket, is_cut: bool) -> None:
 def site(box: SiteBox, url: str, key: tuple[str, str], authority: Path, seed: int) -> None:
     """Records what happens, and tells the hub, as fast as it can."""
     open_database(box.folder / FILE_NAME)
-    chance = random.Random(f"{seed} {os.getpid()}")  # noqa: S311
+    chance = random.Random(f"{seed} {os.getpid()}")
     threading.Thread(target=_live, args=(box, chance), daemon=True).start()
     tell(url, key, authority, lambda: False)
 

@@ -153,7 +153,7 @@ def one_conversation(site: SiteBox, chance: random.Random, monkeypatch: pytest.M
 def test_at_rest_every_site_is_at_the_hub_row_for_row(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
     hub = Hub(tmp_path / "hub", "hub")
