@@ -17,7 +17,7 @@ from edge.store.readers import AntennaRow, Placement
 @click.command("antenna")
 @click.argument("name")
 @click.argument("number", metavar="ANTENNA")
-@click.option("--location", help="External key of the place it reads; empty: that of the reader.")
+@click.option("--location", help="External key of the location it reads; empty: that of the reader.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")

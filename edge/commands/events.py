@@ -9,7 +9,7 @@ import click
 from edge import clock
 from edge.auth import sealed
 from edge.auth.secrets import new_webhook_secret
-from edge.commands.lookup import location_of
+from edge.commands.lookup import location_id_of
 from edge.commands.site import ask_password, for_actor, for_organization, print_table
 from edge.errors import NotFound, Unavailable
 from edge.store import event_destinations as store
@@ -185,8 +185,7 @@ def _add(
     network: str,
     topic: str = "",
 ) -> Destination:
-    place = location_of(actor.organization_id, location).id if location else None
-    wanted = Filter(rules.event_kinds(kinds or KINDS, KINDS), place)
+    wanted = Filter(rules.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
     title = values.name("name", name)
     return store.add(actor, NewDestination(kind, title, url, sealed.seal(secret), wanted, Network(network), topic))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from edge.commands.broker_accounts import write_accounts
-from edge.commands.lookup import location_of
+from edge.commands.lookup import location_id_of
 from edge.commands.site import Setup, for_actor
 from edge.errors import Invalid, NotFound, SetupError
 from edge.ingest.routing import check_format
@@ -67,7 +67,7 @@ def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
     key, weakest = cells.get("location", ""), cells.get("min_rssi", "")
     try:
         check_format(cells["format"], None)
-        location_id = location_of(organization_id, key).id if key else None
+        location_id = location_id_of(organization_id, key)
         min_rssi = float(weakest.replace(",", ".")) if weakest else None
     except (Invalid, NotFound) as error:
         raise Invalid.one("file", "invalid_value", f"Line {line.number}: {error}") from error

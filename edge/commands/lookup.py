@@ -33,7 +33,8 @@ def reader_of(organization_id: int, name: str) -> ReaderRow:
     raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
 
 
-def location_id_of(organization_id: int, key: str) -> int | None:
+def location_id_of(organization_id: int, key: str | None) -> int | None:
+    """None for no key. Raises NotFound."""
     return location_of(organization_id, key).id if key else None
 
 

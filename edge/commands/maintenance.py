@@ -104,7 +104,7 @@ def repair(setup: Setup, yes: bool) -> None:
     for table, count in repaired.recovered.rejected.items():
         click.echo(f"Lost {count} rows of {table}: they contradict what else was recovered")
     for table, count in repaired.recovered.unreadable.items():
-        click.echo(f"Of {table} {count} places in the file could not be read")
+        click.echo(f"Of {table} {count} parts of the file could not be read")
     _compare(setup.config, repaired.recovered.rows)
     click.echo(f"The damaged database is {repaired.kept_aside}; remove it when all is well.")
 

@@ -11,7 +11,7 @@ import click
 from edge import clock
 from edge.commands import antennas
 from edge.commands.broker_accounts import make_account
-from edge.commands.lookup import decibels, key_of, location_id_of, location_of, reader_of
+from edge.commands.lookup import decibels, key_of, location_id_of, reader_of
 from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.examples import examples
@@ -54,7 +54,7 @@ def list_formats() -> None:
 @click.argument("name")
 @click.option("--topic", required=True, help="MQTT topic it publishes to; + and # as in MQTT.")
 @click.option("--format", "format_name", required=True, help="See: edge reader formats")
-@click.option("--location", help="External key of the place it reads; antennas may have their own.")
+@click.option("--location", help="External key of the location it reads; antennas may have their own.")
 @click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @click.option("--status-topic", help="MQTT topic of its status and last will, if that is another one.")
@@ -84,7 +84,7 @@ def add_reader(
         topic=topic,
         format=format_name,
         mapping=described,
-        location_id=location_of(actor.organization_id, location).id if location else None,
+        location_id=location_id_of(actor.organization_id, location),
         min_rssi=min_rssi,
         clock_setting=clock_setting,
         status_topic=status_topic,
@@ -115,8 +115,8 @@ def show_reader(organization_id: int, name: str) -> None:
     """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
     row = reader_of(organization_id, name)
     state = reader_status.statuses(organization_id).get(row.id)
-    place = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
-    click.echo(f"{row.name}: {row.format} on {row.topic}, {place}{_limits(row)}")
+    where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
+    click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
     click.echo(f"Last heard: {_heard(state)}")
     click.echo(f"Its clock: {in_words(row.clock_setting, state.clock_offset if state else None)}")
     if state and state.note:
@@ -138,7 +138,7 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--topic", help="A new topic.")
 @click.option("--format", "format_name", help="A new format.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
-@click.option("--location", help="External key of the place it reads; empty for none.")
+@click.option("--location", help="External key of the location it reads; empty for none.")
 @click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
 @click.option("--status-topic", help="MQTT topic of its status and last will; empty for none.")
 @click.option("--clock", "clock_setting", help=CLOCK_HELP)

@@ -8,7 +8,7 @@ import click
 
 from edge import clock
 from edge.auth.passwords import hash_password
-from edge.commands.lookup import asset_of, location_of
+from edge.commands.lookup import asset_of, location_id_of, location_of
 from edge.commands.site import (
     Setup,
     ask_password,
@@ -104,7 +104,7 @@ def list_users(organization_id: int) -> None:
 
 @click.group()
 def location() -> None:
-    """Locations: the tree of places."""
+    """The tree of locations."""
 
 
 @location.command("add")
@@ -118,7 +118,7 @@ def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -
         actor,
         name=values.name("name", name),
         external_key=key if key is None else values.external_key("external_key", key),
-        parent=Parent(location_of(actor.organization_id, parent).id if parent else None, parents.UNSET),
+        parent=Parent(location_id_of(actor.organization_id, parent), parents.UNSET),
     )
     click.echo(f"Added location {row.external_key} ({row.name})")
 

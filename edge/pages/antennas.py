@@ -28,7 +28,7 @@ KIND_NAMES = {
 def set_antenna(reader_id: int) -> AnyResponse:
     """Say what one antenna stands for, or let it follow its reader again."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
-    kind, placement = _kind(), Placement(entered_place(), entered_rssi(), "is_enabled" in request.form)
+    kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
     port = antenna_names.port_from(reader_id, text(request.form, "port"))
     if "follow" in request.form:
         readers.remove_antenna(actor(), reader_id, port)
@@ -81,7 +81,7 @@ def _kind() -> AntennaKind | None:
         raise Invalid.one("kind", "invalid_value", f"An antenna is one of {known}") from error
 
 
-def entered_place() -> int | None:
+def entered_location() -> int | None:
     return request.form.get("location_id", 0, type=whole) or None
 
 

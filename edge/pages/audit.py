@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 from flask import render_template, request
 
 from edge import clock
-from edge.pages.forms import search_text, typable, whole
+from edge.pages.forms import search_text, typable
 from edge.pages.guard import current_session, pages, require_role
+from edge.pages.lists import offset_asked
 from edge.store import audit_trail, keys, people
 from edge.store.actors import ActorKind
 from edge.store.audit_trail import BOX, AuditFilter
@@ -31,7 +32,7 @@ KINDS = {
 @pages.get("/audit")
 @require_role(Role.ADMINISTRATOR)
 def show_audit() -> str:
-    wanted, offset = _wanted(), min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
+    wanted, offset = _wanted(), offset_asked()
     return render_template(
         "audit.html",
         page=audit_trail.list_page(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),

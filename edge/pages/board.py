@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from flask import Response, render_template, request
@@ -10,6 +9,7 @@ from werkzeug.datastructures import MultiDict
 
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
+from edge.pages.lists import Heading, heading, offset_asked
 from edge.pages.live import fragment
 from edge.store import location_board, sites
 from edge.store.board import DEFAULT_SORT, SORTS, BoardFilter, board
@@ -30,15 +30,6 @@ COLUMNS = {
     "since": "There for",
     "seen": "Not seen for",
 }
-
-
-class Heading(NamedTuple):
-    """Of a column that the board can be sorted by; `address` sorts by it, or turns the order round."""
-
-    sort: str
-    title: str
-    address: str
-    order: str  # as ARIA says it
 
 
 @pages.get("/")
@@ -77,8 +68,7 @@ def board_rows() -> Response:
 
 
 def _wanted() -> tuple[BoardFilter, int]:
-    offset = max(request.args.get("offset", 0, type=whole), 0)
-    return wanted_filter(request.args), min(offset, 2**31)
+    return wanted_filter(request.args), offset_asked()
 
 
 def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
@@ -123,7 +113,4 @@ def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
 
 
 def _heading(wanted: BoardFilter, sort: str) -> Heading:
-    is_ours, descends = wanted.sort.removeprefix("-") == sort, wanted.sort.startswith("-")
-    following = f"-{sort}" if is_ours and not descends else sort
-    order = ("descending" if descends else "ascending") if is_ours else "none"
-    return Heading(sort, COLUMNS[sort], "/?" + _query(wanted._replace(sort=following), 0), order)
+    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/?" + _query(wanted._replace(sort=by), 0))

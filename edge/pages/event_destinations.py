@@ -39,10 +39,10 @@ KIND_WORDS = {
 def list_event_destinations() -> str:
     organization_id = current_session().organization_id
     rows = store.list_destinations(organization_id)
-    places = {place.id: place.name for place in location_board.tree(organization_id)}
+    names = location_board.names(organization_id)
     return render_template(
         "event-destinations.html",
-        rows=[(row, store.count_waiting(row), places.get(row.location_id or 0)) for row in rows],
+        rows=[(row, store.count_waiting(row), names.get(row.location_id or 0)) for row in rows],
         all_kinds=len(KINDS),
     )
 
@@ -78,12 +78,12 @@ def new_event_destination() -> str | tuple[str, int] | AnyResponse:
 def event_destination(no: int) -> str:
     organization_id = current_session().organization_id
     row = store.get(organization_id, no)
-    places = {place.id: place.name for place in location_board.tree(organization_id)}
+    names = location_board.names(organization_id)
     return render_template(
         "event-destination.html",
         row=row,
         waiting=store.count_waiting(row),
-        place=places.get(row.location_id or 0),
+        location_name=names.get(row.location_id or 0),
         attempts=store.list_attempts(organization_id, no),
         words=KIND_WORDS,
     )
@@ -166,7 +166,7 @@ def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kind
         values=entered,
         chosen=kinds,
         words=KIND_WORDS,
-        places=location_board.tree(current_session().organization_id),
+        locations=location_board.tree(current_session().organization_id),
     )
 
 

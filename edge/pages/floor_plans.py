@@ -9,7 +9,7 @@ from flask import Response, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid, NotFound
-from edge.pages.forms import Errors, errors_of, typable, whole
+from edge.pages.forms import Errors, errors_of, search_text, whole
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
@@ -69,15 +69,15 @@ upload_plan.max_body = MOST_UPLOAD  # type: ignore[attr-defined]
 
 
 def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
-    places = location_board.tree(current_session().organization_id)
-    return render_template("plans.html", plans=plans, places=places, errors=errors)
+    branches = location_board.tree(current_session().organization_id)
+    return render_template("plans.html", plans=plans, locations=branches, errors=errors)
 
 
 @pages.get("/locations/<int:location_id>/plan")
 @require_role(Role.VIEWER)
 def show_plan(location_id: int) -> str:
     organization_id = current_session().organization_id
-    q = typable(request.args.get("q", ""))[:255]
+    q = search_text(request.args.get("q", ""))
     found = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_FOUND) if q else None
     way = location_board.way_to(location_board.tree(organization_id), location_id)
     return render_template(
@@ -89,7 +89,7 @@ def show_plan(location_id: int) -> str:
 @require_role(Role.VIEWER)
 def plan_now(location_id: int) -> Response:
     """The counts, for the page that follows them."""
-    values = _drawn(location_id, typable(request.args.get("q", ""))[:255])
+    values = _drawn(location_id, search_text(request.args.get("q", "")))
     return fragment("_plan.html", (values["plan"], values["spots"]), **values)
 
 

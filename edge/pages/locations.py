@@ -9,9 +9,10 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.pages import labels
-from edge.pages.forms import search_text, whole
+from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.installation import installation
+from edge.pages.lists import offset_asked
 from edge.pages.live import fragment
 from edge.store import board, location_board, locations, lookup
 from edge.store.board import BoardFilter
@@ -68,7 +69,7 @@ def location_now(location_id: int) -> Response:
 
 def _now(location: LocationRow) -> dict[str, Any]:
     organization_id, site = current_session().organization_id, installation()
-    offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
+    offset = offset_asked()
     here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
     inside = BoardFilter(location_id=location.id)
     return {

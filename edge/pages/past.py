@@ -9,10 +9,11 @@ from flask import render_template, request
 
 from edge import clock
 from edge.pages import charts, timeline
-from edge.pages.board import UNSEEN, Heading
+from edge.pages.board import UNSEEN
 from edge.pages.days import local, shortcuts, wanted_days, wanted_moment
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
+from edge.pages.lists import Heading, heading, offset_asked
 from edge.store import board, flows, location_board, locations, past, retired
 from edge.store.board import BoardFilter
 from edge.store.past import DEFAULT_SORT, SORTS, PastFilter
@@ -36,7 +37,7 @@ def show_past() -> str:
     """The board as it was."""
     now = clock.now()
     wanted = past_filter(now)
-    offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
+    offset = offset_asked()
     return render_template(
         "past.html",
         page=past.board_at(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
@@ -48,8 +49,8 @@ def show_past() -> str:
         headings={sort: _heading(wanted, sort) for sort in COLUMNS},
         offset=offset,
         per_page=PER_PAGE,
-        earlier=_query(wanted, max(offset - PER_PAGE, 0)),
-        later=_query(wanted, offset + PER_PAGE),
+        earlier="/past?" + _query(wanted, max(offset - PER_PAGE, 0)),
+        later="/past?" + _query(wanted, offset + PER_PAGE),
         export=_query(wanted),
     )
 
@@ -78,10 +79,7 @@ def _query(wanted: PastFilter, offset: int = 0) -> str:
 
 
 def _heading(wanted: PastFilter, sort: str) -> Heading:
-    is_ours, descends = wanted.sort.removeprefix("-") == sort, wanted.sort.startswith("-")
-    following = f"-{sort}" if is_ours and not descends else sort
-    order = ("descending" if descends else "ascending") if is_ours else "none"
-    return Heading(sort, COLUMNS[sort], "/past?" + _query(wanted._replace(sort=following)), order)
+    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/past?" + _query(wanted._replace(sort=by)))
 
 
 @pages.get("/assets/<int:asset_id>/history")
@@ -142,7 +140,7 @@ def show_not_seen() -> str:
     organization_id = current_session().organization_id
     hours = request.args.get("hours", 24, type=whole)
     hours = hours if hours in UNSEEN and hours else 24
-    offset = min(max(request.args.get("offset", 0, type=whole), 0), 2**31)
+    offset = offset_asked()
     counts = board.count_unseen(organization_id, [length for length in UNSEEN if length])
     wanted = BoardFilter(unseen_hours=hours, sort="seen")
     return render_template(
@@ -153,4 +151,6 @@ def show_not_seen() -> str:
         hours=hours,
         offset=offset,
         per_page=PER_PAGE,
+        earlier=f"/not-seen?hours={hours}&offset={max(offset - PER_PAGE, 0)}",
+        later=f"/not-seen?hours={hours}&offset={offset + PER_PAGE}",
     )

@@ -12,7 +12,7 @@ from edge import clock
 from edge.errors import EdgeError, Invalid
 from edge.ingest.reads import Attempt, Trial
 from edge.pages import broker_facts
-from edge.pages.antennas import KIND_NAMES, entered_place, entered_rssi
+from edge.pages.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.formats import formats
 from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -85,7 +85,7 @@ def show_reader(reader_id: int) -> str:
         ],
         unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
         titles=formats().titles,
-        places=location_board.tree(current_session().organization_id),
+        locations=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=reader_clocks.is_off(reader.clock_setting, state.clock_offset),
         clock_in_words=reader_clocks.in_words(reader.clock_setting, state.clock_offset),
@@ -165,7 +165,7 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
         saved = readers.get_reader(reader.organization_id, reader_id)
         names = ("name", "topic", "format", "mapping", "min_rssi", "is_enabled")
         meanwhile = saved_meanwhile(saved, _entered(), names)
-        if saved.location_id != entered_place():
+        if saved.location_id != entered_location():
             state = next(row for row in reader_status.list_states(saved.organization_id) if row.id == reader_id)
             meanwhile["location_id"] = state.location_name or "(by antenna)"
         return _form(saved, request.form, {}, meanwhile=meanwhile), 409
@@ -192,7 +192,7 @@ def _entered() -> dict[str, Any]:
         "status_topic": text(request.form, "status_topic") or None,
         "format": format_name,
         "mapping": mapping,
-        "location_id": entered_place(),
+        "location_id": entered_location(),
         "min_rssi": entered_rssi(),
         "clock_setting": text(request.form, "clock_setting") or reader_clocks.AUTO,
         "is_enabled": "is_enabled" in request.form,
@@ -238,14 +238,14 @@ def _form(
 ) -> str:
     organization_id = current_session().organization_id
     seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
-    places = location_board.tree(organization_id)
+    branches = location_board.tree(organization_id)
     return render_template(
         "reader-edit.html",
         trial=trial,
         meanwhile=meanwhile,
         bucket_names=BUCKETS,
         asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
-        location_names={place.id: place.name for place in places},
+        location_names={branch.id: branch.name for branch in branches},
         examples=formats().examples,
         reader=reader,
         values=values,
@@ -254,6 +254,6 @@ def _form(
         titles=formats().titles,
         custom=formats().custom,
         clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
-        places=places,
+        locations=branches,
         prefix=organizations.get_organization(organization_id).topic_prefix,
     )

@@ -14,25 +14,24 @@ from edge.store.people import Role
 @pages.get("/status")
 @require_role(Role.EDITOR)
 def show_status() -> str:
-    health = installation().health
-    facts = box_facts.facts()
+    health, facts, sees_box = installation().health, box_facts.facts(), may_see_the_box()
     return render_template(
         "status.html",
         checks=health.checks(),
         storage=storage.facts(),
         dropped=retention.last_dropped(5),
         counts=storage.counts(current_session().organization_id),
-        box=facts if may_see_the_box() else None,
-        backups=facts.backups() if may_see_the_box() else (),
-        log_lines=facts.log_lines() if may_see_the_box() else (),
-        is_shared=has_role(Role.ADMINISTRATOR) and not may_see_the_box(),
+        box=facts if sees_box else None,
+        backups=facts.backups() if sees_box else (),
+        log_lines=facts.log_lines() if sees_box else (),
+        is_shared=has_role(Role.ADMINISTRATOR) and not sees_box,
     )
 
 
 @pages.post("/status/backups/<name>")
 @require_role(Role.ADMINISTRATOR)
 def download_backup(name: str) -> Response:
-    """The file as it is, for a place outside of this box."""
+    """The file as it is, to be kept outside of this box."""
     if not may_see_the_box():
         abort(403)
     found = [backup.path for backup in box_facts.facts().backups() if backup.path.name == name]

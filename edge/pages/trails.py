@@ -21,8 +21,10 @@ def show_trail(asset_id: int) -> str:
     days = wanted_days(1, 1)
     end = days.edges()[-1]
     stays = past.stays(organization_id, asset_id, since=days.since, until=end).rows
-    branches = {branch.id: branch for branch in location_board.tree(organization_id)}
-    above = {step.id for stay in stays for step in location_board.way_to(list(branches.values()), stay.location_id)}
+    tree = location_board.tree(organization_id)
+    branches = {branch.id: branch for branch in tree}
+    seen_at = {stay.location_id for stay in stays}
+    above = {step.id for location_id in seen_at for step in location_board.way_to(tree, location_id)}
     plans = floor_plans.plans_of(organization_id, [*above])
     values: dict[str, Any] = {"plan": None, "spots": [], "steps": []}
     if plans:

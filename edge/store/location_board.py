@@ -69,6 +69,14 @@ def tree(organization_id: int) -> list[Branch]:
     ]
 
 
+def names(organization_id: int) -> dict[int, str]:
+    """Of every live location, by its id."""
+    found = execute(
+        "SELECT id, name FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,)
+    )
+    return dict(found.fetchall())
+
+
 def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
     """From the root down to the location itself."""
     by_id = {branch.id: branch for branch in branches}

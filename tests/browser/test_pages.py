@@ -252,7 +252,7 @@ def test_the_board_is_searched_and_filtered(enter: Enter, site: Site) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(11)
     page.goto("/")
-    page.select_option("#location", label="   Dock 2")
+    page.select_option("#location", label="\u2003Dock 2")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.goto("/")
     page.click("text=More")

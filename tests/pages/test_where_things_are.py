@@ -53,6 +53,14 @@ def test_the_board_is_sorted_by_any_column_and_the_never_seen_come_last(
     assert "never seen" in text
 
 
+@pytest.mark.parametrize("path", ["/", "/past", "/readers/new", "/event-destinations/new", "/locations/new", "/plans"])
+def test_a_location_to_choose_stands_below_the_one_it_is_in(sign_in_as: SignIn, site: Site, path: str) -> None:
+    """Indented by what browsers leave in an option: they drop blanks."""
+    text = sign_in_as(Role.ADMINISTRATOR).get(path).text
+    assert f">{site.hall.name}</option>" in text
+    assert f">\u2003{site.dock.name}</option>" in text
+
+
 def test_how_long_ago_is_told_only_where_it_matters(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     see(cast.acme, site.pallet.id, site.rack.id, clock.now() - 2 * clock.HOUR)
     see(cast.acme, site.cage.id, site.dock.id, clock.now() - 60 * clock.SECOND)
