@@ -60,7 +60,7 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
         for name in ("pin", "badge"):
             if f"no_{name}" in request.form:
                 values[f"{name}_hash"] = None
-        check = unchanged_since(request.form["updated_at"]) if "updated_at" in request.form else None
+        check = unchanged_since(request.form.get("updated_at", ""))
         keep = hash_secret(request.cookies[SESSION_COOKIE])
         people.update_person(actor(), person_id, keep_session=keep, check=check, **values)
     except Overtaken:

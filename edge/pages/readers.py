@@ -159,7 +159,7 @@ def edit_reader_form(reader_id: int) -> str:
 def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     try:
-        check = unchanged_since(request.form["updated_at"]) if "updated_at" in request.form else None
+        check = unchanged_since(request.form.get("updated_at", ""))
         readers.change_reader(actor(), reader_id, _entered(), check)
     except Overtaken:
         saved = readers.get_reader(reader.organization_id, reader_id)

@@ -58,6 +58,11 @@ class Browser:
     def post(self, path: str, data: dict[str, object] | None = None) -> TestResponse:
         return self.client.post(path, data={"csrf": csrf_token(self.token), **(data or {})})
 
+    def edit(self, path: str, data: dict[str, object]) -> TestResponse:
+        """Open the form and send it, with the moment of the last change that it carries."""
+        opened = self.get(path).text.split('name="updated_at" value="')[1].split('"')[0]
+        return self.post(path, {"updated_at": opened, **data})
+
     def send(self, path: str, body: object) -> TestResponse:
         return self.client.post(path, json=body, headers={"X-CSRF-Token": csrf_token(self.token)})
 

@@ -179,7 +179,7 @@ def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast)
 def test_the_last_administrator_stays(admin: Browser, cast: Cast) -> None:
     last = people.list_people(cast.acme)[0]
     assert admin.post(f"/people/{last.id}/disable").status_code == 409
-    answer = admin.post(f"/people/{last.id}/edit", {"name": last.name, "role": "viewer"})
+    answer = admin.edit(f"/people/{last.id}/edit", {"name": last.name, "role": "viewer"})
     assert "last administrator" in answer.text
     assert people.list_people(cast.acme)[0].role == Role.ADMINISTRATOR
 
@@ -187,9 +187,9 @@ def test_the_last_administrator_stays(admin: Browser, cast: Cast) -> None:
 def test_a_new_password_ends_the_sessions_of_the_person(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.EDITOR)
     person = browser.get("/scan/state").json["person"]  # type: ignore[index]
-    assert admin.post(f"/people/{person}/edit", {"name": "Ed", "role": "editor", "pin": "12"}).status_code == 400
+    assert admin.edit(f"/people/{person}/edit", {"name": "Ed", "role": "editor", "pin": "12"}).status_code == 400
     entered = {"name": "Ed", "role": "editor", "password": "a whole new password"}
-    assert admin.post(f"/people/{person}/edit", entered).status_code == 303
+    assert admin.edit(f"/people/{person}/edit", entered).status_code == 303
     assert browser.get("/").status_code == 303
 
 
@@ -197,7 +197,7 @@ def test_a_new_password_of_ones_own_ends_the_other_sessions(app: Flask, admin: B
     person = admin.get("/scan/state").json["person"]  # type: ignore[index]
     sessions.add_session(actors.person(cast.acme, person, "Ada"), hash_secret("elsewhere"), clock.now() + clock.HOUR)
     entered = {"name": "Ada", "role": "administrator", "password": "a whole new password"}
-    assert admin.post(f"/people/{person}/edit", entered).status_code == 303
+    assert admin.edit(f"/people/{person}/edit", entered).status_code == 303
     assert Browser(app, "elsewhere").get("/").status_code == 303
     assert admin.get("/").status_code == 200
 
@@ -205,7 +205,7 @@ def test_a_new_password_of_ones_own_ends_the_other_sessions(app: Flask, admin: B
 def test_a_changed_role_counts_at_once(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.EDITOR)
     person = browser.get("/scan/state").json["person"]  # type: ignore[index]
-    admin.post(f"/people/{person}/edit", {"name": "Ed", "role": "viewer"})
+    admin.edit(f"/people/{person}/edit", {"name": "Ed", "role": "viewer"})
     assert browser.get("/assets/new").status_code == 403
 
 
@@ -296,11 +296,11 @@ def test_what_the_times_of_a_reader_are_worth_is_set_up_and_its_clock_is_told(ad
     assert "1 h 0 min behind, corrected" in admin.get(f"/readers/{reader.id}").text
     form = {"name": "R", "topic": "t", "format": "plain", "location_id": "", "is_enabled": "on"}
     for setting, told in (("receipt", "not believed"), ("reader", "believed all the same"), ("Asia/Tokyo", "behind")):
-        admin.post(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
+        admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
         assert readers.get_reader(cast.acme, reader.id).clock_setting == setting
         assert told in admin.get(f"/readers/{reader.id}").text
     assert '<option value="Asia/Tokyo" selected>' in admin.get(f"/readers/{reader.id}/edit").text
-    wrong = admin.post(f"/readers/{reader.id}/edit", form | {"clock_setting": "Mars/North"})
+    wrong = admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": "Mars/North"})
     assert (wrong.status_code, "write auto, reader, receipt, or the time zone" in wrong.text) == (400, True)
     (act,) = audit_trail.recent(cast.acme, 1)
     assert "Asia/Tokyo" in str(act.detail)
@@ -338,3 +338,18 @@ def test_two_who_edit_a_person_at_once_see_both_values(admin: Browser, cast: Cas
     assert answer.status_code == 409
     assert "saved: <b>Olga B</b>" in answer.text
     assert people.list_people(cast.acme)[-1].name != "Olga C"
+
+
+def test_a_form_that_does_not_say_what_it_was_opened_with_changes_nothing(
+    admin: Browser, cast: Cast, site: Site
+) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    for path, entered in {
+        f"/assets/{site.pallet.id}/edit": {"name": "Other", "external_key": site.pallet.external_key},
+        f"/locations/{site.dock.id}/edit": {"name": "Other", "external_key": site.dock.external_key},
+        f"/readers/{reader.id}/edit": {"name": "Other", "topic": "t", "format": "plain"},
+        f"/people/{person.id}/edit": {"name": "Other", "role": "operator"},
+    }.items():
+        answer = admin.post(path, {**entered})
+        assert (answer.status_code, "saved: <b>" in answer.text) == (409, True), path

@@ -49,7 +49,7 @@ def test_an_administrator_of_another_organization_neither_sees_nor_claims_a_topi
         form = {"name": "Spy", "topic": claimed, "format": "plain"}
         assert theirs.post("/readers/new", form).status_code == 400
     spy = readers.add_reader(shell(cast.rival), name="Spy", topic="rival/#", format="edge")
-    assert theirs.post(f"/readers/{spy.id}/edit", {"name": "Spy", "topic": topic, "format": "plain"}).status_code == 400
+    assert theirs.edit(f"/readers/{spy.id}/edit", {"name": "Spy", "topic": topic, "format": "plain"}).status_code == 400
     while pipeline.catch_up():  # a claim has what waited read again
         pass
     assert ledger.totals(spy.id, 0) == []
