@@ -27,11 +27,12 @@ from edge import connections
 from edge.addresses import network_of
 from edge.api import guard
 from edge.events.stream import ATTACH
+from edge.pages import guard as pages_guard
 from edge.refusals import Refusal
 from edge.sync import wire
 
 # No route takes a larger body. What is beyond is read and dropped, so that the client hears the application's refusal.
-MAX_BODY = max(guard.MAX_BODY, wire.MAX_BODY)
+MAX_BODY = max(guard.MAX_BODY, wire.MAX_BODY, pages_guard.MAX_UPLOAD)
 
 
 class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]

@@ -7,6 +7,7 @@ EdgeError
 ├── Unreadable        the request cannot be read at all: not JSON, or not the JSON that was asked for
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
 ├── Unavailable       the store cannot be used now (disk full, locked, read-only, failing); try again later
+│   ├── Busy          not even begun, since somebody else writes for long
 │   └── Damaged       the database file is damaged; only a person can mend that
 └── SetupError        the installation is not usable as it is; the message says what to do
 """
@@ -60,6 +61,10 @@ class Unavailable(EdgeError):
     def __init__(self, message: str, retry_after_seconds: int = 5) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class Busy(Unavailable):
+    """Not even begun: a long transaction of somebody else is on its way."""
 
 
 class Damaged(Unavailable):

@@ -36,7 +36,7 @@ ALLOWED = {
         ),
     },
     "server": {"channels", "connections", "workers"},
-    "channels": {"api", "connections", "events.stream", "refusals", "sync.wire"},
+    "channels": {"api", "connections", "events.stream", "pages.guard", "refusals", "sync.wire"},
     "refusals": {"api"},
     "connections": set(),
     "workers": set(),

@@ -9,12 +9,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from flask import Flask, Response
+from flask import Flask, Response, request
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
 from edge import server
 from edge.channels import Channel
+from edge.pages.guard import MAX_UPLOAD
 
 ASK = b"GET / HTTP/1.1\r\nHost: box\r\n\r\n"
 PIECE, PIECES = b"#" * 65_536, 100
@@ -105,3 +106,14 @@ def test_two_hundred_idle_connections_lock_nobody_out() -> None:
         with socket.create_connection(address, 30) as client:
             client.sendall(ASK)
             assert client.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_a_file_as_large_as_the_pages_take_arrives_whole() -> None:
+    app = Flask("uploads")
+    app.add_url_rule("/", methods=["POST"], view_func=lambda: str(len(request.get_data())))
+    size = MAX_UPLOAD - 1
+    with serving(app) as listener, socket.create_connection(("127.0.0.1", listener.effective_port), 30) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: box\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
+        client.sendall(b"#" * size)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert answer.endswith(b"\r\n\r\n%d" % size)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
+
+from edge.errors import Invalid
+from edge.labels.papers import Paper
+
+NARROWEST_BAR = 0.19  # mm, of a Code 128: what is finer, office printers blur and scanners cannot tell
+MARGIN = 2.5  # mm, inside the label: printers are off by as much
 
 
 class Code(StrEnum):
@@ -21,3 +28,20 @@ class Label(NamedTuple):
 
     def content(self, code: Code) -> str:
         return self.link if code is Code.QR else self.external_key
+
+
+def code_128_modules(content: str) -> int:
+    """How many narrowest bars it is wide: eleven for each character, start, check and stop besides, and quiet zones."""
+    return 11 * (len(content) + 3) + 22
+
+
+def check_fit(labels: Sequence[Label], paper: Paper, code: Code) -> None:
+    """Raises Invalid when a code would be too fine to be read."""
+    if code is not Code.CODE_128:
+        return
+    for label in labels:
+        if (paper.width - 2 * MARGIN) / code_128_modules(label.external_key) < NARROWEST_BAR:
+            message = (
+                f"The bars of {label.external_key} would be too fine to be read: choose larger labels, or a Data Matrix"
+            )
+            raise Invalid.one("code", "too_long", message)

@@ -18,14 +18,14 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from edge.labels.label import Code, Label
+from edge.labels.label import MARGIN, Code, Label
 from edge.labels.papers import Paper
 
-MARGIN = 2.5  # mm, inside the label: printers are off by as much
 NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, from the largest that is tried
 KEY_SIZES = (11, 10, 9, 8, 7, 6, 5, 4)
 LEADING = 1.15
-MATRIX_QUIET_ZONE = 2  # modules; the margin of the label adds the rest
+MATRIX_QUIET_ZONE = 2  # modules; the margin of the label, and the gap to the text, add two more at least
+GAP = 1.5  # mm between code and text, where modules are small
 
 # Debian's fonts know more letters than the ones that come with the library.
 _FONTS = {
@@ -64,8 +64,11 @@ def _draw(canvas: Canvas, label: Label, code: Code, left: float, bottom: float, 
         _write(canvas, label, left, bottom, width, height - bars - 1 * mm)
         return
     side = min(height, width * 0.5)
-    _draw_matrix(canvas, _matrix(label.content(code), code), left, bottom + (height - side) / 2, side)
-    _write(canvas, label, left + side + 1.5 * mm, bottom, width - side - 1.5 * mm, height)
+    matrix = _matrix(label.content(code), code)
+    module = side / (len(matrix) + 2 * MATRIX_QUIET_ZONE)
+    _draw_matrix(canvas, matrix, left, bottom + (height - side) / 2, module)
+    beside = side + max(GAP * mm, MATRIX_QUIET_ZONE * module)
+    _write(canvas, label, left + beside, bottom, width - beside, height)
 
 
 def _matrix(content: str, code: Code) -> Sequence[Sequence[int]]:
@@ -74,10 +77,9 @@ def _matrix(content: str, code: Code) -> Sequence[Sequence[int]]:
     return DataMatrix(content).matrix  # type: ignore[no-any-return]
 
 
-def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, bottom: float, side: float) -> None:
+def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, bottom: float, module: float) -> None:
     """All dark modules as one path, those beside each other as one rectangle: quick to make and to print."""
-    module = side / (len(matrix) + 2 * MATRIX_QUIET_ZONE)
-    left, top = left + MATRIX_QUIET_ZONE * module, bottom + side - MATRIX_QUIET_ZONE * module
+    left, top = left + MATRIX_QUIET_ZONE * module, bottom + (len(matrix) + MATRIX_QUIET_ZONE) * module
     path = canvas.beginPath()
     for row, modules in enumerate(matrix, 1):
         column = 0

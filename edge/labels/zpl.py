@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edge.labels.label import Code, Label
+from edge.labels.label import Code, Label, code_128_modules
 from edge.labels.papers import Paper
 
 DOTS_PER_MM = (8, 12, 24)  # 203, 300 and 600 dpi
@@ -21,8 +21,7 @@ def _format(label: Label, paper: Paper, code: Code, dots: int) -> str:
     content = _hexadecimal(label.content(code))
     if code is Code.CODE_128:
         bars = height * 2 // 5
-        # 11 modules for each character, start, check and stop besides, and the quiet zones.
-        module = max((width - 2 * margin) // (11 * (len(label.content(code)) + 3) + 22), 1)
+        module = max((width - 2 * margin) // code_128_modules(label.content(code)), 1)
         symbol = f"^FO{margin + 10 * module},{margin}^BY{module}^BCN,{bars},N,N,N^FH^FD{content}^FS"
         left, top = margin, margin + bars + dots
     else:

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid, NotFound
 from edge.pages.forms import Errors, errors_of, search_text, whole
-from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
 from edge.pages.plan_images import drawing_of
@@ -22,7 +22,6 @@ from edge.store.people import Role
 
 MOST_FOUND = 20  # are listed
 MOST_MARKED = 500  # are shown on the plan
-MOST_UPLOAD = 16 * 1024 * 1024
 
 
 class Spot(NamedTuple):
@@ -65,7 +64,7 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
     return done(f"/locations/{location_id}/plan/edit", "changed")
 
 
-upload_plan.max_body = MOST_UPLOAD  # type: ignore[attr-defined]
+upload_plan.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
 
 
 def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:

@@ -32,6 +32,7 @@ FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are
 DEVICE_COOKIE = "edge_device"
 KNOWN_COOKIE = "edge_known"  # proof of an earlier sign-in, see `auth.known_browsers`
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
+MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js tells it before it is sent
 DEVICE_SECONDS = 400 * 86400  # the longest a browser keeps a cookie
 
 pages = Blueprint("pages", __name__)

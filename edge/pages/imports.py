@@ -8,14 +8,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.errors import EdgeError
 from edge.pages import import_jobs
 from edge.pages.forms import Errors, errors_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
 from edge.pages.import_jobs import Job
 from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, records_of
 from edge.pages.live import fragment
 from edge.store.people import Role
 from edge.validation import csv_text
 
-MAX_FILE = 8 * 1024 * 1024
 KINDS = {"asset": "Assets", "location": "Locations"}
 FAULTS = 100  # that the page lists; the file of results has them all
 
@@ -43,7 +42,7 @@ def check_import() -> AnyResponse | tuple[str, int]:
     return redirect(f"/import/{job.id}", 303)
 
 
-check_import.max_body = MAX_FILE  # type: ignore[attr-defined]
+check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
 
 
 @pages.get("/import/<job_id>")

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid
 from edge.labels import printer as network_printer
-from edge.labels.label import Code, Label
+from edge.labels.label import Code, Label, check_fit
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.pdf import labels_pdf
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
@@ -45,10 +45,14 @@ def choose_labels() -> str:
 
 @pages.get("/labels.pdf")
 @require_role(Role.VIEWER)
-def download_labels() -> Response:
+def download_labels() -> Response | tuple[str, int]:
     paper = PAPERS.get(request.args.get("paper", DEFAULT_PAPER)) or abort(404)
     skip = min(max(request.args.get("skip", 0, type=whole), 0), paper.per_page - 1)
     chosen = _labels() or abort(404)
+    try:
+        check_fit(chosen, paper, _code())
+    except Invalid as error:
+        return _page(_told(error)), 400
     if not _drawing.acquire(blocking=False):
         abort(429, "Labels are being made for somebody else. Try again in a few seconds.")
     try:
@@ -63,9 +67,12 @@ def download_labels() -> Response:
 @require_role(Role.OPERATOR)
 def print_labels() -> AnyResponse | tuple[str, int]:
     printer = store.find_printer(current_session().organization_id) or abort(404)
+    chosen, paper = _labels() or abort(404), PAPERS[printer.paper]
     try:
-        data = labels_zpl(_labels() or abort(404), PAPERS[printer.paper], _code(), printer.dots_per_mm)
-        network_printer.send(printer.address, data)
+        check_fit(chosen, paper, _code())
+        network_printer.send(printer.address, labels_zpl(chosen, paper, _code(), printer.dots_per_mm))
+    except Invalid as error:
+        return _page(_told(error)), 400
     except EdgeError as error:
         return _page({"": str(error)}), 503
     return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
@@ -103,6 +110,10 @@ def print_test_label() -> AnyResponse | tuple[str, int]:
     except EdgeError as error:
         return _printer_page(printer._asdict(), {"address": str(error)}), 503
     return done("/labels/printer", "printed")
+
+
+def _told(error: Invalid) -> Errors:
+    return {"": error.fields[0].message}
 
 
 def _labels() -> list[Label]:

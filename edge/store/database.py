@@ -17,10 +17,11 @@ from typing import Any, NoReturn
 
 import peewee
 
-from edge.errors import Damaged, Unavailable
+from edge.errors import Busy, Damaged, Unavailable
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
+BEHIND_IMPORT_SECONDS = 1.0  # a request waits no longer for a transaction that may take a minute
 TOO_SLOW = "This took too long and was given up; ask for less: a longer search text, more filters, a smaller offset"
 
 PRAGMAS = {
@@ -125,13 +126,25 @@ def writing() -> Iterator[None]:
     if database.in_transaction():
         yield
         return
-    with _write_lock, translating(), database.atomic("IMMEDIATE"):
+    with _turn(), translating(), database.atomic("IMMEDIATE"):
         yield
 
 
 @contextmanager
+def _turn() -> Iterator[None]:
+    """Writers queue. A request does not wait behind an import: it would hold a thread that those who read need."""
+    while not _write_lock.acquire(timeout=BEHIND_IMPORT_SECONDS):
+        if _limit.seconds is not None and is_long_writing():
+            raise Busy("An import is being written; try again in a minute", retry_after_seconds=10)
+    try:
+        yield
+    finally:
+        _write_lock.release()
+
+
+@contextmanager
 def long_writing() -> Iterator[None]:
-    """Around a transaction that may take a minute, so that whoever waits for it is not taken for stuck."""
+    """Around a transaction that may take a minute: requests do not wait for it, and who does is not taken for stuck."""
     _long_writing.set()
     try:
         yield

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from edge.errors import EdgeError, Unavailable
+from edge.errors import Busy, EdgeError, Unavailable
 from edge.store.database import database, writing
 
 Result = TypeVar("Result")
@@ -64,7 +64,7 @@ def _commit(batch: list[_Work]) -> None:
                 _attempt(work)
     except Exception as error:  # noqa: BLE001 -- raised again by the one who asked for it
         for work in batch:
-            _alone(work, error if len(batch) == 1 else None)
+            _alone(work, error if len(batch) == 1 or isinstance(error, Busy) else None)
     finally:
         for work in batch:
             work.is_done = True

@@ -10,6 +10,8 @@ import pypdfium2
 import pytest
 import zxingcpp
 
+from edge.store import assets
+from edge.store.actors import shell
 from edge.store.people import Role
 from tests.conftest import Cast
 from tests.mosquitto import free_port
@@ -66,6 +68,12 @@ def test_labels_of_what_the_board_found(sign_in_as: SignIn, site: Site) -> None:
 def test_labels_of_what_was_chosen(sign_in_as: SignIn, site: Site) -> None:
     path = f"/labels.pdf?asset={site.pallet.id}&code=datamatrix&paper=roll-57x32"
     assert codes(sign_in_as(Role.VIEWER).get(path).data) == ["ASSET-0001"]
+
+
+def test_a_code_that_would_be_too_fine_is_refused_in_words(sign_in_as: SignIn, cast: Cast) -> None:
+    made = assets.create(shell(cast.acme), name="Cage", external_key="K" * 40)
+    answer = sign_in_as(Role.VIEWER).get(f"/labels.pdf?asset={made.id}&code=code128&paper=avery-l7651")
+    assert (answer.status_code, "too fine to be read: choose larger labels" in answer.text) == (400, True)
 
 
 def test_labels_of_a_location_and_what_is_inside(sign_in_as: SignIn, site: Site) -> None:

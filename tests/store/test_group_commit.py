@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edge.errors import Conflict
-from edge.store import group_commit
-from edge.store.database import close_database, execute, writing
+from edge.errors import Busy, Conflict
+from edge.store import database, group_commit
+from edge.store.database import close_database, execute, limit_statements, long_writing, writing
 from edge.store.group_commit import write_in_group
 
 
@@ -78,3 +79,29 @@ def test_within_a_transaction_it_joins(store: object) -> None:
     with pytest.raises(Conflict), writing():
         refuse(write_in_group(lambda: put(1)) + 1)
     assert kept() == set()
+
+
+def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of several that wait together, and once: threads that are held are not there for those who read."""
+    monkeypatch.setattr(database, "BEHIND_IMPORT_SECONDS", 0.05)
+
+    def wait(number: int) -> None:
+        limit_statements(5.0)
+        try:
+            write_in_group(lambda: put(number))
+        except Busy as error:
+            told.append(str(error))
+        finally:
+            limit_statements(None)
+            close_database()
+
+    told: list[str] = []
+    with long_writing(), writing():
+        threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        put(7)
+    assert told == ["An import is being written; try again in a minute"] * 3
+    assert kept() == {7}

@@ -82,6 +82,13 @@ addEventListener("pageshow", () => {
   }
 });
 
+// A file that the server would not take is not sent at all: half of it would be on its way for nothing.
+const MOST_BYTES = 7e6;
+document.addEventListener("change", (event) => {
+  const [file] = event.target.type === "file" ? event.target.files : [];
+  if (file) event.target.setCustomValidity(file.size > MOST_BYTES ? "A file can have at most 7 MB. Choose a smaller one, or divide it." : "");
+});
+
 // Chosen rows are what labels are made of; with none chosen it is everything the filter finds.
 document.addEventListener("click", (event) => {
   if (event.target.matches("[data-pick-all]")) {
