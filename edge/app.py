@@ -68,10 +68,10 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     _watch_requests(app, settings.is_upgrading, turns)
     app.register_blueprint(probes)
     site.register(app, _installation(settings, health, turns))
-    gate = guard.make_settings(
+    api_settings = guard.make_settings(
         settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, turns
     )
-    service.register(app, gate, settings.version)
+    service.register(app, api_settings, settings.version)
     endpoints.register(app, settings.environment)
     events.register(app, settings.environment, SESSION_COOKIE, settings.streams)
     app.register_error_handler(Exception, _on_error)

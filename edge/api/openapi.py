@@ -183,6 +183,6 @@ def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:
         schema["items"] = ref(field.items.name)
     if field.nullable:
         schema["nullable"] = True
-    if field.echo:
+    if field.compare:
         schema["description"] = "May be sent back as it was read; a different value is refused"
     return schema

@@ -60,7 +60,7 @@ def patched(
             if current != seen:
                 raise _ChangedMeanwhile
 
-        changes = {name: value for name, value in values.items() if not declared.fields[name].echo}
+        changes = {name: value for name, value in values.items() if not declared.fields[name].compare}
         try:
             return patch(changes, refuse_if_changed)
         except _ChangedMeanwhile:

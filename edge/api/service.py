@@ -20,28 +20,30 @@ from edge.api.schemas import ANSWERS, earliest_sunset
 RESOURCES = (access, assets, locations, tracking)  # imported so that their operations are in the table
 
 
-def register(app: Flask, gate: guard.ApiSettings, version: str, operations: Sequence[Operation] = OPERATIONS) -> None:
-    guard.install(app, gate)
+def register(
+    app: Flask, settings: guard.ApiSettings, version: str, operations: Sequence[Operation] = OPERATIONS
+) -> None:
+    guard.install(app, settings)
     description.register(app, lambda: openapi.document(operations, version))
     for operation in operations:
         rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
-        app.add_url_rule(rule, f"api.{operation.name}", _view(gate, operation), methods=[operation.method])
+        app.add_url_rule(rule, f"api.{operation.name}", _view(settings, operation), methods=[operation.method])
 
 
-def _view(gate: guard.ApiSettings, operation: Operation) -> Callable[..., Response]:
+def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Response]:
     handler = operation.handler
 
     def write(**path: Any) -> Response:
-        return handler(guard.authorize(gate, operation, path))
+        return handler(guard.authorize(settings, operation, path))
 
     def read(**path: Any) -> Response:
-        call = guard.authorize(gate, operation, path)
-        guard.take_turn(gate, call.principal.subject)
+        call = guard.authorize(settings, operation, path)
+        guard.take_turn(settings, call.principal.subject)
         began = time.perf_counter()
         try:
             return handler(call)
         finally:
-            guard.charge(gate, call.principal.subject, time.perf_counter() - began)
+            guard.charge(settings, call.principal.subject, time.perf_counter() - began)
 
     view = read if operation.method == "GET" else write
     field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None

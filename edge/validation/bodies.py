@@ -15,7 +15,7 @@ def _as_is(_: str, value: Any) -> Any:
     return value
 
 
-def _echoed_key(field: str, value: str) -> str:
+def _key_read_back(field: str, value: str) -> str:
     """Compared with the record; only its emptiness is a fault of its own."""
     if not value.strip():
         raise Invalid.one(field, "too_short", f"{field} must have at least 1 character", min_length=1)
@@ -83,13 +83,15 @@ def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
 
 
 def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
-    echoes = [Field(key, None, _as_is, schema, echo=read_back.server_managed) for key, schema in SERVER_MANAGED.items()]
+    server_managed = [
+        Field(key, None, _as_is, schema, compare=read_back.server_managed) for key, schema in SERVER_MANAGED.items()
+    ]
     return body(
         name,
         *(NAME, DESCRIPTION, IS_ACTIVE, _valid_from("leave it unchanged"), VALID_TO, *own),
-        *echoes,
-        Field("external_key", "string", _echoed_key, KEY_SCHEMA, echo=read_back.external_key),
-        Field("tags", "array", _as_is, {"items": {"$ref": "#/components/schemas/Tag"}}, echo=read_back.tags),
+        *server_managed,
+        Field("external_key", "string", _key_read_back, KEY_SCHEMA, compare=read_back.external_key),
+        Field("tags", "array", _as_is, {"items": {"$ref": "#/components/schemas/Tag"}}, compare=read_back.tags),
         refused=refused,
     )
 

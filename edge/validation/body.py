@@ -21,8 +21,8 @@ class Field(NamedTuple):
     """One key of a body. `check` turns a value of the right type into a plain one; `items` declares array entries.
 
     `type` None takes any JSON type. `schema` is what the OpenAPI document says beyond type and nullability.
-    An `echo` is not written: its function finds what differs from the record, among the wrong values, or if it takes
-    any type, among the keys that may not come (spec: PATCH rule 3).
+    A read-back field is not written: its `compare` finds what differs from the record, among the wrong values, or if it
+    takes any type, among the keys that may not come (spec: PATCH rule 3).
     """
 
     name: str
@@ -32,7 +32,7 @@ class Field(NamedTuple):
     required: bool = False
     nullable: bool = False
     items: Body | None = None
-    echo: Callable[[str, Any, Any], Iterator[FieldError]] | None = None
+    compare: Callable[[str, Any, Any], Iterator[FieldError]] | None = None
 
 
 class Body(NamedTuple):
@@ -48,8 +48,8 @@ class Body(NamedTuple):
     variants: Mapping[str, Sequence[str]] = {}
 
     @property
-    def has_echoes(self) -> bool:
-        return any(field.echo for field in self.fields.values())
+    def has_read_back_fields(self) -> bool:
+        return any(field.compare for field in self.fields.values())
 
 
 def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
@@ -59,16 +59,16 @@ def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
 def decode(declared: Body, raw: bytes) -> dict[str, Any]:
     """Plain values by key, in the order of the body. Raises Unreadable or Invalid.
 
-    A body with echoes comes back as it was sent, to be judged beside the record.
+    A body with read-back fields comes back as it was sent, to be judged beside the record.
     """
     sent = json_text.parse(raw)
     if not isinstance(sent, dict):
         raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(sent)}")
-    return sent if declared.has_echoes else judge(declared, sent)
+    return sent if declared.has_read_back_fields else judge(declared, sent)
 
 
 def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[str, Any]:
-    """Plain values by key, in the order of the body. Raises Invalid. Without a record, echoes are not compared."""
+    """Plain values by key, in the order of the body. Raises Invalid. Without a record nothing is compared."""
     for found in (_misplaced(declared, sent, current), _mistyped(declared, sent, "")):
         faults = list(islice(found, MAX_FAULTS))
         if faults:
@@ -89,8 +89,8 @@ def _misplaced(declared: Body, value: Mapping[str, Any], current: Any, prefix: s
             yield FieldError(name, "read_only", f"{name} is set by the server")
         elif field is None:
             yield FieldError(name, "unknown_field", f"{name} is not a field of this request")
-        elif field.echo and field.type is None and current is not None:
-            yield from field.echo(name, inner, current)
+        elif field.compare and field.type is None and current is not None:
+            yield from field.compare(name, inner, current)
         elif field.items and isinstance(inner, list):
             for number, item in enumerate(inner):
                 if isinstance(item, dict):
@@ -141,8 +141,8 @@ def _values(
                     _values(field.items, item, f"{prefix}{key}[{number}].", faults) for number, item in enumerate(inner)
                 ]
             values[key] = inner if inner is None else field.check(prefix + key, inner)
-            if field.echo and current is not None:
-                faults += field.echo(key, inner, current)
+            if field.compare and current is not None:
+                faults += field.compare(key, inner, current)
         except Invalid as error:
             faults += error.fields
     return values

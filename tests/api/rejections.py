@@ -20,7 +20,7 @@ def before_load_schema(_: Any, raw_schema: dict[str, Any]) -> None:
     for patch in (ASSET_PATCH, LOCATION_PATCH):
         properties = raw_schema["components"]["schemas"][patch.name]["properties"]
         for field in patch.fields.values():
-            if field.echo:
+            if field.compare:
                 properties[field.name]["readOnly"] = True
 
 

@@ -62,7 +62,7 @@ def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Pat
 
         assert call("access.get_organization").data.api_key_id == uuid.UUID(key.id)
         dock = call("locations.create_location", body=models.LocationCreate(name="Dock")).data
-        gate = models.LocationCreate(name="ApiSettings", parent_external_key=dock.external_key)
+        gate = models.LocationCreate(name="Gate", parent_external_key=dock.external_key)
         gate = call("locations.create_location", body=gate).data
         tag = models.TagCreate(tag_type=models.TagCreateTagType.RFID, value="E2001")
         asset = call("assets.create_asset", body=models.AssetCreate(name="Pallet", tags=[tag])).data
@@ -71,8 +71,8 @@ def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Pat
         assert call("assets.list_assets", external_key=[asset.external_key], q="pal").data == [asset]
         echoed = call("assets.update_asset", asset.id, body=models.AssetPatch.from_dict(asset.to_dict())).data
         assert echoed.updated_at > asset.updated_at
-        moved = models.LocationPatch.from_dict(gate.to_dict() | {"name": "ApiSettings 1"})
-        assert call("locations.update_location", gate.id, body=moved).data.name == "ApiSettings 1"
+        moved = models.LocationPatch.from_dict(gate.to_dict() | {"name": "Gate 1"})
+        assert call("locations.update_location", gate.id, body=moved).data.name == "Gate 1"
         renamed = call("locations.rename_location", dock.id, body=models.Rename(external_key="DOCK-1"))
         assert (renamed.data.external_key, renamed.descendant_count_affected) == ("DOCK-1", 1)
         second = models.TagCreate(tag_type=models.TagCreateTagType.BLE, value="AA:BB")

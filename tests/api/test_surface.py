@@ -63,7 +63,7 @@ LOCATION_FIELDS = ASSET_FIELDS - {"metadata"} | {"parent_id", "parent_external_k
 def served() -> dict[tuple[str, str], tuple[Any, ...]]:
     found = {}
     for one in OPERATIONS:
-        fields = [name for name, field in one.body.fields.items() if not field.echo] if one.body else []
+        fields = [name for name, field in one.body.fields.items() if not field.compare] if one.body else []
         found[one.method, one.path] = (one.scope, one.status, {*fields, *one.query.parameters})
     return found
 

@@ -143,7 +143,7 @@ def test_a_number_that_no_record_has_is_nothing_here(sign_in_as: SignIn, site: S
         assert browser.get(path.format(number)).status_code == 404
     assert browser.get(f"/assets/{site.pallet.id}?before={number}").status_code == 200
     assert browser.get(f"/readers/unknown-tags?reader={number}").status_code == 200
-    assert browser.post("/locations/new", {"name": "ApiSettings", "parent_id": number}).status_code == 400
+    assert browser.post("/locations/new", {"name": "Gate", "parent_id": number}).status_code == 400
     assert browser.post(f"/readers/dead-letters/{number}").status_code == 404
     assert browser.send("/scan/attach", {"id": "scan-no-1", "asset": int(number[:30])}).status_code == 400
 

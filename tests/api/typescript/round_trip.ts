@@ -88,14 +88,14 @@ async function keepAssets(api: Api): Promise<Asset> {
 
 async function keepLocations(api: Api): Promise<void> {
   const { data: dock } = await done(api.POST(LOCATIONS, { body: { name: "Dock", external_key: "DOCK" } }));
-  const below = { name: "ApiSettings", parent_external_key: dock.external_key };
+  const below = { name: "Gate", parent_external_key: dock.external_key };
   const { data: gate } = await done(api.POST(LOCATIONS, { body: below }));
   const ofDock = { params: { path: { location_id: dock.id } } };
   const ofGate = { params: { path: { location_id: gate.id } } };
   const ids = async (answer: Promise<Answer<{ data: Location[] }>>) => (await done(answer)).data.map(({ id }) => id);
 
-  const { data: echoed } = await done(api.PATCH(LOCATION, { ...ofGate, body: { ...gate, name: "ApiSettings 1" } }));
-  assert.deepEqual({ ...echoed, updated_at: gate.updated_at }, { ...gate, name: "ApiSettings 1" });
+  const { data: echoed } = await done(api.PATCH(LOCATION, { ...ofGate, body: { ...gate, name: "Gate 1" } }));
+  assert.deepEqual({ ...echoed, updated_at: gate.updated_at }, { ...gate, name: "Gate 1" });
   const renamed = await done(api.POST(`${LOCATION}/rename`, { ...ofDock, body: { external_key: "DOCK-1" } }));
   assert.deepEqual([renamed.data.external_key, renamed.descendant_count_affected], ["DOCK-1", 1]);
   assert.deepEqual(await ids(api.GET(`${LOCATION}/ancestors`, ofGate)), [dock.id]);
