@@ -87,33 +87,7 @@ def running(config: Config) -> Iterator[str]:
         health = Health()
         health.register(liveness.check_database)
 
-        broker = _broker(config, parts)
-        window = Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None
-        gap, is_smoothing = config.sighting_gap_seconds * SECOND, config.smoothing == "auto"
-        pipeline = Pipeline(
-            gap,
-            config.replay_days,
-            _bounds(config),
-            window=window,
-            is_smoothing=is_smoothing,
-            is_vouched=lambda: clock.is_vouched(config.data_dir),
-        )
-        subscriber = Subscriber(
-            broker,
-            config.mqtt_topics,
-            pipeline.handle,
-            queue_size=config.ingest_queue,
-            batch_size=config.ingest_batch,
-            catch_up=pipeline.catch_up,
-        )
-        ingest = StartedAfterUpgrade(config.data_dir, subscriber.start, subscriber.stop)
-        health.register(lambda: liveness.check_ingest(subscriber) if ingest.is_started else liveness.WAITS_FOR_UPGRADE)
-        health.register(lambda: liveness.check_round_trip(subscriber))
-        health.register(lambda: liveness.check_broker(subscriber), vital=False)
-        health.register(lambda: liveness.check_clock(pipeline), vital=False)
-        ingest.start()
-        parts.callback(ingest.stop)
-
+        subscriber = _start_ingest(config, health, parts)
         _start_upkeep(config, subscriber, health, parts)
         _start_continuous_backup(config, health, parts)
         _start_sync(config, health, parts)
@@ -144,6 +118,35 @@ def set_up_log(level: str) -> None:
     recent_log.HANDLER.setFormatter(OneLine("%(message)s"))
     logging.basicConfig(handlers=[handler, recent_log.HANDLER], level=level.upper(), force=True)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each
+
+
+def _start_ingest(config: Config, health: Health, parts: ExitStack) -> Subscriber:
+    """From the broker to the database; with a broker of our own, where the settings say so."""
+    broker = _broker(config, parts)
+    pipeline = Pipeline(
+        config.sighting_gap_seconds * SECOND,
+        config.replay_days,
+        _bounds(config),
+        window=Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None,
+        is_smoothing=config.smoothing == "auto",
+        is_vouched=lambda: clock.is_vouched(config.data_dir),
+    )
+    subscriber = Subscriber(
+        broker,
+        config.mqtt_topics,
+        pipeline.handle,
+        queue_size=config.ingest_queue,
+        batch_size=config.ingest_batch,
+        catch_up=pipeline.catch_up,
+    )
+    ingest = StartedAfterUpgrade(config.data_dir, subscriber.start, subscriber.stop)
+    health.register(lambda: liveness.check_ingest(subscriber) if ingest.is_started else liveness.WAITS_FOR_UPGRADE)
+    health.register(lambda: liveness.check_round_trip(subscriber))
+    health.register(lambda: liveness.check_broker(subscriber), vital=False)
+    health.register(lambda: liveness.check_clock(pipeline), vital=False)
+    ingest.start()
+    parts.callback(ingest.stop)
+    return subscriber
 
 
 def _broker(config: Config, parts: ExitStack) -> Broker:

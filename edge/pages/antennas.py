@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -15,6 +17,7 @@ from edge.store.antenna_kinds import set_location_kind, set_reader_kind
 from edge.store.evidence import AntennaKind
 from edge.store.people import Role
 from edge.store.readers import Placement
+from edge.store.together import all_or_none
 
 KIND_NAMES = {
     AntennaKind.ZONE: "Assets stay where it hears them",
@@ -31,11 +34,10 @@ def set_antenna(reader_id: int) -> AnyResponse:
     kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
     port = antenna_names.port_from(reader_id, text(request.form, "port"))
     if "follow" in request.form:
-        readers.remove_antenna(actor(), reader_id, port)
-        set_reader_kind(actor(), reader_id, reader.name, None, port)
+        placed, kind = partial(readers.remove_antenna, actor(), reader_id, port), None
     else:
-        readers.set_antenna(actor(), reader_id, port, placement)
-        set_reader_kind(actor(), reader_id, reader.name, kind, port)
+        placed = partial(readers.set_antenna, actor(), reader_id, port, placement)
+    all_or_none((placed, partial(set_reader_kind, actor(), reader_id, reader.name, kind, port)))
     return done(f"/readers/{reader_id}", "changed")
 
 

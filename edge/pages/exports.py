@@ -11,6 +11,7 @@ from edge.pages.board import wanted_filter
 from edge.pages.days import local, wanted_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role, until_received
+from edge.pages.imports import csv_file
 from edge.pages.installation import installation
 from edge.pages.past import past_filter
 from edge.store import exports
@@ -93,5 +94,4 @@ def _times(*moments: int | None) -> Iterator[str]:
 def _file(name: str, heading: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> Response:
     separator = SEPARATORS.get(request.args.get("separator", ""), ",")
     parts = stream_with_context(csv_text.written(heading, rows, separator))
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return until_received(Response(parts, mimetype="text/csv", headers=headers))
+    return until_received(csv_file(name, parts))

@@ -61,41 +61,67 @@ def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edge.pages.languages.texts_of_scripts", texts_of_scripts)
 
 
+class Eyes:
+    """Looks at a page again and again, and notes by the name of the moment which texts were forgotten."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.forgotten: dict[str, list[str]] = {}
+
+    def look(self, moment: str) -> None:
+        if texts := self.page.evaluate(UNTRANSLATED):
+            self.forgotten[moment] = texts
+
+
 def test_every_text_of_the_handheld_is_translated(
     bracketed: None, server: Server, site: Site, open_context: Callable[..., BrowserContext]
 ) -> None:
     server.stop()
     server.start()  # with those texts
-    found: dict[str, list[str]] = {}
-
-    def look(name: str) -> None:
-        if texts := page.evaluate(UNTRANSLATED):
-            found[name] = texts
-
     _, code = devices.invite(shell(site.organization_id), "Scanner 1")
-    page = open_context(viewport=PHONE, expected=(*OFFLINE, "403")).new_page()
+    eyes = Eyes(open_context(viewport=PHONE, expected=(*OFFLINE, "403")).new_page())
+    sign_in(eyes, code)
+    scan_whatever_there_is(eyes)
+    open_every_sheet(eyes)
+    do_every_job(eyes)
+    take_stock_and_take_back(eyes)
+    lose_the_connection(eyes)
+    eyes.page.goto("/scan/test-code")
+    assert eyes.page.inner_text("main h1") == "⟦Test code for scanners⟧"
+    assert eyes.forgotten == {}
+
+
+def sign_in(eyes: Eyes, code: str) -> None:
+    page = eyes.page
     page.goto("/sign-in")
-    look("sign-in")
+    eyes.look("sign-in")
     page.goto(f"/enrol/{code}")
-    look("enrol")
+    eyes.look("enrol")
     page.click("button")
     page.wait_for_selector("#badge")
-    look("badge")
+    eyes.look("badge")
     scan(page, "NOBODY-KNOWS")
     page.wait_for_selector("[role=alert]")
-    look("refused")
+    eyes.look("refused")
     page.goto("/sign-in?password=1&next=/scan")
     page.fill("#email", "ed@nord.example")
     page.fill("#password", "correct horse battery")
     page.keyboard.press("Enter")
     page.wait_for_selector("body[data-copied]")
-    look("ready")
-    scan(page, "BC-0001")
-    look("no location")
-    for name in ("DOCK-1", "BC-0001", "NOBODY-KNOWS", "http://box.local/l/NO-SUCH", "BC-0002"):
-        scan(page, name)
-        page.wait_for_timeout(300)
-        look(name)
+    eyes.look("ready")
+
+
+def scan_whatever_there_is(eyes: Eyes) -> None:
+    scan(eyes.page, "BC-0001")
+    eyes.look("no location")
+    for code in ("DOCK-1", "BC-0001", "NOBODY-KNOWS", "http://box.local/l/NO-SUCH", "BC-0002"):
+        scan(eyes.page, code)
+        eyes.page.wait_for_timeout(300)
+        eyes.look(code)
+
+
+def open_every_sheet(eyes: Eyes) -> None:
+    page = eyes.page
     for opener, item in (
         *(("#find", ""), ("#location", ""), ("#held", ""), ("#jobs", "")),
         ("#menu summary", "⟦Test my scanner⟧"),
@@ -105,36 +131,46 @@ def test_every_text_of_the_handheld_is_translated(
             page.click(f"text={item}")
         page.wait_for_selector("#sheet[open]")
         page.wait_for_timeout(300)
-        look(opener + item)
+        eyes.look(opener + item)
         page.click("#sheet-close")
+
+
+def do_every_job(eyes: Eyes) -> None:
+    """The last one begins to check a location."""
+    page = eyes.page
     scan(page, "DOCK-1")
     for item in ("What is here?", "Move everything", "Empty a carrier", "Check this location"):
         page.click("#jobs")
         page.click(f"text=⟦{item}⟧")
         page.wait_for_timeout(500)
-        look(item)
+        eyes.look(item)
         if item != "Check this location":
             page.click("#sheet-close")
     page.click("#sheet button.wide:has-text('Begin at')")
+
+
+def take_stock_and_take_back(eyes: Eyes) -> None:
+    page = eyes.page
     scan(page, "BC-0003")
     page.click("#take")
-    look("take")
+    eyes.look("take")
     page.click("#sheet button:has-text('Sign off')")
-    look("sign-off")
+    eyes.look("sign-off")
     page.click("#sheet-close")
     page.click("#count")
-    look("count")
+    eyes.look("count")
     page.click("#sheet-close")
     page.click("#undo")
     page.wait_for_timeout(300)
-    look("undo")
+    eyes.look("undo")
+
+
+def lose_the_connection(eyes: Eyes) -> None:
+    page = eyes.page
     page.context.set_offline(True)
     page.wait_for_timeout(300)
-    look("offline")
+    eyes.look("offline")
     page.context.set_offline(False)
-    page.goto("/scan/test-code")
-    assert page.inner_text("main h1") == "⟦Test code for scanners⟧"
-    assert found == {}
 
 
 def test_polish_counts_as_poles_do(scan_page: ScanPage, site: Site) -> None:

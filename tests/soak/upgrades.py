@@ -72,17 +72,19 @@ def follows(site: Site, wanted: bool) -> str:
 
 
 def fill_drive(site: Site) -> str:
-    site.box.run("dd if=/dev/zero of=/mnt/usb/filler bs=1M 2>/dev/null || true")
-    said = follows(site, False)
-    site.box.run("rm /mnt/usb/filler")
-    follows(site, True)
-    return said
+    fill = "dd if=/dev/zero of=/mnt/usb/filler bs=1M 2>/dev/null || true"
+    return without_drive(site, fill, mended_by="rm /mnt/usb/filler")
 
 
 def pull_out_drive(site: Site) -> str:
-    site.box.run("umount -l /mnt/usb")
+    return without_drive(site, "umount -l /mnt/usb", mended_by="mount -o loop /root/usb.img /mnt/usb")
+
+
+def without_drive(site: Site, fault: str, *, mended_by: str) -> str:
+    """What the doctor says meanwhile; afterwards every change follows again."""
+    site.box.run(fault)
     said = follows(site, False)
-    site.box.run("mount -o loop /root/usb.img /mnt/usb")
+    site.box.run(mended_by)
     follows(site, True)
     return said
 

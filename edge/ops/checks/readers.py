@@ -52,13 +52,9 @@ def broker_limits(subject: Subject) -> Finding:
 
 
 def broker_dropped(subject: Subject) -> Finding:
-    if subject.broker_url == "embedded":
-        return ok("not counted by the embedded broker")
-    try:
-        answer = subject.ask_broker()
-    except EdgeError:
-        return ok("the broker cannot be asked")
-    dropped = int(answer.get(DROPPED, "0"))
+    dropped = _counted_by_broker(subject, DROPPED)
+    if isinstance(dropped, Finding):
+        return dropped
     if dropped:
         return warning(
             f"the broker has dropped {dropped} messages since its start",
@@ -71,18 +67,25 @@ def broker_retained(subject: Subject) -> Finding:
     """An account with a wildcard can retain a message on as many topics as it likes, and mosquitto bounds them by
     nothing but its memory. To forbid them would shut out the many gateways whose last will is a retained one.
     """
-    if subject.broker_url == "embedded":
-        return ok("not counted by the embedded broker")
-    try:
-        retained = int(subject.ask_broker().get(RETAINED, "0"))
-    except EdgeError:
-        return ok("the broker cannot be asked")
+    retained = _counted_by_broker(subject, RETAINED)
+    if isinstance(retained, Finding):
+        return retained
     if retained > MANY_RETAINED:
         return warning(
             f"the broker holds {retained} retained messages, which edge does not read",
             "a reader whose topic has + or # retains all it sends: switch that off in it, or take its account away",
         )
     return ok(f"the broker holds {retained} retained messages")
+
+
+def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
+    """What the broker publishes of itself, or why that is not known."""
+    if subject.broker_url == "embedded":
+        return ok("not counted by the embedded broker")
+    try:
+        return int(subject.ask_broker().get(topic, "0"))
+    except EdgeError:
+        return ok("the broker cannot be asked")
 
 
 def readers_heard(_: Subject) -> Finding:
