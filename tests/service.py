@@ -21,14 +21,14 @@ START_SECONDS = 20.0
 
 
 class Service:
-    """`edge serve` on a data directory; its log goes to `serve.log` beside the database.
+    """`edge serve` on a data directory; its log goes to `serve.log` beside the database, or elsewhere.
 
     After a `with` block no process is left, whatever happened in it.
     """
 
-    def __init__(self, data_dir: Path, broker_url: str, **settings: object) -> None:
+    def __init__(self, data_dir: Path, broker_url: str, log: Path | None = None, **settings: object) -> None:
         self.data_dir = data_dir
-        self.log = data_dir / "serve.log"
+        self.log = log or data_dir / "serve.log"
         self.http = f"http://127.0.0.1:{free_port()}"
         everything = {
             "data_dir": data_dir,
@@ -39,6 +39,7 @@ class Service:
         flags = [f"--set={name}={value}" for name, value in everything.items()]
         self._edge = [sys.executable, "-m", "edge", *flags]
         self.process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}  # of the service, beside that of this process
         self._logged_before = 0
 
     def __enter__(self) -> Service:
@@ -52,7 +53,11 @@ class Service:
         self._logged_before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._edge, "serve"], cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
+                [*self._edge, "serve"],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self.environment},
             )
 
     def run(self, *arguments: str) -> str:

@@ -10,14 +10,16 @@ import time
 import urllib.request
 from base64 import urlsafe_b64encode
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any, NamedTuple
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
+
+BROKEN_OF_LOST = 0.2  # connections that are given up in the middle of a message
 
 
 class Seen(NamedTuple):
@@ -90,6 +92,13 @@ class Publisher:
         self._confirmed.extend(early)
         return len(self._waiting) + len(self._published)
 
+    def acknowledged_since(self, at: int) -> Iterator[tuple[Seen, float]]:
+        """Of the reads since that millisecond, the newest first."""
+        for seen in reversed(self.acknowledged):
+            if seen.at <= at:
+                return
+            yield seen, self.acknowledged[seen]
+
     def stop(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
@@ -101,17 +110,17 @@ class Creator:
     def __init__(self, ask: Callable[..., tuple[int, Any]]) -> None:
         self._ask = ask
         self._count = 0
-        self.acknowledged: set[str] = set()
+        self.acknowledged: set[int] = set()
 
     def step(self) -> None:
         self._count += 1
         key = f"MADE-{self._count}"
         try:
-            status, _ = self._ask("POST", "/api/v1/assets", {"name": key, "external_key": key})
+            status, answer = self._ask("POST", "/api/v1/assets", {"name": key, "external_key": key})
         except (OSError, HTTPException, RuntimeError, ValueError):
             return
         if status == 201:
-            self.acknowledged.add(key)
+            self.acknowledged.add(answer["data"]["id"])
 
 
 class Handheld:
@@ -123,9 +132,20 @@ class Handheld:
         self._chance = random.Random(seed)
         self._count = self._last = 0
         self._queue: list[tuple[dict[str, Any], Seen]] = []
+        self._at_work = threading.Lock()
         self.acknowledged: set[Seen] = set()
 
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Nothing is scanned or sent while the block runs."""
+        with self._at_work:
+            yield
+
     def step(self) -> None:
+        with self._at_work:
+            self._scan()
+
+    def _scan(self) -> None:
         name = self._chance.choice(list(self._locations))
         self._count += 1
         self._last = max(self._last + 1, time.time_ns() // 1_000_000)
@@ -158,15 +178,17 @@ class Handheld:
 
 
 class Link:
-    """The network between the readers and the broker: it can be cut, and be slow."""
+    """The network between the readers and the broker: it can be cut, and be slow, and lose packets."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, seed: int) -> None:
         self._target = port
+        self._chance = random.Random(seed)  # noqa: S311
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self._sockets: set[socket.socket] = set()
         self.is_cut = False
-        self.delay = 0.0
+        self.delay = 0.0  # seconds
+        self.loss = 0.0  # how many of the packets
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -199,8 +221,12 @@ class Link:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):  # cut: both ends are closed below
             while data := source.recv(4096):
-                if self.delay:
-                    time.sleep(self.delay)
+                time.sleep(self.delay)
+                if self._chance.random() < self.loss:
+                    time.sleep(0.2)  # it is sent again
+                    if self._chance.random() < BROKEN_OF_LOST:
+                        sink.sendall(data[: len(data) // 2])
+                        break
                 sink.sendall(data)
         self._sockets -= {source, sink}
         _close(source)

@@ -1,7 +1,9 @@
-"""Another release, and another drive, under load: `python -m tests.soak.upgrades --box TOOL --folder DIR`.
+"""Another release, and another drive, under load: `python -m tests.soak.upgrades --box TOOL --folder DIR `.
 
-Upgrades that work, that are broken, and whose power is cut off at the switch; the continuous backup on a drive that is
-filled up, pulled out and plugged in again, and what comes back from it. The table is that of site.py.
+Upgrades that work, that change the database, that are broken in each way we could think of, and whose power is cut off
+at each step; the continuous backup on a drive that is filled up, pulled out and plugged in again, and what comes back
+from it. The table is that of site.py; down is how long nobody answered. Reads that were acknowledged by mosquitto while
+the service was away for the switch, when the power is cut, are in the broker's memory only: those rows tell how many.
 """
 
 from __future__ import annotations
@@ -10,12 +12,46 @@ import argparse
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.soak.box import Box
 from tests.soak.site import ROOT, Ports, Row, Site, install, show, wait_for
 
 NEW = "/root/edge-new"
+LOG = "/root/upgrade.log"
+MIGRATION = "edge/store/migrations/$(printf %04d $(($(ls edge/store/migrations/*.sql | wc -l) + 1)))_next.sql"
+START = "sed -i '0,/^from edge/s//{}\\nfrom edge/' edge/runtime.py"  # what is run as the service starts
+# Ways to break a release: what is changed in its checkout.
+BROKEN = {
+    "syntax": "echo 'def' >>edge/runtime.py",
+    "a dependency that does not exist": "echo 'edge-needs-this==1 --hash=sha256:00' >>systemd/requirements.txt",
+    "a dependency that was changed": "sed -i 's/sha256:[0-9a-f]*/sha256:00/g' systemd/requirements.txt",
+    "a migration that fails": f"echo 'CREATE TABLE asset (id INTEGER) STRICT;' >{MIGRATION}",
+    "it does not start": START.format('raise SystemExit("broken on purpose")'),
+    "it starts for too long": START.format("import time; time.sleep(300)"),
+    "a page that fails": "echo '{{ 1/0 }}' >web/templates/board.html",
+    "reads are not recorded": "sed -i 's/^def record(/def record(*_, **__):\\n    return []\\n\\n\\ndef unused(/' edge/store/scans.py",
+    "it starts in a trial only": START.format(
+        'import sys\\nif "mqtt.accounts_dir=" not in " ".join(sys.argv) and "serve" in sys.argv:\\n'
+        '    raise SystemExit("broken at the site only")'
+    ),
+}
+# At which command of edge-upgrade the power is cut off, and which release runs afterwards.
+STEPS = {
+    "Backup": ("said=*edge\\ backup*", "before"),
+    "build": ("*pip*--no-deps*", "before"),
+    "trial": ("try\\ *", "before"),
+    "before the service stops": ("systemctl\\ stop\\ edge*", "before"),
+    "before the database is kept": ("keep_database*", "before"),
+    "before the switch": ("use\\ *", "before"),
+    "units half written": ("install\\ -m\\ 0644*", "before"),
+    "before the new release starts": ("timeout*systemctl\\ start*", "before"),
+    "before it is looked at": ("answers\\ *", "before"),
+    "before reads are let in": ("release_reads*", "before"),
+    "after reads were let in": ('as_edge\\ rm\\ -f\\ \\"\\$pending*', "new"),
+    "at the end": ('as_edge\\ rm\\ -f\\ \\"\\$copy*', "new"),
+}
 
 
 def fresh_release(box: Box, version: str, change: str = "true") -> None:
@@ -26,29 +62,59 @@ def fresh_release(box: Box, version: str, change: str = "true") -> None:
     )
 
 
-def upgrade(site: Site) -> str:
-    fresh_release(site.box, "9.1")
+def keep_release(box: Box) -> None:
+    """From now on it is the one that is changed: the database may be of its schema."""
+    box.run(f"rm -rf /root/edge; mv {NEW} /root/edge")
+
+
+def version(site: Site) -> str:
+    return site.box.run("edge --version").split()[-1]
+
+
+def upgrade(site: Site, number: str, change: str = "true") -> str:
+    fresh_release(site.box, number, change)
+    site.watch.begin()
     site.box.run(f"edge upgrade {NEW}")
-    return site.box.run("edge --version").strip()
+    assert version(site) == number
+    keep_release(site.box)
+    return f"{number} runs"
 
 
 def broken(site: Site, change: str) -> str:
-    fresh_release(site.box, "9.2", change)
+    before = version(site)
+    fresh_release(site.box, "9.99", change)
     said = site.box.run(f"edge upgrade {NEW} 2>&1 && echo WENT THROUGH", check=False)
     assert "WENT THROUGH" not in said, said
-    assert "9.1" in site.box.run("edge --version")
+    assert version(site) == before, said
+    left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade$' || true")
+    assert not left, left
     return said.strip().splitlines()[-1]
 
 
-def power_cut_at_switch(site: Site) -> str:
-    """As soon as there is something to go back from."""
-    fresh_release(site.box, "9.3")
-    site.box.run(f"systemd-run --quiet --unit=the-upgrade /usr/local/bin/edge upgrade {NEW}")
-    wait_for(site.box, "test -e /opt/edge/upgrade", 180)
+def power_cut(site: Site, pattern: str, expected: str, number: str) -> str:
+    """Held at that command, so that the power is cut off just before it."""
+    before = version(site)
+    fresh_release(site.box, number, add_table(f"next{number[2:]}"))
+    hold = f"set -T; trap '[[ $BASH_COMMAND != {pattern} ]] || {{ touch /root/held; sleep 600; }}' DEBUG"
+    site.box.run(
+        f"rm -f /root/held; cat >/root/hold <<'HOLD'\n{hold}\nHOLD\n"
+        f"systemd-run --quiet --unit=the-upgrade -E BASH_ENV=/root/hold -E PATH=$PATH sh -c"
+        f" '/usr/local/sbin/edge-upgrade {NEW} >{LOG} 2>&1'"
+    )
+    wait_for(site.box, "test -e /root/held || ! systemctl is-active -q the-upgrade", 240)
+    assert "held" in site.box.run("ls /root"), site.box.run(f"cat {LOG}")
     site.box.power_cut()
     site.box.boot()
-    wait_for(site.box, "test ! -e /opt/edge/upgrade && systemctl is-active -q edge", 90)
-    return site.box.run("edge --version").strip() + " runs"
+    wait_for(site.box, "test ! -e /opt/edge/upgrade && systemctl is-active -q edge", 120)
+    after = version(site)
+    assert after == (before if expected == "before" else number), after
+    if after == number:
+        keep_release(site.box)
+    return f"{after} runs, the release {'from before' if expected == 'before' else 'that was new'}"
+
+
+def add_table(name: str) -> str:
+    return f"echo 'CREATE TABLE {name} (id INTEGER) STRICT;' >{MIGRATION}"
 
 
 def plug_in_drive(site: Site) -> str:
@@ -67,7 +133,7 @@ def follows(site: Site, wanted: bool) -> str:
     began = time.monotonic()
     sign = "ok" if wanted else "PROBLEM"
     wait_for(site.box, f"edge doctor | grep -q '^{sign} *backup-continuous'", 90)
-    said = site.box.run("edge doctor | grep backup-continuous").strip()
+    said = site.box.run("edge doctor | grep backup-continuous || true").strip()
     return f"{said} ({time.monotonic() - began:.0f} s)"
 
 
@@ -98,38 +164,50 @@ def restore_newest(site: Site) -> str:
     return said.strip().splitlines()[0]
 
 
+def acts() -> dict[str, Callable[[Site], str]]:
+    return {
+        "upgrade": partial(upgrade, number="9.01"),
+        "upgrade that changes the database": partial(upgrade, number="9.02", change=add_table("added")),
+        **{f"broken: {what}": partial(broken, change=change) for what, change in BROKEN.items()},
+        **{
+            f"power cut: {what}": partial(power_cut, pattern=pattern, expected=expected, number=f"9.{number}")
+            for number, (what, (pattern, expected)) in enumerate(STEPS.items(), 10)
+        },
+        "drive plugged in": plug_in_drive,
+        "drive full": fill_drive,
+        "drive pulled out": pull_out_drive,
+        "database lost, newest point restored": restore_newest,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--box", required=True)
     parser.add_argument("--folder", required=True, type=Path)
     parser.add_argument("--port", type=int, default=18700, help="the first of five free ports")
     parser.add_argument("--source", type=Path, default=ROOT)
+    parser.add_argument("--only", default="", help="what has this in its name")
     options = parser.parse_args()
     site = Site(Box(options.box, options.folder / "upgrades"), Ports(options.port))
     print("| what | reads sent | found | twice | down (s) | |\n|---|---|---|---|---|---|")
-
-    def under_load(what: str, act: Callable[[Site], str]) -> None:
-        try:
-            site.under_load(what, lambda: act(site))
-        except (RuntimeError, TimeoutError, AssertionError, subprocess.CalledProcessError) as error:
-            show(Row(what, None, None, None, None, f"FAILED: {str(error)[-600:]}"))
-
     try:
         show(Row("install", None, None, None, None, install(site.box, site.ports, options.source)))
         site.watch.wait_until_up()
         site.set_up()
-        under_load("drive plugged in", plug_in_drive)
-        under_load("drive full", fill_drive)
-        under_load("drive pulled out", pull_out_drive)
-        under_load("database lost, newest point restored", restore_newest)
-        under_load("upgrade", upgrade)
-        under_load("upgrade with a syntax error", lambda it: broken(it, "echo 'def' >>edge/runtime.py"))
-        under_load("upgrade whose page fails", lambda it: broken(it, "echo '{{ 1/0 }}' >web/templates/board.html"))
-        under_load("upgrade, power cut at the switch", power_cut_at_switch)
+        for what, act in acts().items():
+            if options.only in what:
+                _under_load(site, what, act)
     finally:
         site.close()
         if site.box.is_enabled:
             site.box.power_cut()
+
+
+def _under_load(site: Site, what: str, act: Callable[[Site], str]) -> None:
+    try:
+        site.under_load(what, lambda: act(site))
+    except (RuntimeError, TimeoutError, AssertionError, subprocess.CalledProcessError) as error:
+        show(Row(what, None, None, None, None, f"FAILED: {str(error)[-600:]}"))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+"""The clock of one process, which can be set while it runs."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+
+class Clock:
+    """Start the process with `environment`. Needs a C compiler."""
+
+    def __init__(self, folder: Path) -> None:
+        library, self._offset = folder / "clock_layer.so", folder / "clock-offset"
+        source = Path(__file__).with_name("clock_layer.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source)], check=True)
+        self._offset.write_bytes(bytes(8))
+        self.environment = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(self._offset)}
+
+    def set(self, seconds: int) -> None:
+        """By how much it is ahead; in one write, as the process looks at it all the time."""
+        with self._offset.open("r+b", buffering=0) as offset:
+            offset.write(struct.pack("=q", seconds))
+
+
+def can_be_had() -> bool:
+    return shutil.which("cc") is not None

@@ -1,0 +1,80 @@
+"""A disk with a cache that can be lost: `/usr/bin/python3 disk_process.py FOLDER MEGABYTES` shows it as FOLDER/disk.
+
+A file in user space (FUSE; Debian's python3-fusepy), meant to lie under a loop device and a real file system. What was
+written is certain only once it was flushed. Words written to FOLDER/control: `cut` loses the cache, of which a disk may
+have written any part in any order; `slow SECONDS` is how long a flush takes; `fail` and `work` end and begin writing.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import stat
+import sys
+import time
+from typing import Any
+
+import fusepy
+
+
+class Disk(fusepy.Operations):
+    def __init__(self, size: int) -> None:
+        self._now = bytearray(size)  # as it is read
+        self._certain = bytearray(size)  # as it would be after a power cut, without the cache
+        self._cache: list[tuple[int, bytes]] = []
+        self._flush_seconds = 0.0
+        self._is_broken = False
+
+    def getattr(self, path: str, _handle: Any = None) -> dict[str, Any]:
+        if path == "/":
+            return {"st_mode": stat.S_IFDIR | 0o700, "st_nlink": 2}
+        if path not in ("/disk", "/control"):
+            raise fusepy.FuseOSError(errno.ENOENT)
+        return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": len(self._now) if path == "/disk" else 0}
+
+    def readdir(self, _path: str, _handle: Any) -> list[str]:
+        return [".", "..", "disk", "control"]
+
+    def truncate(self, path: str, _length: int, _handle: Any = None) -> None:
+        if path == "/disk":
+            raise fusepy.FuseOSError(errno.EPERM)
+
+    def read(self, _path: str, size: int, offset: int, _handle: Any) -> bytes:
+        return bytes(self._now[offset : offset + size])
+
+    def write(self, path: str, data: bytes, offset: int, _handle: Any) -> int:
+        if path == "/control":
+            self._obey(*data.decode().split())
+        elif self._is_broken:
+            raise fusepy.FuseOSError(errno.EIO)
+        else:
+            self._now[offset : offset + len(data)] = data
+            self._cache.append((offset, data))
+        return len(data)
+
+    def fsync(self, path: str, _datasync: int, _handle: Any) -> None:
+        if path == "/control":
+            return
+        time.sleep(self._flush_seconds)
+        if self._is_broken:
+            raise fusepy.FuseOSError(errno.EIO)
+        self._write_back(self._cache)
+
+    def _obey(self, word: str, seconds: str = "0") -> None:
+        match word:
+            case "cut":
+                self._write_back([write for write in self._cache if random.random() < 0.5])  # noqa: S311
+                self._now[:] = self._certain
+            case "slow":
+                self._flush_seconds = float(seconds)
+            case "fail" | "work":
+                self._is_broken = word == "fail"
+
+    def _write_back(self, writes: list[tuple[int, bytes]]) -> None:
+        for offset, data in writes:
+            self._certain[offset : offset + len(data)] = data
+        self._cache = []
+
+
+if __name__ == "__main__":
+    fusepy.FUSE(Disk(int(sys.argv[2]) << 20), sys.argv[1], foreground=True, nothreads=True)

@@ -1,0 +1,205 @@
+"""What happens to a site that is used: a function for each fault, which returns when the site can go on by itself."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from tests.service import LedgerReader, wait_for
+from tests.soak.clients import Seen
+from tests.soak.clock import Clock
+from tests.soak.disk import Disk
+from tests.soak.used_site import UsedSite
+
+DAY_SECONDS = 86_400
+PATIENCE = 120.0  # seconds; a machine may be busy with other things
+
+
+class Faults:
+    """`disk` is None where none can be mounted, `clock` where none could be made; what needs them is left out then."""
+
+    def __init__(self, site: UsedSite, disk: Disk | None, clock: Clock | None) -> None:
+        self._site, self._service, self._broker = site, site.service, site.broker
+        self._disk = disk
+        self._clock = clock
+        # Between two moments mosquitto held in its memory only what it had acknowledged, and lost it.
+        self.windows: list[tuple[float, float]] = []
+        # Between two moments the box had another time, and gave it to reads whose own it could not believe.
+        self.other_times: list[tuple[float, float]] = []
+        if clock:
+            self._service.environment = clock.environment
+
+    def all(self) -> dict[str, Callable[[], None]]:
+        found: dict[str, Callable[[], None]] = {
+            "kill -9 of the service": self.kill_service,
+            "service restarted": self.restart_service,
+            "service frozen": self.freeze_service,
+            "kill -9 of mosquitto": self.kill_broker,
+            "mosquitto restarted": self.restart_broker,
+            "mosquitto frozen": self.freeze_broker,
+            "link cut": self.cut_link,
+            "link slow": self.slow_link,
+            "link lossy": self.lossy_link,
+            "backup and restore": self.back_up_and_restore,
+            "upgrade that changes the database": self.upgrade,
+        }
+        if self._clock:
+            found |= {"clock a day ahead and back": self.clock_ahead, "clock a day behind and back": self.clock_behind}
+        if self._disk:
+            found |= {
+                "disk full": self.fill_disk,
+                "flushes slow": self.slow_flushes,
+                "disk fails, read-only, restart": self.fail_disk,
+                "power cut, cache of the disk lost": self.cut_power,
+            }
+        return found
+
+    def kill_service(self) -> None:
+        self._service.kill()
+        self._service.start()
+
+    def restart_service(self) -> None:
+        self._service.stop()
+        self._service.start()
+
+    def freeze_service(self) -> None:
+        assert self._service.process
+        self._service.process.send_signal(signal.SIGSTOP)
+        self._wait(3)
+        self._service.process.send_signal(signal.SIGCONT)
+
+    def kill_broker(self) -> None:
+        """While the service follows: what waits for one that is away is in mosquitto's memory, and goes with it."""
+        with self._window():
+            self._broker.kill()
+        self._broker.start()
+
+    def restart_broker(self) -> None:
+        self._broker.stop()
+        self._broker.start()
+
+    def freeze_broker(self) -> None:
+        self._broker.send_signal(signal.SIGSTOP)
+        self._wait(2)
+        self._broker.send_signal(signal.SIGCONT)
+
+    def cut_link(self) -> None:
+        self._site.link.cut()
+        self._wait(2)
+        self._site.link.is_cut = False
+
+    def slow_link(self) -> None:
+        self._site.link.delay = 0.3
+        self._wait(2)
+        self._site.link.delay = 0.0
+
+    def lossy_link(self) -> None:
+        """Packets come late, and connections break in the middle of a message."""
+        self._site.link.loss = 0.1
+        self._wait(3)
+        self._site.link.loss = 0.0
+
+    def back_up_and_restore(self) -> None:
+        """The newest state of a service that was stopped: nothing may be missing of what comes back."""
+        self._service.stop()
+        self._service.run("backup")
+        newest = max((self._site.data_dir / "backups").glob("*.db.gz"))
+        self._service.run("restore", "--yes", str(newest))
+        for aside in self._site.data_dir.glob("edge.db.before-*"):
+            aside.unlink()
+        newest.unlink()
+        self._service.start()
+
+    def upgrade(self) -> None:
+        """As edge-upgrade does it: what comes in waits outside until the new release was looked at."""
+        pending = self._site.data_dir / "upgrade-pending"
+        self._service.stop()
+        pending.touch()
+        self._service.start()
+        wait_for(lambda: self._service.has_logged("Serving pages"), PATIENCE, self._service.read_log)
+        self._wait(1)
+        pending.unlink()
+
+    def clock_ahead(self) -> None:
+        self._set_clock(DAY_SECONDS)
+
+    def clock_behind(self) -> None:
+        self._set_clock(-DAY_SECONDS)
+
+    def _set_clock(self, seconds: int) -> None:
+        """A handheld says how late it is by the box's clock, so that its scans move along with it: it rests."""
+        assert self._clock
+        began = self._wait_until_caught_up()
+        with self._site.handheld.resting():
+            self._clock.set(seconds)
+            self._wait(3)
+            self._clock.set(0)
+            self._wait_until_caught_up()
+        self.other_times.append((began, time.monotonic()))
+
+    def fill_disk(self) -> None:
+        assert self._disk
+        self._disk.fill()
+        self._wait(2)
+        self._disk.make_room()
+
+    def slow_flushes(self) -> None:
+        assert self._disk
+        self._disk.tell("slow 0.3")
+        self._wait(3)
+        self._disk.tell("slow 0")
+
+    def fail_disk(self) -> None:
+        """It takes no writes, so that the kernel makes the file system read-only; somebody turns the box off and on."""
+        assert self._disk
+        self._disk.tell("fail")
+        self._wait(2)
+        self._broker.stop()  # its own disk is another one
+        self._service.kill()
+        self._disk.lose_cache()
+        self._broker.start()
+        self._service.start()
+
+    def cut_power(self) -> None:
+        assert self._disk
+        with self._window():
+            self._broker.kill()
+            self._service.kill()
+            self._disk.lose_cache()
+        self._broker.start()
+        self._service.start()
+
+    @contextmanager
+    def _window(self) -> Iterator[None]:
+        self._wait_until_caught_up()  # it may have been away, and the second time takes a moment only
+        began = self._wait_until_caught_up()
+        yield
+        self.windows.append((began, time.monotonic()))
+
+    def _wait_until_caught_up(self) -> float:
+        """Until the service has on disk what mosquitto had acknowledged at some moment, which is returned."""
+        last, moment = self._next_acknowledged()  # in order behind all that came before
+        sql = f"SELECT 1 FROM track t JOIN history h ON h.position_no = t.no AND h.observed_at = {last.at * 1000}"
+        with closing(LedgerReader(self._site.data_dir)) as reader:
+            wait_for(lambda: reader.all(sql), PATIENCE, self._service.read_log)
+        return moment
+
+    def _next_acknowledged(self) -> tuple[Seen, float]:
+        """The first that is read from now on."""
+        began = time.time_ns() // 1_000_000
+        found: list[tuple[Seen, float]] = []
+
+        def is_found() -> bool:
+            for publisher in self._site.publishers:
+                publisher.settle()
+                found.extend(publisher.acknowledged_since(began))
+            return bool(found)
+
+        wait_for(is_found, PATIENCE, self._service.read_log)
+        return found[0]
+
+    def _wait(self, seconds: float) -> None:
+        """Not longer, and mostly shorter."""
+        time.sleep(self._site.chance.random() * seconds)
