@@ -51,6 +51,7 @@ main() {
   configure_broker
   if [[ -n $https ]]; then serve_https; fi
   start_service
+  /usr/local/sbin/edge-mdns on
   summary
 }
 
@@ -127,7 +128,7 @@ read_answers() {
 
 install_packages() {
   say "Packages of Debian"
-  local package wanted=(python3 python3-venv mosquitto ca-certificates) missing=()
+  local package wanted=(python3 python3-venv mosquitto ca-certificates avahi-daemon) missing=()
   if [[ -n $https ]]; then wanted+=(caddy openssl); fi
   for package in "${wanted[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
@@ -264,6 +265,10 @@ summary() {
   fi
   case $scheme:$port in https:443 | http:80) port='' ;; *) port=:$port ;; esac
   say "edge runs on this box and starts with it"
+  if [[ -f /etc/avahi/services/edge.service ]]; then
+    name=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf)
+    name=${name:-$(hostname)}
+  fi
   for address in $addresses "$name.local"; do echo "  pages and API   $scheme://$address$port/"; done
   for address in $addresses; do echo "  readers         mqtt://$address:$mqtt_port${tls_port:-}"; done
   address=${addresses%%$'\n'*}
@@ -275,6 +280,7 @@ Next:
   edge-https show            the fingerprint to compare when a device asks whether to trust this box
   edge backup                makes a backup now; one is made every night
   journalctl -u edge -f      what the service tells
+Labels carry an address for years: set http.public_url = "$scheme://$name.local$port", or a name of your DNS, before you print any.
 Settings are in $settings/edge.toml; after a change: systemctl restart edge
 NEXT
 }
@@ -283,10 +289,11 @@ uninstall() {
   say "Removing edge"
   local name
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
+  [[ ! -x /usr/local/sbin/edge-mdns ]] || /usr/local/sbin/edge-mdns off
   systemctl disable --quiet --now edge.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
-    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-https /usr/local/sbin/edge-upgrade
+    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade}
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
   if [[ -f $data/sync-secret ]]; then
     echo "this box was a site of a hub: remove the site on the hub's page Sync, or its key goes on working"

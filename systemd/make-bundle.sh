@@ -7,7 +7,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(dirname "$here")
-packages=(python3 python3-venv mosquitto caddy openssl ca-certificates)
+packages=(python3 python3-venv mosquitto caddy openssl ca-certificates avahi-daemon)
 
 main() {
   local debian=12 arch=amd64 output='' suite python scratch

@@ -56,7 +56,7 @@ Version: $2
 Architecture: $3
 Maintainer: edge <edge@localhost>
 Installed-Size: $(du -sk "$1/usr" | cut -f1)
-Depends: python3, python3-venv, mosquitto, caddy, openssl, ca-certificates
+Depends: python3, python3-venv, mosquitto, caddy, openssl, ca-certificates, avahi-daemon
 Section: net
 Priority: optional
 Description: asset and location tracking for a warehouse

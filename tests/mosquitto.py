@@ -70,6 +70,11 @@ class Mosquitto:
         self._process.wait(START_SECONDS)
         self._process = None
 
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
+
     def send_signal(self, number: int) -> None:
         assert self._process
         self._process.send_signal(number)

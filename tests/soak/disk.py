@@ -11,6 +11,7 @@ from pathlib import Path
 
 PYTHON = "/usr/bin/python3"  # Debian's, whose python3-fusepy needs nothing else
 MEGABYTES = 256
+START_SECONDS = 60
 
 
 class Disk:
@@ -71,7 +72,7 @@ def mounted(folder: Path, below: Path) -> Iterator[Disk]:
     program = [PYTHON, str(Path(__file__).with_name("disk_process.py")), str(below), str(MEGABYTES)]
     with subprocess.Popen(program) as process:
         try:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + START_SECONDS
             while not (below / "disk").exists():
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError("the disk cannot be shown by FUSE")
@@ -83,5 +84,4 @@ def mounted(folder: Path, below: Path) -> Iterator[Disk]:
             finally:
                 disk.unmount()
         finally:
-            subprocess.run(["umount", "-l", str(below)], check=False)
-            process.wait(10)
+            process.terminate()  # it takes its mount along

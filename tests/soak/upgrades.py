@@ -31,7 +31,8 @@ BROKEN = {
     "it does not start": START.format('raise SystemExit("broken on purpose")'),
     "it starts for too long": START.format("import time; time.sleep(300)"),
     "a page that fails": "echo '{{ 1/0 }}' >web/templates/board.html",
-    "reads are not recorded": "sed -i 's/^def record(/def record(*_, **__):\\n    return []\\n\\n\\ndef unused(/' edge/store/scans.py",
+    "reads are not recorded": "sed -i 's/^def record(/def record(*_, **__):\\n    return []\\n\\n\\ndef unused(/'"
+    " edge/store/scans.py",
     "it starts in a trial only": START.format(
         'import sys\\nif "mqtt.accounts_dir=" not in " ".join(sys.argv) and "serve" in sys.argv:\\n'
         '    raise SystemExit("broken at the site only")'

@@ -1,0 +1,144 @@
+"""What mosquitto loses when it is killed while the service is away, and what it costs to lose less.
+
+    python -m tests.soak.brokers [--kills 10]
+
+For each way to save, with an empty queue and with 100,000 messages waiting: readers publish 100 messages a second at
+QoS 1, mosquitto is killed at random moments, and what it had acknowledged is fetched afterwards. Prints how many were
+lost for each kill, how many a single publisher gets acknowledged a second, and what is written to the disk in a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.mosquitto import Mosquitto
+from tests.service import wait_for
+
+WAYS = {
+    "every 30 s": "autosave_interval 30",
+    "every second": "autosave_interval 1",
+    "with each message": "autosave_on_changes true\nautosave_interval 1",
+}
+TOPIC = "site/dock/reads"
+FILLING = 100_000
+RATE = 100
+
+
+@contextmanager
+def client(port: int, name: str) -> Iterator[mqtt.Client]:
+    one = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
+    one.max_inflight_messages_set(1000)
+    one.connect("127.0.0.1", port)
+    one.loop_start()
+    try:
+        yield one
+    finally:
+        one.disconnect()
+        one.loop_stop()
+
+
+def subscribe(port: int) -> None:
+    """The service was there, and is away from now on; mosquitto keeps its messages."""
+    subprocess.run(
+        ["mosquitto_sub", "-p", str(port), "-i", "edge", "-c", "-q", "1", "-t", TOPIC, "-E"], check=True, timeout=60
+    )
+
+
+def fetch(port: int) -> set[int]:
+    """The numbers of all messages that waited."""
+    found: set[int] = set()
+    last = [time.monotonic()]
+
+    def take(*given: mqtt.MQTTMessage) -> None:
+        found.add(int(given[2].payload[:12]))
+        last[0] = time.monotonic()
+
+    one = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="edge", clean_session=False)
+    one.on_message = take
+    one.connect("127.0.0.1", port)
+    one.loop_start()
+    wait_for(lambda: time.monotonic() - last[0] > 2, 120)
+    one.disconnect()
+    one.loop_stop()
+    return found
+
+
+def publish(port: int, first: int, seconds: float, rate: float) -> set[int]:
+    """Numbered messages of a usual size; those that were acknowledged. As fast as it goes with a rate of 0."""
+    acknowledged: set[int] = set()
+    waiting: dict[int, int] = {}
+    early: set[int] = set()
+    with client(port, "reader") as one:
+
+        def confirm(*given: int) -> None:
+            (acknowledged.add(waiting[given[2]]) if given[2] in waiting else early.add(given[2]))
+
+        one.on_publish = confirm  # type: ignore[assignment]
+        until, number = time.monotonic() + seconds, first
+        while time.monotonic() < until:
+            message = one.publish(TOPIC, f"{number:012}".encode().ljust(120), qos=1)
+            waiting[message.mid] = number
+            if message.mid in early:
+                acknowledged.add(number)
+            number += 1
+            if rate:
+                time.sleep(1 / rate)
+            else:
+                message.wait_for_publish(10)
+        return acknowledged
+
+
+def written(broker: Mosquitto) -> int:
+    text = Path(f"/proc/{broker.pid}/io").read_text()
+    return int(text.split("write_bytes: ")[1].split()[0])
+
+
+def measure(folder: Path, way: str, filling: int, kills: int) -> str:
+    broker = Mosquitto(folder, way + "\nmax_inflight_messages 20\n")
+    broker.start()
+    subscribe(broker.port)
+    broker.stop()  # once in peace: then it has the session on disk
+    broker.start()
+    broker.publish(TOPIC, (f"{number:012}".encode().ljust(120) for number in range(filling)))
+    broker.stop()
+    broker.start()
+    first, acknowledged = filling, set(range(filling))
+    for _ in range(kills):
+        taken = publish(broker.port, first, 1 + random.random() * 2, RATE)  # noqa: S311
+        broker.kill()
+        broker.start()
+        first, acknowledged = max(taken, default=first) + 1_000, acknowledged | taken
+    before, began = written(broker), time.monotonic()
+    publish(broker.port, 10**9, 10, RATE)
+    a_minute = (written(broker) - before) / (time.monotonic() - began) * 60
+    speed = len(publish(broker.port, 2 * 10**9, 5, 0)) / 5
+    lost = len(acknowledged - fetch(broker.port))
+    broker.stop()
+    return f"{lost / kills:.1f} | {speed:.0f} | {a_minute / 1e6:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=10)
+    options = parser.parse_args()
+    print(
+        "| saved | waiting | lost for each kill | acknowledged a second | MB written a minute |\n|---|---|---|---|---|"
+    )
+    for name, way in WAYS.items():
+        for filling in (0, FILLING):
+            with tempfile.TemporaryDirectory() as folder:
+                print(f"| {name} | {filling} | {measure(Path(folder), way, filling, options.kills)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
