@@ -25,8 +25,8 @@ from typing import NamedTuple
 from tests.service import LedgerReader, wait_for
 from tests.soak import clock, disk
 from tests.soak.clients import Seen
-from tests.soak.faults import PATIENCE, Faults
-from tests.soak.used_site import BARCODE, UsedSite
+from tests.soak.faults import Faults
+from tests.soak.used_site import BARCODE, PATIENCE, UsedSite
 
 PAUSES = (0.05, 0.02, 0.1)  # between two reads, between two assets, between two scans: seconds
 EVERY_READ_A_ROW = {"ingest__sighting_gap_seconds": 0, "ingest__smoothing": "off"}

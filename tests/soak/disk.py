@@ -11,7 +11,7 @@ from pathlib import Path
 
 PYTHON = "/usr/bin/python3"  # Debian's, whose python3-fusepy needs nothing else
 MEGABYTES = 256
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 class Disk:

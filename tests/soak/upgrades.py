@@ -94,15 +94,15 @@ def broken(site: Site, change: str) -> str:
 
 def power_cut(site: Site, pattern: str, expected: str, number: str) -> str:
     """Held at that command, so that the power is cut off just before it."""
-    before = version(site)
+    before, unit = version(site), f"upgrade-{number}"
     fresh_release(site.box, number, add_table(f"next{number[2:]}"))
     hold = f"set -T; trap '[[ $BASH_COMMAND != {pattern} ]] || {{ touch /root/held; sleep 600; }}' DEBUG"
     site.box.run(
         f"rm -f /root/held; cat >/root/hold <<'HOLD'\n{hold}\nHOLD\n"
-        f"systemd-run --quiet --unit=the-upgrade -E BASH_ENV=/root/hold -E PATH=$PATH sh -c"
+        f"systemd-run --quiet --unit={unit} -E BASH_ENV=/root/hold -E PATH=$PATH sh -c"
         f" '/usr/local/sbin/edge-upgrade {NEW} >{LOG} 2>&1'"
     )
-    wait_for(site.box, "test -e /root/held || ! systemctl is-active -q the-upgrade", 240)
+    wait_for(site.box, f"test -e /root/held || ! systemctl is-active -q {unit}", 900)
     assert "held" in site.box.run("ls /root"), site.box.run(f"cat {LOG}")
     site.box.power_cut()
     site.box.boot()

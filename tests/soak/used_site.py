@@ -24,6 +24,7 @@ from tests.soak.watching import Api
 TAGS = [f"3074257BF7194E40{number:08X}" for number in range(20)]
 BARCODE = "4006381333931"
 DAY_MICROS = 86_400_000_000
+PATIENCE = 120.0  # seconds; a machine may be busy with other things
 
 
 class UsedSite:
@@ -69,10 +70,10 @@ class UsedSite:
 
     def begin(self) -> None:
         self.service.start()
-        self.service.wait_until_connected()
+        self.service.wait_until_connected(PATIENCE)
         self.broker.stop()  # once in peace: then it has the sessions on disk
         self.broker.start()
-        self.service.wait_until_connected()
+        self.service.wait_until_connected(PATIENCE)
 
     @contextmanager
     def used(self) -> Iterator[None]:
