@@ -114,7 +114,7 @@ def measure(folder: Path, way: str, filling: int, kills: int) -> str:
     broker.start()
     first, acknowledged = filling, set(range(filling))
     for _ in range(kills):
-        taken = publish(broker.port, first, 1 + random.random() * 2, RATE)  # noqa: S311
+        taken = publish(broker.port, first, 1 + random.random() * 2, RATE)
         broker.kill()
         broker.start()
         first, acknowledged = max(taken, default=first) + 1_000, acknowledged | taken

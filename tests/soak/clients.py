@@ -182,7 +182,7 @@ class Link:
 
     def __init__(self, port: int, seed: int) -> None:
         self._target = port
-        self._chance = random.Random(seed)  # noqa: S311
+        self._chance = random.Random(seed)
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self._sockets: set[socket.socket] = set()

@@ -63,7 +63,7 @@ class Disk(fusepy.Operations):
     def _obey(self, word: str, seconds: str = "0") -> None:
         match word:
             case "cut":
-                self._write_back([write for write in self._cache if random.random() < 0.5])  # noqa: S311
+                self._write_back([write for write in self._cache if random.random() < 0.5])
                 self._now[:] = self._certain
             case "slow":
                 self._flush_seconds = float(seconds)

@@ -31,7 +31,7 @@ class UsedSite:
     """`pauses`: seconds between two reads of one reader, between two assets, between two scans."""
 
     def __init__(self, folder: Path, seed: int, pauses: tuple[float, float, float], **settings: object) -> None:
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = random.Random(seed)
         self.data_dir = folder / "data"
         self._pauses = pauses
         self.broker = Mosquitto(folder)
