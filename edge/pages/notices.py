@@ -25,6 +25,7 @@ NOTICES = {
     "device-revoked": "The device was revoked; whoever used it is signed out.",
     "site-removed": "The site was removed. What it sent stays, and is kept here from now on.",
     "same": "They are one asset now, with the tags of both, and this hub keeps it.",
+    "renamed": "It has the new key here, and what clashed with it has its own.",
     "pause": "Paused. What happens meanwhile is kept.",
     "resume": "It goes on within seconds.",
     "verify": "It compares once nothing is waiting. Load this page again in a while.",

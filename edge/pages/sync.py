@@ -63,6 +63,21 @@ def same_thing(site_no: int, remote_id: int) -> AnyResponse:
     return done("/sync", "same")
 
 
+@pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/rename")
+@require_role(Role.ADMINISTRATOR)
+def rename_ours(site_no: int, remote_id: int) -> AnyResponse | tuple[str, int]:
+    """The record of this hub gets another key, and that of the site its own."""
+    field = f"key-{site_no}-{remote_id}"
+    try:
+        key = values.external_key(field, request.form.get(field, "").strip())
+        conflicts.rename(actor(), site_no, remote_id, key)
+    except Invalid as error:
+        return _page({field: error.fields[0].message}, request.form), 400
+    except Conflict as error:
+        return _page({field: str(error)}, request.form), 409
+    return done("/sync", "renamed")
+
+
 @pages.post("/sync/pause")
 @require_role(Role.ADMINISTRATOR)
 def pause() -> AnyResponse:

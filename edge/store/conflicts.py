@@ -6,10 +6,10 @@ import json
 from typing import NamedTuple
 
 from edge.errors import Conflict, NotFound
-from edge.store import handheld, search, tags
+from edge.store import assets, handheld, locations, mirrors, search, sites, tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
-from edge.store.database import execute
+from edge.store.database import execute, writing
 from edge.store.records import moment, next_update
 from edge.store.tags import TagRow
 
@@ -29,13 +29,21 @@ class Clash(NamedTuple):
     local_name: str
     home: str
     since: int
+    is_kept_here: int  # the record that was here before: whether this hub is its home
+
+    @property
+    def ends_by_renaming(self) -> bool:
+        """Here and now: the two have one key, and the record that was here before may be changed here."""
+        wanted = self.key if self.kind == "asset" else f"{self.site_code}-{self.key}"
+        return bool(self.is_kept_here) and self.local_key == wanted
 
 
 _SELECT = """
 SELECT s.no, s.code, c.remote_id, iif(c.kind = 2, 'asset', 'location'),
        c.record ->> iif(c.kind = 2, 1, 2), c.record ->> iif(c.kind = 2, 2, 3), c.reason, c.local_id,
        ifnull(a.external_key, l.external_key), ifnull(a.name, l.name),
-       ifnull((SELECT home FROM mirror WHERE record_id = c.local_id), 'this hub'), c.since
+       ifnull((SELECT home FROM mirror WHERE record_id = c.local_id), 'this hub'), c.since,
+       NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = c.local_id)
 FROM conflict c JOIN site s ON s.no = c.peer AND s.removed_at IS NULL
 LEFT JOIN asset a ON a.id = c.local_id LEFT JOIN location l ON l.id = c.local_id
 WHERE s.organization_id = ?
@@ -53,11 +61,7 @@ def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
     Raises NotFound without such a clash, Conflict where it is none of two assets.
     """
     with acting(actor) as act:
-        rows = execute(_SELECT + "AND c.peer = ? AND c.remote_id = ?", (actor.organization_id, site_no, remote_id))
-        found = [Clash(*row) for row in rows]
-        if not found:
-            raise NotFound("there is no such conflict any more")
-        clash = found[0]
+        clash = _get(actor.organization_id, site_no, remote_id)
         record = json.loads(
             execute("SELECT record FROM conflict WHERE peer = ? AND remote_id = ?", (site_no, remote_id)).fetchone()[0]
         )
@@ -80,6 +84,31 @@ def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
         )
         subject = Subject("asset", clash.local_id, f"{kept[2]} ({kept[1]})")
         act.note("asset.merged", subject, {"site": clash.site_code, "was_kept_at": clash.home})
+
+
+def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> None:
+    """Give the record that was here before another key, so that the one that came can have its own.
+
+    Raises NotFound without such a clash; Conflict where the record is kept elsewhere, or for a key that is taken.
+    """
+    with writing():
+        clash = _get(actor.organization_id, site_no, remote_id)
+        if not clash.ends_by_renaming:
+            raise Conflict(f"another key at this hub does not end it: change the key or the tag at {clash.home}")
+        if external_key == clash.local_key:
+            raise Conflict(f"{external_key} is the key that both have; choose another")
+        if clash.kind == "asset":
+            assets.rename(actor, clash.local_id, external_key)
+        else:
+            locations.rename(actor, clash.local_id, external_key)
+        mirrors.retry_conflicts(sites.get_site(actor.organization_id, site_no).peer)
+
+
+def _get(organization_id: int, site_no: int, remote_id: int) -> Clash:
+    row = execute(_SELECT + "AND c.peer = ? AND c.remote_id = ?", (organization_id, site_no, remote_id)).fetchone()
+    if row is None:
+        raise NotFound("there is no such conflict any more")
+    return Clash(*row)
 
 
 def _merge(organization_id: int, clash: Clash) -> None:

@@ -9,12 +9,14 @@ import pytest
 
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret
-from edge.store import sites, target
+from edge.store import assets, lookup, mirrors, sites, target
 from edge.store.actors import shell
+from edge.store.database import writing
+from edge.store.exchange import AssetRecord
 from edge.store.people import Role
 from edge.store.target import HubAccess
 from tests.conftest import Cast
-from tests.pages.conftest import Browser
+from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
 
@@ -46,6 +48,31 @@ def test_nobody_but_an_administrator_sees_it_and_nobody_of_another_organization(
     assert "Hamburg" not in browser.get("/sync").text
     assert browser.post(f"/sync/sites/{rival.no}/remove").status_code == 404
     assert browser.post(f"/sync/sites/{rival.no}/code").status_code == 404
+
+
+def test_what_clashes_with_a_record_of_the_hub_is_ended_by_giving_that_another_key(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    pallet = assets.create(shell(cast.acme), name="Ours", external_key="P-1")
+    ham = sites.add_site(shell(cast.acme), "HAM", "Hamburg", b"x" * 32)
+    theirs = AssetRecord(7, "P-1", "Theirs", None, 1, "{}", 1, None, 1, 1, None, ())
+    with writing():
+        mirrors.apply(ham.peer, [theirs], [])
+    browser, form = sign_in_as(Role.ADMINISTRATOR), f"/sync/conflicts/{ham.no}/7/rename"
+    page = browser.get("/sync").text
+    assert "HAM has P-1, Theirs" in page
+    assert "this hub has P-1, Ours" in page
+    assert form in page
+    assert browser.post(form, {f"key-{ham.no}-7": ""}).status_code == 400
+    refused = browser.post(form, {f"key-{ham.no}-7": "P-1"})
+    assert (refused.status_code, "P-1" in refused.text) == (409, True)
+    assert sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival).post(form).status_code in (400, 404)
+    assert browser.post(form, {f"key-{ham.no}-7": "OUR-1"}).status_code == 303
+    assert assets.get(cast.acme, pallet.id).external_key == "OUR-1"
+    assert "Conflicts" not in browser.get("/sync").text
+    found = lookup.asset_by_key(cast.acme, "P-1")
+    assert found
+    assert found.name == "Theirs"
 
 
 def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, cast: Cast) -> None:

@@ -185,14 +185,14 @@ def add_site(on: Stage) -> sites.Site:
     return sites.add_site(on.ada, "NORTH", "North", b"code")
 
 
-def merge(on: Stage) -> None:
-    """A site has an asset with the key of ours."""
+def clash(on: Stage) -> int:
+    """A site has an asset with the key of ours, under the id 7; the number of the site."""
     site = add_site(on)
-    record = json.dumps([7, "A-1", "Pallet", *[None] * 8, []])
+    record = json.dumps([7, "A-1", "Pallet", None, 1, "{}", 1, None, 1, 1, None, [], ""])
     with writing():
         execute("INSERT INTO link (peer, remote_id, local_id) VALUES (?, 7, ?)", (site.no, on.asset.id))
         execute("INSERT INTO conflict VALUES (?, 7, 2, ?, 'key', ?, 1)", (site.no, on.asset.id, record))
-    conflicts.same_thing(on.ada, site.no, 7)
+    return site.no
 
 
 def begin_stock_take(on: Stage) -> None:
@@ -336,7 +336,12 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: (label_printers.set_printer(on.ada, PRINTER), label_printers.remove_printer(on.ada)),
         "label_printer.deleted", "10.0.0.7:9100",
     ),
-    "conflicts.same_thing": (merge, "asset.merged", "Pallet (A-1)"),
+    "conflicts.same_thing": (
+        lambda on: conflicts.same_thing(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
+    ),
+    "conflicts.rename": (
+        lambda on: conflicts.rename(on.ada, clash(on), 7, "A-9"), "asset.renamed", "Pallet (A-9)",
+    ),
     "stock_takes.finish": (
         lambda on: (begin_stock_take(on), stock_takes.finish(on.ada, "take-1", 2)), "stock_take.signed_off", "Dock",
     ),

@@ -107,6 +107,40 @@ def test_a_clash_ends_when_one_side_takes_another_key(company: Company) -> None:
     ]
 
 
+def test_a_clash_with_a_record_of_the_hub_ends_when_that_takes_another_key(company: Company) -> None:
+    hub = company.hub
+    with hub.in_use():
+        ours = assets.create(hub.actor, name="Ours", external_key="P-1").id
+    theirs = company.ham.add_asset("P-1")
+    company.ham.scan(theirs, 1, EPOCH)
+    company.settle()
+    with hub.in_use():
+        [clash] = conflicts.list_conflicts(hub.organization_id)
+        assert clash.ends_by_renaming
+        with pytest.raises(Conflict, match="that both have"):
+            conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "P-1")
+        conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "OUR-1")
+        assert conflicts.list_conflicts(hub.organization_id) == []
+        assert assets.get(hub.organization_id, ours).external_key == "OUR-1"
+    in_hub = find(hub, "P-1")
+    with hub.in_use():
+        assert tracking.list_history(hub.organization_id, in_hub, limit=10).total_count == 1
+    company.settle()
+    assert find(company.ham, "P-1") == theirs
+    assert find(company.ber, "OUR-1")
+
+
+def test_a_clash_of_two_sites_is_not_ended_by_renaming_at_the_hub(company: Company) -> None:
+    company.ber.add_asset("P-1")
+    company.ham.add_asset("P-1")
+    company.settle()
+    with company.hub.in_use():
+        [clash] = conflicts.list_conflicts(company.hub.organization_id)
+        assert not clash.ends_by_renaming
+        with pytest.raises(Conflict, match="at BER"):
+            conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-9")
+
+
 def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) -> None:
     here, there = company.ber.add_asset("P-1", "AA01"), company.ham.add_asset("P-1", "BB02")
     company.ber.scan(here, 0, EPOCH)
