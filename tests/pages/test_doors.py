@@ -8,6 +8,7 @@ import pytest
 from flask import Flask
 from werkzeug.routing import IntegerConverter, Rule
 
+from edge.pages.files import web_folder
 from edge.pages.guard import RANK, SESSION_COOKIE
 from edge.store.people import Role
 from tests.pages.conftest import Browser, Site
@@ -107,6 +108,17 @@ def test_another_organization_sees_nothing(sign_in_as: SignIn, cast: object, sit
     assert "Hall 1" not in stranger.get("/locations").text
     assert stranger.get("/scan/find?q=4006381333931").json == {"found": [], "total": 0}
     assert stranger.post(f"/assets/{site.pallet.id}/retire").status_code == 404
+
+
+def test_files_come_without_their_comments_but_those_of_others_as_they_are(app: Flask) -> None:
+    client, files = app.test_client(), app.extensions["installation"].files
+    script = client.get(files.url("scan/main.js")).text
+    assert not [line for line in script.splitlines() if line.strip().startswith(("//", "/*", "*/"))]
+    source = (web_folder() / "static/scan/main.js").read_text("utf-8").splitlines()
+    code = [line for line in source if not line.strip().startswith(("//", "/**"))]
+    assert script.splitlines() == code
+    name = "vendor/zxing-wasm/reader/index.js"
+    assert client.get(files.url(name)).data == (web_folder() / "static" / name).read_bytes()
 
 
 def test_pages_run_no_script_but_their_own(sign_in_as: SignIn) -> None:

@@ -127,6 +127,14 @@ def test_what_changed_between_check_and_import_undoes_all(sign_in_as: SignIn, ca
     assert lookup.asset_by_key(cast.acme, "A-1") is None
 
 
+def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as: SignIn, site: Site) -> None:
+    """The page asks for this part again and again while the check goes on."""
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, b"name\nNew\n")
+    part = browser.get(f"{path}/now")
+    assert (part.status_code, "Import 1 row" in part.text, 'name="csrf"' in part.text) == (200, True, True)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
