@@ -19,7 +19,7 @@ from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.reads import Attempt
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.try_out import try_out
-from edge.store import ignored_messages, ledger, reader_status, readers, unassigned_topics
+from edge.store import dead_letters, ignored_messages, ledger, reader_status, readers, unassigned_topics
 from edge.store.actors import Actor
 from edge.store.antenna_names import names_of
 from edge.store.reader_clocks import AUTO, in_words
@@ -130,6 +130,7 @@ def show_reader(organization_id: int, name: str) -> None:
     since = ledger.hour_of(clock.now()) - 24
     print_table(["LAST 24 HOURS", "MESSAGES", "READS"], ledger.totals(row.id, since))
     _print_ignored(organization_id, row)
+    _print_unreadable(organization_id, row)
 
 
 @reader.command("change")
@@ -253,12 +254,23 @@ def _print_ignored(organization_id: int, row: ReaderRow) -> None:
         guess = recognise(message.topic, message.payload)
         looks = f"; it looks like {guess.name}" if guess.name and guess.name != row.format else ""
         note = f" ({message.note})" if message.note else ""
-        start = message.payload[:SHOWN_BYTES].decode("utf-8", "replace")
-        printable = "".join(letter if letter.isprintable() else " " for letter in start)
         click.echo(
             f"The last message that {row.format} does not know, {clock.rfc3339(message.received_at)} on "
-            f"{message.topic}{note}{looks}:\n  {printable}"
+            f"{message.topic}{note}{looks}:\n  {_start_of(message.payload)}"
         )
+
+
+def _print_unreadable(organization_id: int, row: ReaderRow) -> None:
+    for letter in dead_letters.list_letters(organization_id, SHOWN_BYTES, 1, row.id):
+        click.echo(
+            f"The last message that could not be read, {clock.rfc3339(letter.received_at)} on {letter.topic}: "
+            f"{letter.reason}\n  {_start_of(letter.payload)}"
+        )
+
+
+def _start_of(payload: bytes) -> str:
+    start = payload[:SHOWN_BYTES].decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else " " for letter in start)
 
 
 def _mapping_text(file: Path | None) -> str | None:

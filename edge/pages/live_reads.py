@@ -10,11 +10,11 @@ from flask import Response, render_template, request
 
 from edge import clock, live_reads
 from edge.live_reads import LiveRead
-from edge.pages.forms import search_text, whole
+from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.readers import BUCKETS
-from edge.store import board, readers
+from edge.store import antenna_names, board, readers
 from edge.store.people import Role
 
 LAST = 60 * clock.SECOND
@@ -41,7 +41,7 @@ class Heard(NamedTuple):
 def show_live_reads(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     antenna, tag = _filters()
-    query = urlencode({"antenna": "" if antenna is None else antenna, "tag": tag})
+    query = urlencode({"antenna": antenna, "tag": tag})
     return render_template("reader-reads.html", reader=reader, antenna=antenna, tag=tag, query=query, **_now(reader_id))
 
 
@@ -53,19 +53,30 @@ def live_reads_now(reader_id: int) -> Response:
     return fragment("_reader-reads.html", values["heard"], **values)
 
 
-def _filters() -> tuple[int | None, str]:
-    return request.args.get("antenna", type=whole), search_text(request.args.get("tag", ""))
+def _filters() -> tuple[str, str]:
+    """An antenna, by number or name, and a part of a tag."""
+    return search_text(request.args.get("antenna", "")).strip(), search_text(request.args.get("tag", ""))
 
 
 def _now(reader_id: int) -> dict[str, object]:
     antenna, tag = _filters()
     heard = by_tag_and_antenna(live_reads.watch(reader_id), clock.now() - LAST)
+    antennas = antenna_names.names_of(reader_id)
     shown = [
-        row for row in heard if (antenna is None or row.antenna == antenna) and tag.casefold() in row.value.casefold()
+        row
+        for row in heard
+        if antenna.casefold() in ("", antennas.get(row.antenna, str(row.antenna)).casefold())
+        and tag.casefold() in row.value.casefold()
     ]
     assets = {row.asset_id for row in shown[:MOST_ROWS] if row.asset_id}
     names = {row.asset_id: row.name for row in board.by_ids(current_session().organization_id, list(assets))}
-    return {"heard": shown[:MOST_ROWS], "more": len(shown) - MOST_ROWS, "names": names, "bucket_names": BUCKETS}
+    return {
+        "heard": shown[:MOST_ROWS],
+        "more": len(shown) - MOST_ROWS,
+        "names": names,
+        "antenna_names": antennas,
+        "bucket_names": BUCKETS,
+    }
 
 
 def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[Heard]:

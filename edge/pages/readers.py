@@ -19,10 +19,11 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
 from edge.pages.reader_list import SILENT_AFTER
-from edge.pages.samples import readable, to_edit
+from edge.pages.samples import SHOWN_BYTES, readable, to_edit
 from edge.store import (
     assets,
     broker_accounts,
+    dead_letters,
     ignored_messages,
     ledger,
     location_board,
@@ -40,6 +41,7 @@ from edge.store.readers import ReaderRow
 from edge.validation import bodies
 
 MOST_TO_TRY = 16_384
+MOST_UNREADABLE = 3
 
 CLOCK_SETTINGS = {
     reader_clocks.AUTO: "Its own; corrected by what it is found to be off",
@@ -82,6 +84,12 @@ def show_reader(reader_id: int) -> str:
         ignored=[
             (message, formats().recognise(message.topic, message.payload), readable(message.payload, message.size))
             for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
+        ],
+        unreadable=[
+            (letter, readable(letter.payload, letter.size))
+            for letter in dead_letters.list_letters(
+                current_session().organization_id, SHOWN_BYTES, MOST_UNREADABLE, reader_id
+            )
         ],
         unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
         titles=formats().titles,
@@ -149,9 +157,7 @@ def new_reader() -> AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def edit_reader_form(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
-    ignored = ignored_messages.list_messages(current_session().organization_id, reader_id)
-    sample = _sample(ignored[0].topic, ignored[0].payload) if ignored else {}
-    return _form(reader, reader._asdict() | sample, {})
+    return _form(reader, reader._asdict() | _last_that_did_not_count(reader), {})
 
 
 @pages.post("/readers/<int:reader_id>/edit")
@@ -197,6 +203,14 @@ def _entered() -> dict[str, Any]:
         "clock_setting": text(request.form, "clock_setting") or reader_clocks.AUTO,
         "is_enabled": "is_enabled" in request.form,
     }
+
+
+def _last_that_did_not_count(reader: ReaderRow) -> dict[str, str]:
+    """The newest message that its format does not know or could not read, to be tried with other settings."""
+    letters = dead_letters.list_letters(reader.organization_id, MOST_TO_TRY, 1, reader.id)
+    found = [*ignored_messages.list_messages(reader.organization_id, reader.id), *letters]
+    newest = max(found, key=lambda message: message.received_at, default=None)
+    return _sample(newest.topic, newest.payload) if newest else {}
 
 
 def _new_location() -> str:

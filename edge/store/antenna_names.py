@@ -8,6 +8,8 @@ from edge.store.database import execute, writing
 
 FIRST_PORT = 100_001  # above any that a reader can send
 LONGEST = 100
+# Of `source s` and `antenna_name an`: the name, or the number. Names stay at the site, and there is no number to show then.
+SHOWN = f"ifnull(an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
 
 
 def port_of(reader_id: int, name: str) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from edge import clock
-from edge.store import gs1, search
+from edge.store import antenna_names, gs1, search
 from edge.store.database import execute, reading
 from edge.store.records import Page
 
@@ -155,11 +155,11 @@ def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = 
     return BoardRow(*row) if row else None
 
 
-_MOVES = """
+_MOVES = f"""
 SELECT h.observed_at, h.seq,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
        l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name),
-       ifnull(an.name, s.port),
+       {antenna_names.SHOWN},
        ifnull(remote_person.name, (
            SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
            WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq

@@ -72,14 +72,23 @@ _LETTERS = """
 SELECT d.no, d.reader_id, r.name, d.topic, ifnull(substr(d.payload, 1, :bytes), x''), d.size,
        length(d.payload) = d.size, d.reason, d.received_at
 FROM dead_letter d LEFT JOIN reader r ON r.id = d.reader_id
-WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no) ORDER BY d.no DESC LIMIT :limit
+WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no)
+AND (:reader_id IS NULL OR d.reader_id = :reader_id) ORDER BY d.no DESC LIMIT :limit
 """
 _ALL_BYTES = 2**30
 
 
-def list_letters(organization_id: int, shown_bytes: int, limit: int = 100) -> list[DeadLetter]:
-    """Messages of the organization's readers that could not be read, the newest first, with their first bytes."""
-    wanted = {"organization_id": organization_id, "no": None, "bytes": shown_bytes, "limit": limit}
+def list_letters(
+    organization_id: int, shown_bytes: int, limit: int = 100, reader_id: int | None = None
+) -> list[DeadLetter]:
+    """Messages that could not be read, of one or all readers: the newest first, with their first bytes."""
+    wanted = {
+        "organization_id": organization_id,
+        "no": None,
+        "reader_id": reader_id,
+        "bytes": shown_bytes,
+        "limit": limit,
+    }
     return [DeadLetter(*row) for row in execute(_LETTERS, wanted)]
 
 
@@ -95,7 +104,7 @@ def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
 
 def find(organization_id: int, no: int) -> DeadLetter:
     """Raises NotFound."""
-    wanted = {"organization_id": organization_id, "no": no, "bytes": _ALL_BYTES, "limit": 1}
+    wanted = {"organization_id": organization_id, "no": no, "reader_id": None, "bytes": _ALL_BYTES, "limit": 1}
     row = execute(_LETTERS, wanted).fetchone()
     if row is None:
         raise NotFound("no such dead letter")

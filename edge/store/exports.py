@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from edge.store import antenna_names
 from edge.store.board import BoardFilter, BoardRow, board_statement
 from edge.store.database import execute, limit_statements
 from edge.store.ledger import hour_of
@@ -49,10 +50,10 @@ def past_rows(organization_id: int, wanted: PastFilter) -> Iterator[PastRow]:
         yield past_row(row)
 
 
-_HISTORY = """
+_HISTORY = f"""
 SELECT a.external_key, a.name, l.external_key, l.name, h.observed_at,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
-       ifnull(r.name, n.name), ifnull(an.name, s.port), site.name
+       ifnull(r.name, n.name), {antenna_names.SHOWN}, site.name
 FROM track t
 JOIN asset a ON a.id = t.asset_id
 JOIN history h ON h.position_no = t.no

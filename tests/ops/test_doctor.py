@@ -290,6 +290,18 @@ def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable
     assert told in text
 
 
+def test_a_reader_that_was_heard_is_not_called_silent(subject: Subject) -> None:
+    offline()
+    assert "not heard" not in found(subject, "readers")[1]
+
+
+def test_a_reader_whose_messages_are_of_another_format_has_power_and_network(subject: Subject) -> None:
+    reader_id = add_reader(shell(list_organizations()[0].id), name="mistaken", topic="mistaken", format="csl").id
+    with writing():
+        ignored_messages.record([IgnoredMessage(reader_id, "mistaken", b"{}", 2, None, NOW)])
+    assert found(subject, "readers")[0] is Level.OK
+
+
 def test_an_address_for_labels_that_leads_nowhere(subject: Subject) -> None:
     assert found(subject, "public-url")[0] is Level.OK
     level, text = found(subject._replace(public_url="http://127.0.0.1:1"), "public-url")

@@ -15,7 +15,7 @@ from edge.ops.health import Health
 from edge.pages import formats
 from edge.pages.broker_facts import BrokerFacts, NewAccount
 from edge.pages.live_reads import by_tag_and_antenna
-from edge.store import locations, readers, unassigned_topics, unknown_tags
+from edge.store import antenna_names, locations, readers, unassigned_topics, unknown_tags
 from edge.store.actors import shell
 from edge.store.people import Role
 from edge.store.unassigned_topics import Unassigned
@@ -106,6 +106,12 @@ def test_live_reads_are_kept_only_while_somebody_watches(sign_in_as: SignIn, cas
     assert "Unknown tag" in text
     assert "E2BB" not in editor.get(f"/readers/{reader.id}/reads/now?antenna=1").text
     assert "E2AA" not in editor.get(f"/readers/{reader.id}/reads/now?tag=e2b").text
+    port = antenna_names.port_of(reader.id, "North door")
+    live_reads.note([read._replace(antenna=port or 0, value="E2CC")])
+    text = editor.get(f"/readers/{reader.id}/reads?antenna=north+door").text
+    assert "E2CC" in text
+    assert "E2AA" not in text
+    assert ">North door</td>" in text
     assert editor.get(f"/readers/{theirs.id}/reads").status_code == 404
     assert editor.get(f"/readers/{theirs.id}/reads/now").status_code == 404
 

@@ -155,6 +155,10 @@ def test_a_dead_letter_is_handed_in_once_more(
     page = admin.get("/readers/dead-letters").text
     assert "not UTF-8" in page
     assert "ff 62 72" in page
+    other = readers.add_reader(shell(cast.acme), name="Q", topic="u", format="plain")
+    assert "not UTF-8" in admin.get(f"/readers/{reader.id}").text
+    assert "not UTF-8" not in admin.get(f"/readers/{other.id}").text
+    assert "ff62726f6b656e" in admin.get(f"/readers/{reader.id}/edit").text.replace(" ", "")  # to be tried
     no = dead_letters.list_letters(cast.acme, 9)[0].no
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 303
     assert handed_in == [(no, "t", b"\xffbroken", 1_700_000_000_000_000)]

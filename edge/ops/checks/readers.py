@@ -91,12 +91,17 @@ def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
 def readers_heard(_: Subject) -> Finding:
     rows = [row for row in stats.reader_figures() if row.is_enabled]
     since = clock.now() - SILENT
-    silent = [row.name for row in rows if row.is_offline or row.last_heard_at is None or row.last_heard_at < since]
-    if silent:
-        return warning(
-            f"not heard for a day: {some(silent)}",
-            "power, network, and the reader's MQTT settings; edge reader show NAME",
-        )
+    not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # which `formats` tells
+    offline = [row.name for row in rows if row.is_offline]
+    silent = [
+        row.name
+        for row in rows
+        if (row.last_heard_at or 0) < since and not row.is_offline and row.name not in not_understood
+    ]
+    told = [f"not heard for a day: {some(silent)}"] if silent else []
+    told += [f"say that they are offline: {some(offline)}"] if offline else []
+    if told:
+        return warning("; ".join(told), "power, network, and the reader's MQTT settings; edge reader show NAME")
     return ok(f"{len(rows)} readers, all heard within a day")
 
 
