@@ -8,7 +8,7 @@ from edge.store.database import execute, writing
 
 FIRST_PORT = 100_001  # above any that a reader can send
 LONGEST = 100
-# Of `source s` and `antenna_name an`: the name, or the number. Names stay at the site, and there is no number to show then.
+# Of `source s` and `antenna_name an`: the name, or the number. Names stay at the site; the hub shows the reader alone.
 SHOWN = f"ifnull(an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
 
 
