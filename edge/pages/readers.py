@@ -35,6 +35,8 @@ from edge.store import (
     unknown_tags,
 )
 from edge.store.antenna_kinds import kinds_of
+from edge.store.dead_letters import DeadLetter
+from edge.store.ignored_messages import IgnoredMessage
 from edge.store.people import Role
 from edge.store.reader_setup import add_reader_with_location
 from edge.store.readers import ReaderRow
@@ -208,7 +210,10 @@ def _entered() -> dict[str, Any]:
 def _last_that_did_not_count(reader: ReaderRow) -> dict[str, str]:
     """The newest message that its format does not know or could not read, to be tried with other settings."""
     letters = dead_letters.list_letters(reader.organization_id, MOST_TO_TRY, 1, reader.id)
-    found = [*ignored_messages.list_messages(reader.organization_id, reader.id), *letters]
+    found: list[IgnoredMessage | DeadLetter] = [
+        *ignored_messages.list_messages(reader.organization_id, reader.id),
+        *letters,
+    ]
     newest = max(found, key=lambda message: message.received_at, default=None)
     return _sample(newest.topic, newest.payload) if newest else {}
 
