@@ -1,0 +1,307 @@
+"""Every function of the store that writes: an example of it with its line in the audit, or why it leaves none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edge.store import (
+    actors,
+    antenna_kinds,
+    assets,
+    broker_accounts,
+    conflicts,
+    dead_letters,
+    devices,
+    dismissals,
+    downloads,
+    event_destinations,
+    floor_plans,
+    imports,
+    keys,
+    label_printers,
+    locations,
+    organizations,
+    people,
+    reader_setup,
+    readers,
+    regained,
+    retention,
+    retired,
+    scanned_codes,
+    sessions,
+    sites,
+    stock_takes,
+    target,
+    topic_owners,
+)
+from edge.store.label_printers import LabelPrinter
+from edge.store.people import Role
+from edge.store.readers import Placement
+from edge.store.tags import NewTag
+from edge.store.target import HubAccess
+from tests.store.stage import (
+    Stage,
+    add_site,
+    add_webhook,
+    begin_stock_take,
+    clash,
+    draw_plan,
+    hear_a_topic,
+    park,
+    refresh_twice,
+    see_an_unknown_tag,
+    set_a_letter_aside,
+    undo,
+)
+
+NOT_AUDITED = {
+    "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
+        "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
+        "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
+        "handheld.submit", "held_messages.discard", "held_messages.keep",
+        "ignored_messages.record", "ledger.add",
+        "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
+        "reader_status.record_offsets", "reader_status.record_readers",
+        "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
+        "scans.record", "scans.record_by_person", "sources.number_of", "stay_changes.insert_late",
+        "stay_changes.replace_rows", "stay_changes.take_back",
+        "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
+        "unassigned_topics.record", "unknown_tags.record",
+    },
+    "when something was last seen or used": {"devices.seen", "token_families.start_family"},
+    "retention, which tells with record_dropped": {
+        "retention.drop_audit", "retention.drop_audit_over", "retention.drop_dead_letters",
+        "retention.drop_expired", "retention.drop_history", "retention.drop_old_records",
+        "retention.drop_unassigned_topics", "retention.drop_unknown_tags",
+    },
+    "parts of an act, within the transaction of the function that notes it": {
+        "audit.Act", "audit.act_in_group", "audit.acting", "handheld.take_over_waiting", "ids.new_id",
+        "ids.new_ids", "raw_messages.order_for_reader", "raw_messages.order_for_tags", "records.update",
+        "search.remember", "tagging.attach", "tagging.attach_all", "tagging.detach", "tags.add_all",
+        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
+        "dismissals.forget_tags",
+    },
+    "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
+        "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
+        "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
+        "record_copies.write", "regained.join", "regained.reserve_tracks", "regained.take",
+        "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
+        "sites.note_refusal", "target.drop_pending", "target.go_on_from", "target.keep_pending",
+        "target.renew_epoch", "target.skip", "target.trim", "target.update",
+    },
+    "outbound events: what happened, and how far each destination was told": {
+        "event_progress.note_progress", "event_progress.note_test", "event_making.make",
+        "event_making.make_readers", "event_making.make_unseen", "event_making.start", "event_making.stop",
+        "events.add", "events.drop_old",
+    },
+    "the file as a whole, while nobody works on it": {
+        "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "recovery.recover",
+        "snapshots.inspect_copy", "snapshots.move_ids_forward",
+    },
+}  # fmt: skip
+WITH_AN_ACTOR_OF_THEIR_OWN = {
+    "devices.enrol": "the device, which has the link",
+    "retention.record_dropped": "the service",
+    "sites.join": "the site, which has the code",
+    "sessions.refuse": "whoever tried is not known",
+    "token_families.rotate": "the key whose token was used twice",
+}
+
+
+HUB = HubAccess("https://hub", "N", "Hub", "id")
+PRINTER = LabelPrinter("10.0.0.7:9100", "100x50", 8)
+
+# function: (an act, the action it is noted as, whose name the line carries)
+EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
+    "assets.create": (lambda on: assets.create(on.ada, name="Cage", external_key="C"), "asset.created", "Cage (C)"),
+    "assets.patch": (lambda on: assets.patch(on.ada, on.asset.id, {"name": "Box"}), "asset.changed", "Box (A-1)"),
+    "assets.rename": (lambda on: assets.rename(on.ada, on.asset.id, "A-2"), "asset.renamed", "Pallet (A-2)"),
+    "assets.edit": (lambda on: assets.edit(on.ada, on.asset.id, {"name": "Box"}, "A-1"), "asset.changed", "Box (A-1)"),
+    "assets.delete": (lambda on: assets.delete(on.ada, on.asset.id), "asset.deleted", "Pallet (A-1)"),
+    "assets.attach_tag": (
+        lambda on: assets.attach_tag(on.ada, on.asset.id, NewTag("ble", "AA")), "tag.attached", "Pallet (A-1)",
+    ),
+    "assets.detach_tag": (
+        lambda on: assets.detach_tag(on.ada, on.asset.id, on.asset.tags[0].id), "tag.detached", "Pallet (A-1)",
+    ),
+    "locations.create": (
+        lambda on: locations.create(on.ada, name="Rack", external_key="R"), "location.created", "Rack (R)",
+    ),
+    "locations.patch": (
+        lambda on: locations.patch(on.ada, on.location.id, {"name": "Bay"}), "location.changed", "Bay (D-1)",
+    ),
+    "locations.rename": (lambda on: locations.rename(on.ada, on.location.id, "D-2"), "location.renamed", "Dock (D-2)"),
+    "locations.edit": (
+        lambda on: locations.edit(on.ada, on.location.id, {"name": "Bay"}, "D-1"), "location.changed", "Bay (D-1)",
+    ),
+    "locations.delete": (lambda on: locations.delete(on.ada, on.location.id), "location.deleted", "Dock (D-1)"),
+    "locations.attach_tag": (
+        lambda on: locations.attach_tag(on.ada, on.location.id, NewTag("ble", "AA")), "tag.attached", "Dock (D-1)",
+    ),
+    "locations.detach_tag": (
+        lambda on: locations.detach_tag(on.ada, on.location.id, on.location.tags[0].id), "tag.detached", "Dock (D-1)",
+    ),
+    "scanned_codes.attach": (
+        lambda on: (park(on), scanned_codes.attach(on.ada, "scan-1", on.asset.id)), "tag.attached", "Pallet (A-1)",
+    ),
+    "scanned_codes.attach_to_new_asset": (
+        lambda on: (park(on), scanned_codes.attach_to_new_asset(on.ada, "scan-1", "Cage")), "tag.attached",
+        "Cage (ASSET-0001)",
+    ),
+    "handheld.undo": (undo, "scan.undone", "Pallet (A-1)"),
+    "readers.add_reader": (
+        lambda on: readers.add_reader(on.ada, name="P2", topic="p/2", format="csl"), "reader.created", "P2",
+    ),
+    "readers.change_reader": (
+        lambda on: readers.change_reader(on.ada, on.reader.id, {"name": "Gate"}), "reader.changed", "Gate",
+    ),
+    "readers.remove_reader": (lambda on: readers.remove_reader(on.ada, on.reader.id), "reader.deleted", "Portal"),
+    "readers.set_antenna": (
+        lambda on: readers.set_antenna(on.ada, on.reader.id, 1, Placement(on.location.id, None, True)),
+        "antenna.changed", "Portal",
+    ),
+    "readers.remove_antenna": (lambda on: readers.remove_antenna(on.ada, on.reader.id, 1), "antenna.reset", "Portal"),
+    "broker_accounts.set_account": (
+        lambda on: broker_accounts.set_account(on.ada, on.reader.id, "hash"), "broker_account.created", "Portal",
+    ),
+    "people.add_person": (lambda on: people.add_person(on.ada, "Eve", Role.VIEWER), "person.created", "Eve"),
+    "people.update_person": (
+        lambda on: people.update_person(on.ada, on.olga.id, name="Olga B"), "person.changed", "Olga B",
+    ),
+    "people.disable_person": (lambda on: people.disable_person(on.ada, on.olga.id), "person.disabled", "Olga"),
+    "people.enable_person": (lambda on: people.enable_person(on.ada, on.olga.id), "person.enabled", "Olga"),
+    "sessions.add_session": (lambda on: sessions.add_session(on.ada, b"t", 2**60), "person.signed_in", "Ada"),
+    "sessions.end_session": (
+        lambda on: (sessions.add_session(on.ada, b"t", 2**60), sessions.end_session(on.ada, b"t")),
+        "person.signed_out", "Ada",
+    ),
+    "sessions.refuse": (lambda on: sessions.refuse(on.olga, None, "10.0.0.9"), "person.sign_in_refused", "Olga"),
+    "keys.add_key": (lambda on: keys.add_key(on.ada, "ERP", ["assets:read"], b"h"), "key.created", "ERP"),
+    "keys.revoke_key": (lambda on: keys.revoke_key(on.ada, on.key.id), "key.revoked", "WMS"),
+    "token_families.rotate": (refresh_twice, "key.tokens_revoked", "WMS"),
+    "devices.add_device": (lambda on: devices.add_device(on.ada, "Gun 2", b"c2", 2**60), "device.created", "Gun 2"),
+    "devices.renew_enrolment": (
+        lambda on: devices.renew_enrolment(on.ada, on.device.id, b"c2", 2**60), "device.invited", "Gun 1",
+    ),
+    "devices.enrol": (lambda _: devices.enrol(b"code", b"token"), "device.enrolled", "Gun 1"),
+    "devices.revoke_device": (lambda on: devices.revoke_device(on.ada, on.device.id), "device.revoked", "Gun 1"),
+    "dead_letters.drop": (lambda on: dead_letters.drop(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"),
+    "dead_letters.retry": (lambda on: dead_letters.retry(on.ada, set_a_letter_aside(on)), "dead_letter.retried", "t"),
+    "reader_setup.add_reader_with_location": (
+        lambda on: reader_setup.add_reader_with_location(on.ada, "Bay", name="P2", topic="p/2", format="edge"),
+        "reader.created", "P2",
+    ),
+    "floor_plans.set_image": (
+        lambda on: draw_plan(on), "floor_plan.changed", "Dock (D-1)",
+    ),
+    "floor_plans.save_shapes": (
+        lambda on: floor_plans.save_shapes(
+            on.ada, on.location.id, {on.location.id: [(0, 0), (9, 0), (9, 9)]}, draw_plan(on)
+        ),
+        "floor_plan.changed", "Dock (D-1)",
+    ),
+    "floor_plans.remove_plan": (
+        lambda on: (draw_plan(on), floor_plans.remove_plan(on.ada, on.location.id)), "floor_plan.deleted",
+        "Dock (D-1)",
+    ),
+    "downloads.note_backup": (
+        lambda on: downloads.note_backup(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
+    ),
+    "dismissals.dismiss_tag": (
+        lambda on: (see_an_unknown_tag(on), dismissals.dismiss_tag(on.ada, "rfid", "E2")),
+        "unknown_tag.dismissed", "rfid:E2",
+    ),
+    "dismissals.dismiss_topic": (
+        lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#")), "topic.dismissed", "t/#",
+    ),
+    "dismissals.bring_back": (
+        lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#"),
+                    dismissals.bring_back(on.ada, "topic", "t/#")),
+        "topic.brought_back", "t/#",
+    ),
+    "organizations.add_organization": (
+        lambda _: organizations.add_organization(actors.shell(user="root"), "New"), "organization.created", "New",
+    ),
+    "topic_owners.set_prefix": (
+        lambda on: (readers.remove_reader(on.ada, on.reader.id), topic_owners.set_prefix(on.ada, "acme")),
+        "organization.changed", "Acme",
+    ),
+    "retired.restore": (
+        lambda on: (assets.delete(on.ada, on.asset.id), retired.restore(on.ada, on.asset.id)), "asset.restored",
+        "Pallet (A-1)",
+    ),
+    "label_printers.set_printer": (
+        lambda on: label_printers.set_printer(on.ada, PRINTER), "label_printer.changed", "10.0.0.7:9100",
+    ),
+    "label_printers.remove_printer": (
+        lambda on: (label_printers.set_printer(on.ada, PRINTER), label_printers.remove_printer(on.ada)),
+        "label_printer.deleted", "10.0.0.7:9100",
+    ),
+    "conflicts.same_thing": (
+        lambda on: conflicts.same_thing(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
+    ),
+    "conflicts.rename": (
+        lambda on: conflicts.rename(on.ada, clash(on), 7, "A-9"), "asset.renamed", "Pallet (A-9)",
+    ),
+    "stock_takes.finish": (
+        lambda on: (begin_stock_take(on), stock_takes.finish(on.ada, "take-1", 2)), "stock_take.signed_off", "Dock",
+    ),
+    "stock_takes.cancel": (
+        lambda on: (begin_stock_take(on), stock_takes.cancel(on.ada, "take-1", 2)), "stock_take.cancelled", "Dock",
+    ),
+    "stock_takes.mark_lost": (
+        lambda on: stock_takes.mark_lost(on.ada, on.asset.id, is_lost=True), "asset.marked_lost", "Pallet (A-1)",
+    ),
+    "antenna_kinds.set_reader_kind": (
+        lambda on: antenna_kinds.set_reader_kind(on.ada, on.reader.id, "Portal", None), "reader.changed", "Portal",
+    ),
+    "antenna_kinds.set_location_kind": (
+        lambda on: antenna_kinds.set_location_kind(on.ada, on.location.id, "Dock", None), "location.changed", "Dock",
+    ),
+    "imports.import_records": (
+        lambda on: imports.import_records(on.ada, "asset", [], lambda _: None), "asset.imported", "0 rows",
+    ),
+    "event_destinations.add": (lambda on: add_webhook(on), "event_destination.created", "ERP"),
+    "event_destinations.open_stream": (
+        lambda on: event_destinations.open_stream(on.ada), "event_destination.created", "Live stream",
+    ),
+    "event_destinations.remove": (
+        lambda on: event_destinations.remove(on.ada, add_webhook(on)), "event_destination.deleted", "ERP",
+    ),
+    "event_destinations.enable": (
+        lambda on: event_destinations.enable(on.ada, add_webhook(on)), "event_destination.enabled", "ERP",
+    ),
+    "event_destinations.disable": (
+        lambda on: event_destinations.disable(on.ada, add_webhook(on)), "event_destination.disabled", "ERP",
+    ),
+    "event_destinations.change_secret": (
+        lambda on: event_destinations.change_secret(on.ada, add_webhook(on), b"new"),
+        "event_destination.secret_changed", "ERP",
+    ),
+    "event_destinations.ask_for_test": (
+        lambda on: event_destinations.ask_for_test(on.ada, add_webhook(on)), "event_destination.tested", "ERP",
+    ),
+    "target.steer": (
+        lambda on: (target.begin(on.ada, HUB),
+                    target.steer(on.ada, "hub.paused", paused_at=1)),
+        "hub.paused", "Hub",
+    ),
+    "sites.add_site": (lambda on: add_site(on), "site.created", "North"),
+    "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
+    "sites.join": (lambda on: (add_site(on), sites.join(b"code", b"hash")), "site.joined", "North"),
+    "sites.remove_site": (lambda on: sites.remove_site(on.ada, add_site(on).no), "site.removed", "North"),
+    "regained.begin": (lambda on: (target.begin(on.ada, HUB), regained.begin(on.ada)), "hub.recovery_begun", "Hub"),
+    "regained.finish": (lambda on: (target.begin(on.ada, HUB), regained.finish(on.ada)), "hub.recovered", "Hub"),
+    "target.renew_key": (
+        lambda on: (target.begin(on.ada, HUB), target.renew_key(on.ada, HUB._replace(client_id="2"))),
+        "hub.key_renewed", "Hub",
+    ),
+    "target.begin": (lambda on: target.begin(on.ada, HUB), "hub.joined", "Hub"),
+    "target.end": (
+        lambda on: (target.begin(on.ada, HUB), target.end(on.ada)), "hub.left", "Hub",
+    ),
+    "retention.record_dropped": (
+        lambda _: retention.record_dropped("too old", {"history": 3}), "data.dropped", "this box",
+    ),
+}  # fmt: skip
