@@ -13,7 +13,6 @@ from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
-from edge.ingest import pipeline as pipeline_module
 from edge.ingest.messages import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
@@ -170,56 +169,6 @@ def test_a_store_that_turned_read_only_waits_and_the_same_batch_counts_later(sit
     execute("PRAGMA query_only = 0")
     line.handle(batch)
     assert buckets() == {"recorded": (1, 1), "malformed": (1, 0)}
-
-
-def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_again(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A poison message split it, and after the first part the disk was full."""
-    line = pipeline()
-    batch = [message(csl(seen(epc)), mid=mid) for mid, epc in enumerate([*site.epcs, "30BAD0"], start=1)]
-    with monkeypatch.context() as patch:
-        patch.setattr(batch_module, "match_key", lambda *_: 1 / 0)
-        patch.setattr(pipeline_module.log, "exception", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
-        with pytest.raises(Unavailable):
-            line.handle(batch)
-    assert buckets() == {"recorded": (3, 3)}
-    line.handle([one._replace(is_redelivered=True) for one in batch])
-    assert buckets() == {"recorded": (3, 3), "repeat": (3, 0), "unmatched_tag": (1, 1)}
-
-
-def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(site: Site) -> None:
-    """Readers without a clock: only the packet id tells a redelivery from the tag being seen again."""
-    at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()
-    first = [message(csl(seen(site.epcs[0])), mid=1), message(at_aisle, AISLE, mid=2)]
-    pipeline().handle(first)
-    before = everything_recorded()
-    later = clock.now() + 60 * SECOND
-    pipeline().handle([one._replace(is_redelivered=True, received_at=later) for one in first])
-    assert everything_recorded() == before
-    assert buckets() == {"recorded": (2, 2), "repeat": (2, 0)}
-
-
-def test_a_message_delivered_again_within_its_batch_is_a_repeat(site: Site) -> None:
-    """The connection broke while it waited: the old copy and the new one are committed together."""
-    first = message(csl(seen(site.epcs[0])), mid=1)
-    pipeline().handle([first, first._replace(is_redelivered=True, received_at=first.received_at + SECOND)])
-    assert buckets() == {"recorded": (1, 1), "repeat": (1, 0)}
-
-
-def test_a_packet_id_used_again_for_another_message_is_not_a_repeat(site: Site) -> None:
-    line = pipeline()
-    line.handle([message(csl(seen(site.epcs[0])), mid=1)])
-    line.handle([message(csl(seen(site.epcs[1])), mid=1, is_redelivered=True)])
-    assert buckets() == {"recorded": (2, 2)}
-
-
-def test_a_timed_message_sent_twice_by_the_reader_is_a_repeat(site: Site) -> None:
-    line = pipeline()
-    payload = csl(seen(site.epcs[0], clock.now()), seen(site.epcs[1], clock.now()))
-    line.handle([message(payload, mid=1)])
-    line.handle([message(payload, mid=2)])
-    assert buckets() == {"recorded": (1, 2), "repeat": (1, 2)}
 
 
 def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
@@ -397,18 +346,6 @@ def test_the_last_few_messages_of_an_unknown_shape_are_kept_for_each_reader(site
     kept = ignored_messages.list_messages(site.organization_id, site.dock_reader)
     assert [message.payload for message in kept] == [b'{"n":%d}' % number for number in (8, 7, 6, 5, 4)]
     assert execute("SELECT count(*) FROM ignored_message").fetchone() == (6,)
-
-
-def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mended(site: Site) -> None:
-    line, at = pipeline(), clock.now() - SECOND
-    sent = csl(seen(site.epcs[0], at=at // 1000 * 1000), seen("30BAD0", at=at // 1000 * 1000))
-    line.handle([message(sent, mid=7)])
-    assets.create(shell(site.organization_id), name="Late", tags=[NewTag("rfid", "30BAD0")])
-    line = pipeline()
-    line.handle([message(sent, mid=8)])
-    assert execute("SELECT count(*) FROM position").fetchone() == (2,)
-    line.handle([message(sent, mid=9)])
-    assert buckets() == {"recorded": (2, 2), "repeat": (1, 3), "unmatched_tag": (0, 1)}
 
 
 def test_an_unknown_beacon_is_listed_by_what_stays_and_not_by_its_address(site: Site) -> None:

@@ -5,99 +5,27 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from paho.mqtt import publish as paho_publish
 
 from edge.errors import Unavailable
 from edge.ingest import subscriber as subscriber_module
 from edge.ingest import writer
 from edge.ingest.broker import EmbeddedBroker
-from edge.ingest.messages import Message
 from edge.ingest.subscriber import KEPT_OF_LARGER, LARGEST_PAYLOAD, Broker, Subscriber
 from edge.ingest.wire import Delivery
 from edge.store import database, migrate, organizations
 from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database, execute
 from tests.ingest.packets import REFUSED, FakeBroker
-from tests.ingest.site import DOCK, buckets, csl, make_site, pipeline, seen
+from tests.ingest.site import DOCK, buckets, csl, make_site, seen
+from tests.ingest.subscribed import SOON, Handler, delivery, numbers, publish, steady, subscribed, until_connected
 from tests.mosquitto import Mosquitto, free_port, mosquitto
-from tests.service import LedgerReader, Service, wait_for
-from tests.soak import crash
+from tests.service import wait_for
 
-SOON = 30.0
 NOT_UTF8 = b"site/\xff"
-
-
-class Handler:
-    """Stands in for the pipeline: keeps what it is given, while `is_open`, and as long as nothing is `wrong`."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.is_open = threading.Event()
-        self.is_open.set()
-        self.wrong: Exception | None = None
-
-    def __call__(self, messages: Sequence[Message]) -> None:
-        self.is_open.wait(SOON)
-        if self.wrong:
-            raise self.wrong
-        self.messages += messages
-
-    def payloads(self) -> list[bytes]:
-        return [message.payload for message in self.messages]
-
-
-@contextmanager
-def subscribed(
-    url: str, handler: Handler | None = None, *, queue_size: int = 10_000, ca_file: Path | None = None
-) -> Iterator[Subscriber]:
-    """By default with the real pipeline, on the open store."""
-    handle = handler or pipeline().handle
-    broker = Broker(url, "edge", ca_file=str(ca_file) if ca_file else None)
-    subscriber = Subscriber(broker, ["#"], handle, queue_size=queue_size, batch_size=10)
-    subscriber.start()
-    try:
-        yield subscriber
-    finally:
-        subscriber.stop()
-
-
-def until_connected(subscriber: Subscriber) -> None:
-    """With a message to itself come back, so that the subscription is known to work."""
-    wait_for(lambda: subscriber.state().seconds_since_round_trip is not None, SOON, lambda: str(subscriber.state()))
-
-
-def steady(count: Callable[[], int], seconds: float = 1.0) -> int:
-    """The count, once it is more than nothing and has stayed the same for so long."""
-    last, since = 0, time.monotonic()
-
-    def is_steady() -> bool:
-        nonlocal last, since
-        if (now := count()) != last:
-            last, since = now, time.monotonic()
-        return last > 0 and time.monotonic() - since > seconds
-
-    wait_for(is_steady, SOON)
-    return last
-
-
-def publish(url: str, *payloads: bytes, topic: str = DOCK, retain: bool = False) -> None:
-    host, _, port = url.removeprefix("mqtt://").partition(":")
-    messages = [{"topic": topic, "payload": payload, "qos": 1, "retain": retain} for payload in payloads]
-    paho_publish.multiple(messages, hostname=host, port=int(port))
-
-
-def numbers(count: int, size: int = 0) -> list[bytes]:
-    return [b"%d" % number + b" " * size for number in range(count)]
-
-
-def delivery(payload: bytes, mid: int, topic: bytes = DOCK.encode()) -> Delivery:
-    return Delivery(topic, payload, mid, 1, False, False)
 
 
 @pytest.fixture(params=["embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)])
@@ -388,52 +316,3 @@ def test_reads_wait_at_the_broker_while_another_process_holds_the_database(
         wait_for(lambda: subscriber.state().store_problem == "", SOON)
     other.close()
     close_database()
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    """Of a site whose reader sends what `crash.numbered` gives."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    crash.make_site(folder)
-    return folder
-
-
-@pytest.mark.mosquitto
-def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time(
-    tmp_path: Path, data_dir: Path
-) -> None:
-    with (
-        mosquitto(tmp_path) as broker,
-        Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
-        closing(LedgerReader(data_dir)) as ledger_reader,
-    ):
-        service.start()
-        service.wait_until_connected()
-        stream = threading.Thread(target=broker.publish, args=(crash.TOPIC, crash.numbered(5_000)))
-        stream.start()
-        wait_for(lambda: ledger_reader.messages() > 0, SOON, service.read_log)
-        assert service.stop() < 5
-        assert service.process
-        assert service.process.returncode == 0
-        stream.join()
-        service.start()
-        wait_for(lambda: ledger_reader.ledger().get("recorded") == (5_000, 5_000), SOON, service.read_log)
-        service.stop()
-        assert ledger_reader.ledger() == {"recorded": (5_000, 5_000)}
-
-
-@pytest.mark.mosquitto
-def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path, data_dir: Path) -> None:
-    with (
-        mosquitto(tmp_path) as broker,
-        Service(data_dir, broker.url) as service,
-        Service(data_dir, broker.url) as second,
-    ):
-        service.start()
-        service.wait_until_connected()
-        second.start()
-        assert second.process
-        assert second.process.wait(SOON) == 1
-        assert "is in use by a running edge" in second.read_log()
-        service.stop()

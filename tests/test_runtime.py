@@ -1,0 +1,64 @@
+"""The whole service as a process: it ends in time, and there is one of it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.mosquitto import mosquitto
+from tests.service import LedgerReader, Service, wait_for
+from tests.soak import crash
+
+SOON = 30.0
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Of a site whose reader sends what `crash.numbered` gives."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    crash.make_site(folder)
+    return folder
+
+
+@pytest.mark.mosquitto
+def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    with (
+        mosquitto(tmp_path) as broker,
+        Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
+        closing(LedgerReader(data_dir)) as ledger_reader,
+    ):
+        service.start()
+        service.wait_until_connected()
+        stream = threading.Thread(target=broker.publish, args=(crash.TOPIC, crash.numbered(5_000)))
+        stream.start()
+        wait_for(lambda: ledger_reader.messages() > 0, SOON, service.read_log)
+        assert service.stop() < 5
+        assert service.process
+        assert service.process.returncode == 0
+        stream.join()
+        service.start()
+        wait_for(lambda: ledger_reader.ledger().get("recorded") == (5_000, 5_000), SOON, service.read_log)
+        service.stop()
+        assert ledger_reader.ledger() == {"recorded": (5_000, 5_000)}
+
+
+@pytest.mark.mosquitto
+def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path, data_dir: Path) -> None:
+    with (
+        mosquitto(tmp_path) as broker,
+        Service(data_dir, broker.url) as service,
+        Service(data_dir, broker.url) as second,
+    ):
+        service.start()
+        service.wait_until_connected()
+        second.start()
+        assert second.process
+        assert second.process.wait(SOON) == 1
+        assert "is in use by a running edge" in second.read_log()
+        service.stop()
