@@ -63,4 +63,4 @@ def _epc96(header: int, filter_value: int, *fields: tuple[int, int]) -> str:
 
 def _check_digit(digits: str) -> int:
     """GS1: the last digit counts three times, the one before it once, and so on."""
-    return -sum(int(digit) * (3, 1)[place % 2] for place, digit in enumerate(reversed(digits))) % 10
+    return -sum(int(digit) * (3, 1)[position % 2] for position, digit in enumerate(reversed(digits))) % 10

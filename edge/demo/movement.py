@@ -19,13 +19,13 @@ WEAKEST, STRONGEST = -74.0, -41.0
 
 
 class Stay(NamedTuple):
-    place: str
+    location: str
     begin: int
     end: int
 
 
 class Ear(NamedTuple):
-    """What hears at a place: an antenna for RFID tags, or (None) the radio of a reader for BLE."""
+    """What hears at a location: an antenna for RFID tags, or (None) the radio of a reader for BLE."""
 
     reader: Reader
     antenna: int | None
@@ -74,32 +74,32 @@ def windows(stream: Iterator[Sighting], since: int, width: Callable[[int], int])
         seen.append(sighting)
 
 
-def walk(route: Sequence[Stop], since: int, place: str | None, random: Random) -> Iterator[Stay]:
-    """Round and round, from `place` on where that is on the route, else from somewhere in the middle of the day."""
-    known = [number for number, stop in enumerate(route) if place in stop.at]
+def walk(route: Sequence[Stop], since: int, location: str | None, random: Random) -> Iterator[Stay]:
+    """Round and round, from `location` on where that is on the route, else from somewhere in the middle of the day."""
+    known = [number for number, stop in enumerate(route) if location in stop.at]
     if known:
         first, at = known[0], since
     else:
         first, at = 0, since - round(random.uniform(0, sum(stop.seconds[1] for stop in route)) * SECOND)
-        place = None
+        location = None
     for stop in islice(cycle(route), first, None):
         end = at + _seconds(stop.seconds, random)
         if stop.at and end > since:
-            yield Stay(place or random.choice(stop.at), max(at, since), end)
-        place = None
+            yield Stay(location or random.choice(stop.at), max(at, since), end)
+        location = None
         at = end + _seconds(BETWEEN_STOPS, random)
 
 
 def _heard(
     thing: Thing,
     since: int,
-    place: str | None,
+    location: str | None,
     ears: Mapping[str, Ear],
     pause: Callable[[int, Reader], float],
     random: Random,
 ) -> Iterator[Sighting]:
-    for stay in walk(thing.route, since, place, random):
-        ear = ears.get(stay.place)
+    for stay in walk(thing.route, since, location, random):
+        ear = ears.get(stay.location)
         if ear is None or not ear.hears(thing):
             continue
         at = stay.begin + _seconds(NOTICED_AFTER, random)
@@ -112,7 +112,7 @@ def _heard(
 def _ears(plan: Plan) -> dict[str, Ear]:
     ears: dict[str, Ear] = {}
     for reader in plan.simulated:
-        ears |= {place: Ear(reader, port) for port, place in reader.antennas.items()}
+        ears |= {location: Ear(reader, port) for port, location in reader.antennas.items()}
         if reader.location:
             ears[reader.location] = Ear(reader, None)
     return ears

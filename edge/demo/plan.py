@@ -1,4 +1,4 @@
-"""The demo site as it is written down in `data/demo`: places, readers, kinds of assets, and the things themselves."""
+"""The demo site as `data/demo` describes it: locations, readers, kinds of assets, and the things themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Spot(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """`antennas` hear RFID, each at its place; `location` is where the reader's BLE radio hears.
+    """`antennas` hear RFID, each at its location; `location` is where the reader's BLE radio hears.
 
     Without a `device` nobody simulates it.
     """
@@ -37,7 +37,7 @@ class Reader(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """A step of a route: at one of these places, for a time between these two; no place is out of the site."""
+    """A step of a route: at one of these locations, for a time between these two; no location is out of the site."""
 
     at: Sequence[str]
     seconds: tuple[float, float]

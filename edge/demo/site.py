@@ -55,10 +55,10 @@ def make_or_continue(plan: Plan, valid_from: int) -> Access:
 def _make(plan: Plan, valid_from: int) -> int:
     organization_id = organizations.add_organization(actors.service(), ORGANIZATION).id
     actor = actors.service(organization_id)
-    places: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for spot in plan.spots:
-        parent = Parent(places[spot.parent], spot.parent) if spot.parent else NO_PARENT
-        places[spot.key] = locations.create(
+        parent = Parent(ids[spot.parent], spot.parent) if spot.parent else NO_PARENT
+        ids[spot.key] = locations.create(
             actor,
             name=spot.name,
             external_key=spot.key,
@@ -67,7 +67,7 @@ def _make(plan: Plan, valid_from: int) -> int:
             valid_from=valid_from,
         ).id
     for reader in plan.readers:
-        _add_reader(actor, reader, places)
+        _add_reader(actor, reader, ids)
     for thing in plan.things:
         if thing.key:
             assets.create(
@@ -81,17 +81,17 @@ def _make(plan: Plan, valid_from: int) -> int:
     return organization_id
 
 
-def _add_reader(actor: Actor, reader: Reader, places: dict[str, int]) -> None:
+def _add_reader(actor: Actor, reader: Reader, ids: dict[str, int]) -> None:
     row = readers.add_reader(
         actor,
         name=reader.name,
         topic=reader.topic,
         format=reader.format,
-        location_id=places[reader.location] if reader.location else None,
+        location_id=ids[reader.location] if reader.location else None,
         min_rssi=reader.min_rssi,
     )
-    for port, place in reader.antennas.items():
-        readers.set_antenna(actor, row.id, port, Placement(places[place], None, True))
+    for port, key in reader.antennas.items():
+        readers.set_antenna(actor, row.id, port, Placement(ids[key], None, True))
 
 
 def tags(thing: Thing) -> list[NewTag]:

@@ -41,10 +41,10 @@ def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int =
     canvas = Canvas(out, pagesize=(paper.page[0] * mm, paper.page[1] * mm), pageCompression=1)
     canvas.setTitle("Labels")
     for number, label in enumerate(labels, skip):
-        place = number % paper.per_page
-        if place == 0 and number > skip:
+        position = number % paper.per_page
+        if position == 0 and number > skip:
             canvas.showPage()
-        row, column = divmod(place, paper.columns)
+        row, column = divmod(position, paper.columns)
         left = (paper.left + column * paper.across) * mm
         bottom = (paper.page[1] - paper.top - row * paper.down - paper.height) * mm
         _draw(canvas, label, code, left, bottom, paper)

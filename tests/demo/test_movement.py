@@ -1,4 +1,4 @@
-"""Things move as things do: one place at a time, in the order of time."""
+"""Things move as things do: one location at a time, in the order of time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_stays_follow_each_other_from_the_beginning_on(route: list[Stop], place:
 def test_a_walk_goes_on_where_the_thing_was(route: list[Stop], seed: int) -> None:
     for place in {place for stop in route for place in stop.at}:
         first = next(walk(route, BEGIN, place, chance(seed)))
-        assert (first.place, first.begin) == (place, BEGIN)
+        assert (first.location, first.begin) == (place, BEGIN)
 
 
 def test_what_is_heard_comes_in_the_order_of_time(heard: list[Sighting]) -> None:

@@ -1,0 +1,174 @@
+"""Every page, for people who cannot see it well, and on whatever screen."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import BrowserContext, Page
+
+from edge import clock
+from edge.auth import devices
+from edge.store import (
+    dead_letters,
+    floor_plans,
+    keys,
+    ledger,
+    people,
+    reader_status,
+    readers,
+    scans,
+    unassigned_topics,
+    unknown_tags,
+)
+from edge.store.actors import shell
+from edge.store.stays import Quality, Scan
+from tests.browser.conftest import PHONE, Site, scan
+
+pytestmark = pytest.mark.browser
+Enter = Callable[..., Page]
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
+TABLET = {"width": 820, "height": 1180}
+
+
+def see(site: Site, number: int, dock: int = 0) -> None:
+    now, row = clock.now(), site.assets[number - 1]
+    where = site.docks[dock]
+    scans.record([Scan(site.organization_id, row.id, where.id, None, None, now, now, Quality.HANDHELD)], 0)
+
+
+@pytest.fixture
+def furnished(site: Site) -> Site:
+    """Something on every page."""
+    reader = readers.add_reader(shell(site.organization_id), name="Portal 1", topic="dock/1", format="csl")
+    hour = ledger.hour_of(clock.now())
+    tally = ledger.Tally(reader.id, hour, ledger.Bucket.RECORDED)
+    ledger.add({tally: 12}, {tally: 40})
+    reader_status.record_readers(
+        [reader_status.ReaderStatus(reader.id, clock.now(), clock.now(), 3_000_000, 0, "hot", False)]
+    )
+    reader_status.record_antennas({(reader.id, 1): clock.now()})
+    unassigned_topics.record([unassigned_topics.Unassigned("dock/7", clock.now(), b'{"tag": 1}')])
+    unknown = unknown_tags.Sighting(
+        site.organization_id, "rfid", "E2AA", reader.id, "E2AA", "unmatched", clock.now(), site.docks[0].id
+    )
+    unknown_tags.record([unknown])
+    letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", 1, "not UTF-8", clock.now())
+    dead_letters.add([letter])
+    keys.add_key(shell(site.organization_id), "WMS", ["assets:read", "tracking:read"], b"hash")
+    devices.invite(shell(site.organization_id), "Scanner 1")
+    for number in (1, 2, 3):
+        see(site, number)
+    dock, corners = site.docks[0].id, [(100, 100), (900, 100), (900, 900)]
+    floor_plans.set_image(shell(site.organization_id), dock, PICTURE, "image/png", (1, 1))
+    plan = floor_plans.find_plan(site.organization_id, dock)
+    assert plan
+    floor_plans.save_shapes(shell(site.organization_id), dock, {dock: corners}, plan.updated_at)
+    return site
+
+
+def paths(site: Site) -> list[str]:
+    reader = readers.list_readers(site.organization_id)[0].id
+    key = keys.list_keys(site.organization_id)[0].id
+    person = people.list_people(site.organization_id)[0].id
+    asset, location = site.assets[0].id, site.docks[0].id
+    return [
+        *("/", "/?q=nothing-fits", "/locations", "/assets/new", "/locations/new", "/account", "/status"),
+        *(f"/assets/{asset}", f"/assets/{asset}/edit", f"/assets/{asset}/label"),
+        *(f"/locations/{location}", f"/locations/{location}/edit", f"/locations/{location}/label"),
+        *("/keys", "/keys/new", f"/keys/{key}/revoke", "/people", "/people/new", f"/people/{person}/edit", "/devices"),
+        *("/readers", f"/readers/{reader}", f"/readers/{reader}/edit", "/readers/new?topic=dock/7"),
+        *("/past", "/not-seen", f"/assets/{asset}/history", f"/locations/{location}/history", f"/assets/{asset}/trail"),
+        *("/plans", f"/locations/{location}/plan", f"/locations/{location}/plan/edit", f"/readers/{reader}/reads"),
+        *("/readers/topics", "/readers/unknown-tags", "/readers/dead-letters"),
+        *("/certificate", "/scan", "/no-such-page"),
+    ]
+
+
+def faults(page: Page) -> list[str]:
+    """What axe-core finds serious or critical."""
+    page.evaluate(AXE)
+    found = page.evaluate(
+        "() => axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations"
+        ".filter((one) => ['serious', 'critical'].includes(one.impact))"
+        ".map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join(' | ')))"
+    )
+    return list(found)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_fault_of_accessibility(enter: Enter, furnished: Site, scheme: str) -> None:
+    page = enter("ada", viewport=PHONE, color_scheme=scheme, expected=("404",))
+    found = {}
+    for path in paths(furnished):
+        page.goto(path)
+        if path == "/scan":
+            page.wait_for_selector("body[data-ready]")
+        if faults_here := faults(page):
+            found[path] = faults_here
+    assert found == {}
+
+
+def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., Page]) -> None:
+    page = scan_page("ed", viewport=PHONE, reduced_motion="reduce")
+    found = {}
+    for name in ("none", "recorded", "again", "unknown", "unclear", "refused", "queued", "location", "undone"):
+        page.evaluate("(name) => { document.querySelector('.station').dataset.outcome = name; }", name)
+        if faults_here := faults(page):
+            found[name] = faults_here
+    scan(page, "NOBODY-KNOWS")
+    page.wait_for_selector("#acts button")
+    page.click("#acts button:text-is('New asset')")
+    found["attach"] = faults(page)
+    page.click("#sheet-close")
+    for opener, item in (
+        ("#count", ""),
+        ("#find", ""),
+        ("#location", ""),
+        ("#jobs", ""),
+        ("#jobs", "Check this location"),
+    ):
+        page.click(opener)
+        page.wait_for_selector("#sheet[open]")
+        if item:
+            page.click(f"text={item}")
+            page.wait_for_selector("button:has-text('Begin at')")
+        found[opener + item] = faults(page)
+        if not item:
+            page.click("#sheet-close")
+    page.click("button:has-text('Begin at')")
+    scan(page, "http://box.local/l/NO-SUCH")
+    scan(page, "BC-0001")
+    page.wait_for_selector("#held:not([hidden])")
+    found["held bar"] = faults(page)
+    page.click("#held")
+    found["held"] = faults(page)
+    assert {name: one for name, one in found.items() if one} == {}
+
+
+def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserContext], site: Site) -> None:
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
+    page = open_context(viewport=PHONE).new_page()
+    found = []
+    for path in ("/sign-in", f"/enrol/{code}"):
+        page.goto(path)
+        found += faults(page)
+    page.click("text=Yes, enrol it")
+    assert found + faults(page) == []
+
+
+@pytest.mark.parametrize("size", [PHONE, {"width": 320, "height": 568}, TABLET, {"width": 1440, "height": 900}])
+def test_no_page_is_wider_than_the_screen(enter: Enter, furnished: Site, size: dict[str, int]) -> None:
+    page = enter("ada", viewport=size, expected=("404",))
+    wide = []
+    for path in paths(furnished):
+        page.goto(path)
+        if page.evaluate("() => document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path)
+    assert wide == []
