@@ -61,9 +61,11 @@ class Service:
             )
 
     def run(self, *arguments: str) -> str:
-        """A command with the settings of the service; what it printed. Raises CalledProcessError when it fails."""
+        """A command with the settings of the service; what it printed. Raises RuntimeError with it when it fails."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([*self._edge, *arguments], cwd=ROOT, env=environment, capture_output=True, check=True)
+        done = subprocess.run([*self._edge, *arguments], cwd=ROOT, env=environment, capture_output=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"edge {' '.join(arguments)}: {done.stderr.decode()}")
         return done.stdout.decode()
 
     def wait_until_connected(self, seconds: float = START_SECONDS) -> None:
