@@ -28,8 +28,10 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
+        """As Debian does when it boots: what the power cut left is checked first."""
         shown = ["losetup", "--find", "--show", str(self._below / "disk")]
         self._device = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(["e2fsck", "-p", self._device], check=False, capture_output=True)  # 1: it had to mend
         subprocess.run(["mount", "-o", "errors=remount-ro", self._device, str(self._folder)], check=True)
 
     def unmount(self) -> None:

@@ -77,4 +77,4 @@ class Disk(fusepy.Operations):
 
 
 if __name__ == "__main__":
-    fusepy.FUSE(Disk(int(sys.argv[2]) << 20), sys.argv[1], foreground=True, nothreads=True)
+    fusepy.FUSE(Disk(int(sys.argv[2]) << 20), sys.argv[1], foreground=True, nothreads=True, direct_io=True)
