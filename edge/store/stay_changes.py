@@ -49,7 +49,7 @@ def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> boo
         execute(INSERT_ROW, row_values(position.no, seq, source_no, scan, seen_for))
         position.history_rows += 1
         _join(position, _row_of(position, at, seq), following, gap)
-    _settle(position)
+    _settle(position, scan.location_id if previous and previous.location_id == scan.location_id else None, at)
     return True
 
 
@@ -137,11 +137,18 @@ def _join(position: Position, row: StayRow | None, following: StayRow | None, ga
         _set_end(position, row, following.ended_at)
 
 
-def _settle(position: Position) -> None:
-    """After rows changed in the middle: which is the newest now, and since when is the asset where it is."""
+def _settle(position: Position, only_location: int | None = None, at: int = 0) -> None:
+    """After rows changed in the middle: which is the newest now, and since when is the asset where it is.
+
+    `only_location` says that nothing but a sighting there at `at` was added, to a stay there. Within the time that the
+    asset has been there anyway this changes no beginning, which would be searched for through all rows of that time.
+    """
     newest = _rows_until(position, position.last_seen_at, limit=1)[0]
+    is_same = only_location == position.location_id == newest.location_id and at >= position.dwell_started_at
     position.row_at, position.row_seq, position.row_rule = newest.observed_at, newest.seq, newest.rule
     position.location_id = newest.location_id
+    if is_same:
+        return
     elsewhere = execute(
         "SELECT h.observed_at, h.seq FROM history h JOIN source s ON s.no = h.source_no "
         "WHERE h.position_no = ? AND s.location_id <> ? ORDER BY h.observed_at DESC, h.seq DESC LIMIT 1",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge.clock import SECOND
-from edge.store import assets, locations, readers
+from edge.store import assets, locations, readers, stay_changes
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.scans import record, record_by_person
@@ -252,3 +253,23 @@ def test_a_person_seeing_an_asset_where_it_is_makes_a_row_and_keeps_the_dwell(si
     record_by_person(site.scan(asset, 120, 0, by_person=True))
     assert history_of(site, asset) == [Row(0, 0, 50), Row(50, 0, 50), Row(120, 0, 0)]
     assert position_of(site, asset) == Where(0, 120, 0, 3)
+
+
+def test_a_late_sighting_where_an_asset_was_all_the_time_is_not_looked_for_in_all_its_rows(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a batch of late reads takes longer than the watchdog waits, again after every start."""
+    asset, asked = site.new_asset(), list[str]()
+
+    def note(sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        asked.append(sql)
+        return execute(sql, parameters)
+
+    record([site.scan(asset, second, 0) for second in range(0, 100, 2)], 0)
+    monkeypatch.setattr(stay_changes, "execute", note)
+    record([site.scan(asset, 51, 0)], 0)
+    assert position_of(site, asset) == Where(0, 98, 0, 51)
+    assert not [sql for sql in asked if "s.location_id <> ?" in sql]
+    record([site.scan(asset, 61, 1)], 0)
+    assert position_of(site, asset) == Where(0, 98, 62, 52)
+    assert [sql for sql in asked if "s.location_id <> ?" in sql]
