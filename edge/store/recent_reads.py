@@ -8,7 +8,8 @@ when a person's scan makes it necessary to look back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from struct import Struct
 
 from edge.clock import SECOND
@@ -20,6 +21,7 @@ KEPT_FOR = 900 * SECOND  # on disk, since they were received
 KEPT_BYTES = 32 * 1024 * 1024
 KEPT_LOOKS = LOOKS + 8  # in memory, at least
 MORE = 24  # are kept until that many more came
+LOOKED_BACK = 300  # seconds before a late read, which are read from disk
 IDLE = 300  # seconds after which an asset is dropped from memory
 
 ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
@@ -31,13 +33,16 @@ _WEIGHTS = tuple(Weight)
 
 
 class Recent:
-    """What was heard of one asset lately, in the order of seconds. Nothing is missing from `complete_from` on."""
+    """What was heard of one asset lately, in the order of seconds.
 
-    __slots__ = ("_limit", "complete_from", "heard")
+    Nothing is missing from `complete_from` on, and from `exact_from` on nothing that a decision looks back to.
+    """
+
+    __slots__ = ("_limit", "complete_from", "exact_from", "heard")
 
     def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
         self.heard: list[Heard] = []
-        self.complete_from = complete_from
+        self.complete_from = self.exact_from = complete_from
         self._limit = limit
 
     def add(self, one: Heard) -> bool:
@@ -72,10 +77,14 @@ class Recent:
     def drop_old(self) -> None:
         """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads."""
         heard, looks, second = self.heard, 0, -1
+        exact_from = self.exact_from
         for index in range(len(heard) - 1, -1, -1):
             if heard[index].second != second:
                 looks, second = looks + 1, heard[index].second
+                if looks == KEPT_LOOKS - LOOKS + 1:
+                    exact_from = second
                 if looks > KEPT_LOOKS:
+                    self.exact_from = exact_from
                     del heard[: index + 1]
                     self.complete_from = heard[0].second
                     break
@@ -111,6 +120,15 @@ class RecentReads:
     def start(self, asset_id: int, complete_from: int) -> Recent:
         recent = self._assets[asset_id] = Recent(complete_from)
         return recent
+
+    def look_back(self, asset_ids: Collection[int], second: int) -> None:
+        """Have in memory what is on disk of these assets around that second, for reads that came late.
+
+        To be followed by `drop_old` of each.
+        """
+        for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
+            if recent.complete_from < self._assets[asset_id].complete_from:
+                self._assets[asset_id] = recent
 
     def note(self, scan: Scan, source_no: int, complete_from: int) -> None:
         """Put a read on the list of those that `write` writes.
@@ -161,13 +179,14 @@ class RecentReads:
             del self._assets[asset_id]
 
 
-def load(asset_ids: Collection[int] | None, until: int) -> dict[int, Recent]:
+def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[bytes] = ()) -> dict[int, Recent]:
     """From disk, what was heard of these assets (None: of all, as little as memory keeps), out of batches that reach
-    `until` or later."""
+    `until` or later, and out of reads that are not on disk yet."""
     limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     found: dict[int, Recent] = {}
-    for (reads,) in execute("SELECT reads FROM recent_read WHERE until >= ? ORDER BY no", (until,)):
+    stored = execute("SELECT reads FROM recent_read WHERE until >= ? ORDER BY no", (until,))
+    for (reads,) in chain(stored, [(b"".join(unwritten),)]):
         for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in _READ.iter_unpack(reads):
             if asset_ids is None or asset_id in asset_ids:
                 recent = found.get(asset_id)

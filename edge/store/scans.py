@@ -15,7 +15,7 @@ from edge.clock import SECOND
 from edge.store import recent_reads
 from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Heard, Rule, Weight
-from edge.store.recent_reads import ALWAYS, UNKNOWN, Recent, RecentReads
+from edge.store.recent_reads import ALWAYS, KEPT_FOR, UNKNOWN, Recent, RecentReads
 from edge.store.retrace import ByPerson, State, Step, first_from, retrace, since_of
 from edge.store.sources import ScanSource, number_of
 from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from
@@ -84,6 +84,8 @@ class _Batch:
         self._received_at = max((scan.received_at for scan in scans), default=0)
         self._positions = load_positions({scan.asset_id for scan in scans})
         self._sources = recent.sources if recent is not None else {}
+        self._scans = scans
+        self._looked_back: set[int] = set()  # assets
         self._touched: dict[int, Position] = {}
         self._doubtful: dict[int, int] = {}  # asset -> the second from which on it is to be decided anew
         self._closed: list[tuple[int, int, int, int]] = []
@@ -100,6 +102,9 @@ class _Batch:
             for asset_id, second in self._doubtful.items():
                 if recent := reads.of(asset_id):
                     self.retrace(self._positions[asset_id], recent, second)
+            for asset_id in self._looked_back:
+                if recent := reads.of(asset_id):
+                    recent.drop_old()
             reads.write(self._received_at, self._gap)
         self._flush()
         write_positions(list(self._touched.values()))
@@ -142,9 +147,11 @@ class _Batch:
         if recent is None:
             recent = reads.start(asset_id, last_read_second(position) + 1)
         is_newest = at > position.last_seen_at
-        if not is_newest and one.second < recent.complete_from:
-            self._decide(reads, position, asset_id)
-            return self._count(scan)
+        if not is_newest and one.second < recent.exact_from:
+            recent = self._look_back(reads, scan, recent)
+            if one.second < recent.complete_from:
+                self._decide(reads, position, asset_id)
+                return self._count(scan)
         if not recent.add(one):
             return False
         reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_newest else UNKNOWN)
@@ -165,6 +172,14 @@ class _Batch:
         else:
             self._doubtful[asset_id] = one.second
         return True
+
+    def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent) -> Recent:
+        """From disk, what was heard around a read that came late: once, for all assets of which the batch has such."""
+        if scan.asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
+            late = [one for one in self._scans if _is_late(one, reads.of(one.asset_id))]
+            self._looked_back.update(one.asset_id for one in late)
+            reads.look_back(self._looked_back, min(one.observed_at for one in late) // SECOND)
+        return reads.of(scan.asset_id) or recent
 
     def _decide(self, reads: RecentReads, position: Position, asset_id: int) -> None:
         second, recent = self._doubtful.pop(asset_id, None), reads.of(asset_id)
@@ -245,6 +260,11 @@ class _Batch:
         if key not in self._sources:
             self._sources[key] = number_of(scan.organization_id, ScanSource(*key))
         return self._sources[key]
+
+
+def _is_late(scan: Scan, recent: Recent | None) -> bool:
+    second, delay = scan.observed_at // SECOND, scan.received_at - scan.observed_at
+    return recent is not None and second < recent.exact_from and delay < KEPT_FOR
 
 
 def _tells_why(one: Heard, position: Position) -> bool:

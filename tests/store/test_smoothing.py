@@ -214,6 +214,18 @@ def test_a_restart_forgets_nothing(site: Site) -> None:
         assert site.history(asset) == site.history(whole)
 
 
+@pytest.mark.parametrize("behind", [20, 60, 200, 700])
+def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_given_in_order(
+    site: Site, behind: int
+) -> None:
+    here = every(0, 120 + behind, 1, A, -60)
+    there = every(60.3, 100.3, 1, B, -45)
+    known = site.history(tell(site, sorted([*here, *there])))
+    assert [row.place for row in known] == [A, B, A]
+    late = tell(site, [*here, *there], cuts=range(20, len(here) + len(there), 20))
+    assert site.history(late) == known
+
+
 places = st.integers(0, 2)
 weights = st.sampled_from([Weight.RFID_ZONE] * 6 + [Weight.BLE_ZONE, Weight.RFID_PORTAL, Weight.DIRECT])
 some_reads = st.builds(Read, st.integers(0, 300), places, st.sampled_from([-45.0, -55.0, -65.0, -75.0, None]), weights)
