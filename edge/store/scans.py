@@ -196,7 +196,7 @@ class _Batch:
             state = State(
                 position.location_id,
                 since_of(position.row_at, position.row_rule),
-                seen_at or min(position.last_seen_at, start - 1),
+                seen_at or _seen_before(start, position.row_at, position.last_seen_at, recent),
             )
             steps, seen_at = retrace(heard, begin, state, (), self._gap)
             for step in steps:
@@ -208,7 +208,9 @@ class _Batch:
         state = State(None, 0, None)
         if before:
             since = since_of(before.observed_at, before.rule)
-            state = State(before.location_id, since, seen_at or min(before.ended_at, start - 1))
+            state = State(
+                before.location_id, since, seen_at or _seen_before(start, before.observed_at, before.ended_at, recent)
+            )
         people = [
             ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
         ]
@@ -265,6 +267,13 @@ class _Batch:
 def _is_late(scan: Scan, recent: Recent | None) -> bool:
     second, delay = scan.observed_at // SECOND, scan.received_at - scan.observed_at
     return recent is not None and second < recent.exact_from and delay < KEPT_FOR
+
+
+def _seen_before(start: int, began_at: int, ended_at: int, recent: Recent) -> int:
+    """When an asset was last seen before `start`, in a stay of which no read before it is known."""
+    if ended_at < start:
+        return ended_at
+    return began_at if recent.complete_from * SECOND <= began_at else start - 1
 
 
 def _tells_why(one: Heard, position: Position) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 import pytest
@@ -224,6 +224,13 @@ def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_gi
     assert [row.place for row in known] == [A, B, A]
     late = tell(site, [*here, *there], cuts=range(20, len(here) + len(there), 20))
     assert site.history(late) == known
+
+
+def test_a_persons_scan_that_comes_late_makes_nobody_see_the_asset_in_between(site: Site) -> None:
+    told = [Read(0, A, None, None), Read(50, A, None, None), Read(57, A), Read(78, A)]
+    known = site.history(tell(site, told))
+    for order in permutations(told):
+        assert site.history(tell(site, order)) == known
 
 
 places = st.integers(0, 2)
