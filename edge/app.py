@@ -61,9 +61,16 @@ class AppSettings:
     is_upgrading: Callable[[], bool] = lambda: False
 
 
+class _Application(Flask):
+    """Flask asks of every view and hook, at each request, whether it is a coroutine. None is here."""
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return func
+
+
 def create_app(settings: AppSettings, health: Health) -> Flask:
     """The store must be open. `health` is asked by /healthz, /readyz and the status page."""
-    app = Flask(__name__, static_folder=None)
+    app = _Application(__name__, static_folder=None)
     turns = Turns(settings.threads)
     _watch_requests(app, settings.is_upgrading, turns)
     app.register_blueprint(probes)

@@ -2,14 +2,15 @@
 
 flask-cors answers browsers: requests with an Origin, and preflights. By the rules of CORS methods, headers and age go
 with preflights only, and nothing at all without an Origin; the middleware adds what is missing, as the specification
-wants. (To let flask-cors answer every request takes a tenth of the time of a small one.)
+wants. Without an Origin flask-cors is not even asked, since finding that out takes it a tenth of the time of a small
+response.
 """
 
 from __future__ import annotations
 
 import re
 
-from flask import Flask
+from flask import Flask, Response, request
 from flask_cors import CORS
 
 METHODS = "GET, HEAD, POST, PATCH, DELETE, OPTIONS"
@@ -46,3 +47,8 @@ def install(app: Flask) -> None:
         max_age=MAX_AGE_SECONDS,
         intercept_exceptions=False,  # errors become responses in the application's own handler
     )
+    answer_browser = app.after_request_funcs[None].pop()
+
+    @app.after_request
+    def answer(response: Response) -> Response:
+        return answer_browser(response) if "HTTP_ORIGIN" in request.environ else response  # type: ignore[return-value]
