@@ -56,7 +56,7 @@ def antenna(
 
 @click.command("kind")
 @click.argument("name")
-@click.argument("meaning", metavar="KIND", type=click.Choice([*AntennaKind, "inherit"]))
+@click.argument("meaning", metavar="KIND", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
 @click.option("--antenna", "number", help="Of this antenna only.")
 @for_actor
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:

@@ -136,7 +136,7 @@ def list_locations(organization_id: int) -> None:
 
 @location.command("antennas")
 @click.argument("key")
-@click.argument("kind", type=click.Choice([*AntennaKind, "inherit"]))
+@click.argument("kind", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
 @for_actor
 def set_antennas(actor: Actor, key: str, kind: str) -> None:
     """Say what being heard by the antennas at a location and below means.

@@ -41,3 +41,11 @@ def test_a_mapping_to_begin_with_is_printed(edge: Shell) -> None:
     assert "cassia" in edge.ok("reader", "mappings")
     assert json.loads(edge.ok("reader", "mappings", "cassia"))["tag_type"] == "ble"
     assert edge("reader", "mappings", "nosuch")[0] == 2
+
+
+def test_what_an_antenna_means_is_said_in_the_words_of_the_documentation(edge: Shell) -> None:
+    edge.ok("location", "add", "Docks", "--key", "DOCKS")
+    edge.ok("reader", "add", "dock1", "--topic", "site/dock1", "--format", "csl", "--location", "DOCKS")
+    for kind in ("portal", "zone", "direct", "inherit"):
+        edge.ok("reader", "kind", "dock1", kind, "--antenna", "2")
+        edge.ok("location", "antennas", "DOCKS", kind)
