@@ -152,9 +152,11 @@ class _Batch:
             if one.second < recent.complete_from:
                 self._decide(reads, position, asset_id)
                 return self._count(scan)
+        is_first = not recent.heard  # before it, only people scanned the asset
         if not recent.add(one):
             return False
-        reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_newest else UNKNOWN)
+        is_told_since = is_newest or is_first
+        reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_told_since else UNKNOWN)
         if recent.is_full:
             self._decide(reads, position, asset_id)
             recent.drop_old()
