@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -191,3 +192,10 @@ def test_a_library_is_imported_only_at_its_home(library: str) -> None:
         if is_within(arrow.imported, {library}) and not is_within(arrow.importer, HOMES[library])
     ]
     assert wrong == []
+
+
+def test_the_top_level_is_the_one_that_was_ordered() -> None:
+    root = PACKAGE.parent
+    listed = subprocess.run(["git", "ls-files"], cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    found = {path.partition("/")[0] for path in listed if not path.startswith(".")}
+    assert found <= {"pyproject.toml", "edge", "web", "data", "tests", "systemd", "README.md"}

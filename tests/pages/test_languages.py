@@ -37,7 +37,7 @@ def forms(message: Message) -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def used() -> dict[tuple[str, ...], set[str]]:
     """Every text that is marked in the source, and the files it is in."""
-    with (ROOT / "babel.cfg").open() as file:
+    with (ROOT / ".ci" / "babel.cfg").open() as file:
         methods, options = parse_mapping_cfg(file)
     found: dict[tuple[str, ...], set[str]] = {}
     for path, _, key, _, _ in extract_from_dir(ROOT, methods, options, KEYWORDS):

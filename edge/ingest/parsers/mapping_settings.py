@@ -1,4 +1,4 @@
-"""A mapping as an installer writes it: where in a message its reads stand, and what is in them (docs/mapping.md)."""
+"""A mapping as an installer writes it: where its reads stand in a message (data/mappings/README.md)."""
 
 from __future__ import annotations
 
