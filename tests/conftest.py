@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from edge.store import migrate, organizations
 from edge.store.actors import shell
-from edge.store.database import close_database
+from edge.store.database import FILE_NAME, close_database
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("edge", deadline=None)
@@ -47,9 +47,19 @@ class Cast(NamedTuple):
     rival: int
 
 
+@pytest.fixture(scope="session")
+def new_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Making it takes longer than most tests, so that each of them gets a copy."""
+    folder = tmp_path_factory.mktemp("new")
+    migrate.migrate(folder)
+    close_database()
+    return (folder / FILE_NAME).read_bytes()
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
+def store(tmp_path: Path, new_database: bytes) -> Iterator[Path]:
     """A new, migrated database; the value is its data directory."""
+    (tmp_path / FILE_NAME).write_bytes(new_database)
     migrate.migrate(tmp_path)
     yield tmp_path
     close_database()

@@ -1,10 +1,11 @@
-"""The style sheet, scripts and pictures: read once at start, named by their content, compressed once."""
+"""The style sheet, scripts and pictures: read at start, named by their content, compressed when first asked for."""
 
 from __future__ import annotations
 
 import gzip
 import mimetypes
 import re
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +28,8 @@ _WORTH_COMPRESSING = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
 
 class File(NamedTuple):
     content: bytes
-    compressed: bytes | None
     mimetype: str
+    is_worth_compressing: bool
 
 
 def web_folder() -> Path:
@@ -70,8 +71,8 @@ class Files:
         """A page that was loaded before an upgrade asks for an old version: it gets the present one, uncached."""
         file = self._files.get(name) or abort(404)
         response = Response(file.content, mimetype=file.mimetype)
-        if file.compressed is not None and request.accept_encodings["gzip"] > 0:
-            response.set_data(file.compressed)
+        if file.is_worth_compressing and request.accept_encodings["gzip"] > 0:
+            response.set_data(_compressed(file.content))
             response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
         response.headers["Cache-Control"] = FOREVER if version == self.version else "no-cache"
@@ -82,6 +83,10 @@ def _read(path: Path) -> File:
     content = path.read_bytes()
     if path.suffix in _COMMENTED and "vendor" not in path.parts:
         content = _COMMENTS.sub(b"", content)
-    compressed = gzip.compress(content, 9, mtime=0) if path.suffix in _WORTH_COMPRESSING else None
     mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return File(content, compressed, mimetype)
+    return File(content, mimetype, path.suffix in _WORTH_COMPRESSING)
+
+
+@cache
+def _compressed(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)

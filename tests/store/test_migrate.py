@@ -57,8 +57,10 @@ def test_a_schema_from_the_future_is_refused_with_what_to_do(store: Path) -> Non
         migrate.migrate(store)
 
 
-def test_the_file_is_readable_for_its_owner_only(store: Path) -> None:
-    assert (store / FILE_NAME).stat().st_mode & 0o077 == 0
+def test_the_file_is_readable_for_its_owner_only(tmp_path: Path) -> None:
+    migrate.migrate(tmp_path)
+    close_database()
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("model", tables.Table.__subclasses__(), ids=lambda model: model.__name__)
