@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from pathlib import Path
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
@@ -26,11 +24,11 @@ from edge.store import (
 )
 from edge.store.actors import shell
 from edge.store.stays import Quality, Scan
+from tests.browser.accessibility import faults
 from tests.browser.conftest import PHONE, Site, scan
 
 pytestmark = pytest.mark.browser
 Enter = Callable[..., Page]
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 )
@@ -89,17 +87,6 @@ def paths(site: Site) -> list[str]:
         *("/readers/topics", "/readers/unknown-tags", "/readers/dead-letters"),
         *("/certificate", "/scan", "/no-such-page"),
     ]
-
-
-def faults(page: Page) -> list[str]:
-    """What axe-core finds serious or critical."""
-    page.evaluate(AXE)
-    found = page.evaluate(
-        "() => axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations"
-        ".filter((one) => ['serious', 'critical'].includes(one.impact))"
-        ".map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join(' | ')))"
-    )
-    return list(found)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

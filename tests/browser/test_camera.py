@@ -13,6 +13,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, expect
 
 from edge.store.database import execute
+from tests.browser.accessibility import faults
 from tests.browser.conftest import ARGS, CHROMIUM, PHONE, Server, Site, outcome
 
 pytestmark = pytest.mark.browser
@@ -72,6 +73,7 @@ def test_codes_before_the_camera_are_scanned_one_after_the_other(film_page: Page
         saved = page.locator("#log li:is([data-outcome=recorded], [data-outcome=again])", has_text=name)
         expect(saved.first).to_be_attached(timeout=30_000)
     assert [url for url in loaded if url.endswith(".wasm")]
+    assert faults(page) == []
     page.click("text=Stop the camera")
     expect(page.locator(".camera")).to_have_count(0)
     expect(page.locator("#link")).to_have_text("All saved")
