@@ -19,7 +19,7 @@ units=/etc/systemd/system
 apt=(apt-get)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch=''
+  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
@@ -43,6 +43,7 @@ main() {
   if [[ -n $bundle ]]; then open_bundle; fi
   [[ -z $check ]] || return 0
   install_packages
+  build_program
   make_user
   write_settings
   install_program
@@ -89,7 +90,11 @@ open_bundle() {
     fail "$bundle holds files without a checksum, and nothing was changed: get it again from whoever made it"
   cmp -s "$scratch/requirements.txt" "$here/requirements.txt" ||
     fail "$bundle was made for another release than this checkout, and nothing was changed: use the edge folder that is in it"
-  local target
+  local wheel target
+  for wheel in "$scratch"/wheels/*; do
+    grep -qF "sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" "$here/requirements.txt" ||
+      fail "${wheel##*/} in $bundle is not the file this release was made with, and nothing was changed: get it again from whoever made it"
+  done
   target=debian$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' /etc/os-release)
   [[ $(cat "$scratch/target") = "$target $(dpkg --print-architecture)" ]] ||
     fail "$bundle is for $(cat "$scratch/target"), this is $target $(dpkg --print-architecture), and nothing was changed: make-bundle.sh makes one for it"
@@ -149,14 +154,22 @@ make_user() {
   runuser -u edge -- mkdir -p -m 0750 "$data/broker"
 }
 
+# A first release is got before a user or settings are made, so that one that cannot be had leaves nothing behind.
+build_program() {
+  if [[ -L $program/venv && -f $data/edge.db && -f $units/edge.service ]]; then return; fi
+  say "Program"
+  first=$("$here/edge-upgrade" --build "$checkout")
+  echo "$first"
+}
+
 # An installation that runs is upgraded with a trial and a way back.
 install_program() {
-  say "Program"
-  if [[ -L $program/venv && -f $data/edge.db && -f $units/edge.service ]]; then
+  if [[ -n $first ]]; then
+    "$here/edge-upgrade" --use "$first"
+  else
+    say "Program"
     "$here/edge-upgrade" "$checkout"
     upgraded=yes
-  else
-    "$here/edge-upgrade" --use "$("$here/edge-upgrade" --build "$checkout")"
   fi
 }
 
@@ -290,7 +303,7 @@ uninstall() {
   local name
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
   [[ ! -x /usr/local/sbin/edge-mdns ]] || /usr/local/sbin/edge-mdns off
-  systemctl disable --quiet --now edge.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
+  systemctl disable --quiet --now edge.service edge-upgrade.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
     /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade}

@@ -75,22 +75,19 @@ else
   echo "edge: now make the site: sudo edge-setup"
 fi
 POSTINST
-  cat >"$control/prerm" <<'PRERM'
-#!/bin/sh
-set -e
-if [ "$1" = remove ] && [ -e /opt/edge/venv ]; then
-  edge-setup --uninstall
-fi
-PRERM
+  # All in postrm, since dpkg runs no prerm for a package that was never configured.
   cat >"$control/postrm" <<'POSTRM'
 #!/bin/sh
 set -e
+case $1 in remove | purge) ;; *) exit 0 ;; esac
+installed=/opt/edge/venv/systemd/install.sh
+if [ -x $installed ]; then $installed --uninstall; fi
 if [ "$1" = purge ]; then
-  rm -rf /etc/edge /var/lib/edge
+  rm -rf /etc/edge /var/lib/edge /opt/edge
   if id -u edge >/dev/null 2>&1; then userdel edge; fi
 fi
 POSTRM
-  chmod 755 "$control"/{postinst,prerm,postrm}
+  chmod 755 "$control"/{postinst,postrm}
 }
 
 main "$@"
