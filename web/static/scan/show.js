@@ -151,7 +151,7 @@ export function showLoading(loading) {
 
 export function showLink({ state, waiting, held, me }) {
   const line = $("link");
-  const shown = waiting && state === "ok" ? (waiting > held.length ? "sending" : "ok") : state;
+  const shown = waiting && state === "ok" ? (waiting > held.length ? "sending" : "held") : state;
   line.dataset.state = $("station").dataset.link = shown;
   const kept = tn("{count} kept", "{count} kept", waiting);
   if (state === "signed-out") {
