@@ -53,6 +53,11 @@ def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
                     unpacked.write(chunk)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise Corrupt(f"{file.name} is damaged ({error})") from error
+    except PermissionError as error:  # of the file or the key: the command runs as the service's user, also under sudo
+        raise SetupError(
+            f"{error.filename} cannot be read by the user edge ({error.strerror}); "
+            f"put it into {target.parent}, belonging to edge"
+        ) from error
     except OSError as error:
         raise SetupError(f"{file} cannot be unpacked: {error}") from error
 
@@ -95,9 +100,13 @@ def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path
 
 
 def _identities(file: Path) -> list[pyrage.x25519.Identity]:
+    """The keys in the file; other lines are passed over, so what `edge backup-key` printed may be kept as it is."""
     lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    keys = [line for line in lines if line.startswith("AGE-SECRET-KEY-")]
+    if not keys:
+        raise SetupError(f"{file} holds no private key of age: AGE-SECRET-KEY-1…")
     try:
-        return [pyrage.x25519.Identity.from_str(line) for line in lines if line and not line.startswith("#")]
+        return [pyrage.x25519.Identity.from_str(key) for key in keys]
     except pyrage.IdentityError as error:
         raise SetupError(f"{file} holds no private key of age ({error}): AGE-SECRET-KEY-1…") from error
 

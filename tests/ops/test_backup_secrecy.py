@@ -109,7 +109,9 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
     private, public = archives.new_key()
     stick, key, wrong = tmp_path / "stick", tmp_path / "key", tmp_path / "wrong"
     stick.mkdir()
-    key.write_text(f"# of the owner\n{private}\n")
+    key.write_text(
+        f'{private}\n    Keep this away from the box.\nsecond_recipient = "{public}"\n'
+    )  # as backup-key prints it
     wrong.write_text(archives.new_key()[0])
     made = make_backup(site, site / "backups", KEPT, Second(stick, public))
     assert made.second_fault is None
@@ -120,6 +122,9 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
     with pytest.raises(SetupError, match="--identity"):
         restore_backup(copy.path, site)
     with pytest.raises(SetupError, match="cannot be decrypted"):
+        restore_backup(copy.path, site, wrong)
+    wrong.write_text(public)
+    with pytest.raises(SetupError, match="holds no private key"):
         restore_backup(copy.path, site, wrong)
     assert restore_backup(copy.path, tmp_path / "other", key).facts == made.facts
     assert sorted(file.name for file in (tmp_path / "other").iterdir()) == [FILE_NAME]
