@@ -131,6 +131,8 @@ class Batch:
     ) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
             return
+        if opened.bucket is Bucket.HELD:  # for now; it is not told again when it is read
+            outcomes = buckets = [Bucket.HELD] * len(opened.parsed.reads)
         for read, outcome, bucket in zip(opened.parsed.reads, outcomes, buckets, strict=True):
             asset_id = None if isinstance(outcome, Bucket) else self._scans[outcome].asset_id
             antenna = read.antenna or NO_PORT

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge import clock
+from edge import clock, live_reads
 from edge.clock import HOUR, SECOND
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
@@ -262,6 +262,13 @@ def test_what_is_held_back_counts_as_waiting_and_is_there_after_a_restart(world:
     world.restart()
     world.send(live(20, 21), lambda _: -3600)
     assert is_near(world.stays(), [Stay("dock", 0, 20)], within=0.2)
+
+
+def test_what_is_held_back_is_seen_by_whoever_watches_the_reader(world: World) -> None:
+    live_reads.watch(world.readers["dock"].id)
+    world.send(live(0, 3), lambda _: -3600)
+    assert buckets() == {"held": (3, 0)}
+    assert [read.bucket for read in live_reads.watch(world.readers["dock"].id)][-1] == "held"
 
 
 def test_a_message_that_is_held_back_and_delivered_again_counts_once(world: World) -> None:
