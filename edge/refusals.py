@@ -33,9 +33,9 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
         content = envelope.body(kind, detail, path, request_id)
         status, _ = envelope.KINDS[kind]
         self.status = f"{status} {HTTPStatus(status).phrase}"
-        gate = guard.settings_of(channel.app)
+        settings = guard.settings_of(channel.app)
         framing = middleware.response_headers(
-            gate.headers, middleware.RequestContext(request_id, gate.buckets.untouched)
+            settings.headers, middleware.RequestContext(request_id, settings.buckets.untouched)
         )
         self.response_headers = [*self.response_headers, *cors.ALL, *framing, ("Content-Type", "application/json")]
         self.set_close_on_finish()
