@@ -13,7 +13,7 @@ from edge.ops.health import Check
 from edge.store.people import Role
 from edge.terminal import PrintableStream
 from tests.pages.conftest import Browser
-from tests.pages.test_doors import path_of
+from tests.pages.test_guard import path_of
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

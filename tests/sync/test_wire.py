@@ -1,7 +1,7 @@
 """Version 1 of what site and hub say to each other, frozen as files: a box of an earlier release must be understood.
 
 When the protocol grows, it gets a new version and files of its own; these stay as they are.
-To write files for a new version: python -m tests.sync.test_frozen_protocol
+To write files for a new version: python -m tests.sync.test_wire
 """
 
 from __future__ import annotations

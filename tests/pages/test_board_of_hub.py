@@ -12,7 +12,7 @@ from edge.ops.health import Health
 from edge.store import actors, people, sessions, sites
 from edge.store.people import Role
 from tests.pages.conftest import SETTINGS, Browser
-from tests.sync.test_downwards import Company
+from tests.sync.test_hub import Company
 from tests.sync.world import Hub
 
 HOUR = clock.HOUR

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.reads import Guess
 from tests.ingest.parsers.reader_samples import EPC, MAC, SAMPLES
-from tests.ingest.parsers.test_every_format import BROKEN, MESSAGES, TOPICS, every_format
+from tests.ingest.parsers.test_formats import BROKEN, MESSAGES, TOPICS, every_format
 
 
 @settings(max_examples=50)

@@ -1,6 +1,6 @@
 """Site, hub and the proxy between them die at random moments: nothing is lost and nothing doubled.
 
-The long form: python -m tests.sync.test_kills 200
+The long form: python -m tests.sync.test_sender_kills 200
 """
 
 from __future__ import annotations
