@@ -10,6 +10,9 @@ from edge.cli import cli
 from edge.errors import SetupError
 from edge.ops.backup import list_backups
 from edge.ops.lock import hold
+from tests.ops.conftest import site
+
+__all__ = ["site"]
 
 
 def edge(data: Path, *arguments: str) -> Result:

@@ -20,7 +20,9 @@ from edge.store.stay_changes import take_back
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from tests.conftest import Cast
-from tests.events.conftest import GAP, SILENCE, Warehouse, make_events
+from tests.events.conftest import GAP, SILENCE, Warehouse, _quick, make_events, warehouse
+
+__all__ = ["_quick", "warehouse"]
 
 
 def told(warehouse: Warehouse, asset_id: int | None = None) -> list[Event]:

@@ -15,7 +15,9 @@ from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.store import migrate
 from edge.store.database import FILE_NAME, close_database, execute
-from tests.commands.conftest import PASSWORD, Shell
+from tests.commands.conftest import PASSWORD, Shell, bare, edge
+
+__all__ = ["bare", "edge"]
 
 
 def test_without_a_site_every_command_says_how_to_create_one(bare: Shell) -> None:

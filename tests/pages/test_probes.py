@@ -16,6 +16,9 @@ from edge.ops.health import Check, Health
 from edge.store.actors import shell
 from edge.store.organizations import list_organizations
 from edge.store.readers import add_reader
+from tests.ops.conftest import site
+
+__all__ = ["site"]
 
 
 @pytest.fixture

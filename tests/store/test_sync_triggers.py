@@ -9,7 +9,10 @@ import pytest
 
 from edge.store import target
 from edge.store.database import database
+from tests.sync.conftest import _quick
 from tests.sync.world import EPOCH, SECOND, Hub, SiteBox
+
+__all__ = ["_quick"]
 
 # What one batch with a move asks of the database, in order: no table of sync is among it.
 BATCH = [
