@@ -51,9 +51,18 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     if site.epoch != mine.epoch:
         if site.epoch is not None and site.epoch not in former:
             raise Retired(RETIRED)
-        sites.begin_epoch(site, instance, mine, is_recovery=bool(content.get("recovering")))
+        sites.begin_epoch(site, instance, _beginning(site, mine), is_recovery=bool(content.get("recovering")))
     sites.note_contact(site.no, report, received)
     return {"version": version, **_standing(site)}
+
+
+def _beginning(site: Site, mine: Cursor) -> Cursor:
+    """Of an epoch that is new here: where the site says, unless it was told that more is here than there is.
+
+    Then this hub was restored from before the epoch, and the site goes back to its first change.
+    """
+    is_more_told = mine.chain != b"" or (site.epoch is not None and mine.acked_seq > site.acked_seq)
+    return Cursor(mine.epoch, 0, b"") if is_more_told else mine
 
 
 RETIRED = (

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from edge.ops import backup
-from edge.ops.backup import Kept
 from edge.store import target
-from edge.store.database import FILE_NAME, close_database
 from edge.store.exchange import Batch, Cursor
 from edge.sync import verify, wire
 from edge.sync.sender import Stopped
-from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
-
-KEPT = Kept(7, 4)
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
 
 @pytest.fixture
@@ -34,28 +28,13 @@ def travel(site: SiteBox, first: int) -> None:
         site.scan(site.pallet, step % 3, EPOCH + step * HOUR)
 
 
-def back_up(box: Box) -> Path:
-    with box.in_use():
-        return backup.make_backup(box.folder, box.folder / "backups", KEPT).backup.path
-
-
-def restore(box: Box, file: Path) -> None:
-    close_database()
-    backup.restore_backup(file, box.folder)
-
-
-def copy_of(box: Box) -> Path:
-    close_database()
-    return Path(shutil.copy(box.folder / FILE_NAME, box.folder / "copied.db"))
-
-
 def test_a_restored_hub_is_filled_again(ber: SiteBox) -> None:
-    saved = back_up(ber.hub)
+    saved = ber.hub.back_up()
     for first in (10, 20, 30):
         travel(ber, first)
         ber.add_asset(f"P-{first}")
         ber.sync()
-    restore(ber.hub, saved)
+    ber.hub.restore(saved)
     travel(ber, 40)
     ber.sync()
     assert_equal(ber)
@@ -64,24 +43,24 @@ def test_a_restored_hub_is_filled_again(ber: SiteBox) -> None:
 def test_a_restored_hub_learns_again_when_things_were_seen(ber: SiteBox) -> None:
     ber.scan(ber.add_asset("P-2"), 0, EPOCH)
     ber.sync()
-    saved = back_up(ber.hub)
+    saved = ber.hub.back_up()
     crate = ber.rows("SELECT id FROM asset WHERE external_key = 'P-2'")[0][0]
     ber.scan(crate, 0, EPOCH + 60_000_000)  # changes no row of history
     ber.sync()
-    restore(ber.hub, saved)
+    ber.hub.restore(saved)
     ber.sync()
     assert_equal(ber)
 
 
 def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_comparing(ber: SiteBox) -> None:
-    saved = back_up(ber.hub)
+    saved = ber.hub.back_up()
     travel(ber, 10)
     ber.add_asset("P-2")
     ber.sync()
     with ber.in_use():
         target.trim(EPOCH * 1000, 1000)
     assert ber.rows("SELECT count(*) FROM change") == [(0,)]
-    restore(ber.hub, saved)
+    ber.hub.restore(saved)
     travel(ber, 20)
     ber.sync()
     with ber.in_use():
@@ -93,12 +72,40 @@ def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_compari
     assert_equal(ber)
 
 
+def test_a_hub_restored_from_before_the_first_word_of_a_site_is_filled_again(tmp_path: Path) -> None:
+    ham = SiteBox(tmp_path / "ham", "HAM", Hub(tmp_path / "hub", "hub"))
+    saved = ham.hub.back_up()
+    ham.pallet = ham.add_asset("P-1")
+    travel(ham, 0)
+    ham.join()
+    ham.sync()
+    ham.hub.restore(saved)
+    ham.sync()
+    assert_equal(ham)
+
+
+@pytest.mark.parametrize("told_before", [True, False])
+def test_a_hub_restored_from_before_a_restore_of_the_site_is_filled_again(ber: SiteBox, told_before: bool) -> None:
+    saved_hub = ber.hub.back_up()
+    travel(ber, 10)
+    ber.add_asset("P-2")
+    ber.sync()
+    ber.restore(ber.back_up())
+    if told_before:
+        travel(ber, 20)
+        ber.add_asset("P-3")
+        ber.sync()
+    ber.hub.restore(saved_hub)
+    ber.sync()
+    assert_equal(ber)
+
+
 def test_a_restored_site_goes_on_and_the_hub_keeps_what_it_has_more(ber: SiteBox) -> None:
-    saved = back_up(ber)
+    saved = ber.back_up()
     travel(ber, 10)
     ber.sync()
     newer = hub_dump(ber)["history"]
-    restore(ber, saved)
+    ber.restore(saved)
     ber.sync()
     assert hub_dump(ber)["history"] == newer
     assert hub_dump(ber)["tracks"][0][3] == EPOCH + 14 * HOUR
@@ -110,43 +117,39 @@ def test_a_restored_site_goes_on_and_the_hub_keeps_what_it_has_more(ber: SiteBox
 
 
 def test_files_copied_back_are_another_state_of_the_site_once(ber: SiteBox) -> None:
-    copied = copy_of(ber)
+    copied = ber.copy_files()
     travel(ber, 10)
     crate = ber.add_asset("P-2")
     ber.scan(crate, 0, EPOCH)
     ber.sync()
-    close_database()
-    shutil.copy(copied, ber.folder / FILE_NAME)
+    ber.copy_back(copied)
     other = ber.add_asset("P-3")
     ber.scan(other, 1, EPOCH)
     ber.sync()
     kept = {(row[0], row[3]) for row in hub_dump(ber)["history"]}
     assert {("P-2", EPOCH), ("P-3", EPOCH), ("P-1", EPOCH + 10 * HOUR)} <= kept
-    close_database()
-    shutil.copy(copied, ber.folder / FILE_NAME)
+    ber.copy_back(copied)
     with pytest.raises(Stopped, match="another database speaks for this site"):
         ber.sync()
 
 
 def test_of_two_boxes_from_one_image_the_first_stops_when_the_second_speaks(ber: SiteBox) -> None:
-    copied = copy_of(ber)
+    copied = ber.copy_files()
     travel(ber, 10)
     ber.sync()
-    close_database()
-    first = shutil.copy(ber.folder / FILE_NAME, ber.folder / "first.db")
-    shutil.copy(copied, ber.folder / FILE_NAME)
+    first = ber.copy_files()
+    ber.copy_back(copied)
     ber.sync()
-    close_database()
-    shutil.copy(first, ber.folder / FILE_NAME)
+    ber.copy_back(first)
     with pytest.raises(Stopped):
         ber.sync()
 
 
 def test_a_restored_site_is_another_state_before_it_says_a_word(ber: SiteBox) -> None:
-    saved = back_up(ber)
+    saved = ber.back_up()
     [(epoch,)] = ber.rows("SELECT epoch FROM target")
     ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
-    restore(ber, saved)
+    ber.restore(saved)
     [(present, former)] = ber.rows("SELECT epoch, former_epochs FROM target")
     assert present != epoch
     assert epoch in former
@@ -168,14 +171,13 @@ def test_a_batch_that_follows_on_another_past_is_not_applied(ber: SiteBox) -> No
 
 
 def test_a_copy_that_spoke_first_to_a_restored_hub_is_noticed(ber: SiteBox) -> None:
-    saved, copied = back_up(ber.hub), copy_of(ber)
+    saved, copied = ber.hub.back_up(), ber.copy_files()
     travel(ber, 10)
     ber.sync()
-    close_database()
-    original = shutil.copy(ber.folder / FILE_NAME, ber.folder / "original.db")
+    original = ber.copy_files()
     checkpoints = {row[0] for row in ber.rows("SELECT seq FROM checkpoint")}
-    restore(ber.hub, saved)
-    shutil.copy(copied, ber.folder / FILE_NAME)
+    ber.hub.restore(saved)
+    ber.copy_back(copied)
     for step in range(30, 60):
         ber.scan(ber.pallet, step % 3, EPOCH + step * HOUR)
         ber.sync()
@@ -183,7 +185,6 @@ def test_a_copy_that_spoke_first_to_a_restored_hub_is_noticed(ber: SiteBox) -> N
             break
     else:
         pytest.fail("the copy never got to a number the original had, too")
-    close_database()
-    shutil.copy(original, ber.folder / FILE_NAME)
+    ber.copy_back(original)
     ber.sync()
     assert ber.rows("SELECT former_epochs FROM target") != [("[]",)]

@@ -5,14 +5,18 @@ What a test compares is read here, by its own SQL and straight from the files.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from edge.auth.secrets import hash_secret
 from edge.errors import EdgeError
+from edge.ops import backup
+from edge.ops.backup import Kept
 from edge.store import actors, assets, locations, migrate, organizations, readers, sites, target
 from edge.store.database import FILE_NAME, close_database, open_database
 from edge.store.parents import UNSET, Parent
@@ -20,7 +24,7 @@ from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from edge.store.target import HubAccess
-from edge.sync import hub, wire
+from edge.sync import hub, verify, wire
 from edge.sync.recover import recover
 from edge.sync.sender import BatchRefused, Sender, Stopped
 
@@ -52,6 +56,23 @@ class Box:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection:
             return connection.execute(sql).fetchall()
+
+    def back_up(self) -> Path:
+        with self.in_use():
+            return backup.make_backup(self.folder, self.folder / "backups", Kept(7, 4)).backup.path
+
+    def restore(self, file: Path) -> None:
+        close_database()
+        backup.restore_backup(file, self.folder)
+
+    def copy_files(self) -> Path:
+        """As a snapshot of the machine has them."""
+        close_database()
+        return Path(shutil.copy(self.folder / FILE_NAME, self.folder / f"{uuid4()}.db"))
+
+    def copy_back(self, file: Path) -> None:
+        close_database()
+        shutil.copy(file, self.folder / FILE_NAME)
 
 
 class Hub(Box):
@@ -140,7 +161,18 @@ class SiteBox(Box):
     def recover(self) -> list[str]:
         """As a new or restored box; what it told."""
         with self.in_use():
-            return list(recover(self.actor, self.call))
+            return self._recover()
+
+    def _recover(self) -> list[str]:
+        return list(recover(self.actor, self.call))
+
+    def join_again(self) -> None:
+        """With a new code, since the hub does not listen to this box any more."""
+        with self.hub.in_use():
+            sites.offer_again(self.hub.actor, self.site_no, hash_secret("again"))
+            sites.join(hash_secret("again"), hash_secret("another secret"))
+        with self.in_use():
+            target.renew_key(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
 
     def sync(self, rounds: int = 50) -> None:
         """Until nothing is waiting."""
@@ -151,6 +183,25 @@ class SiteBox(Box):
                 if sender.push().is_all and not sender.push().rows:
                     return
             raise AssertionError("still not in sync")
+
+    def settle(self, rounds: int = 100) -> None:
+        """As the worker of the service does, until nothing waits and what was to be compared is equal."""
+        with self.in_use():
+            here = target.find()
+            if here and here.recovering:
+                self._recover()
+            sender = Sender(self.call)
+            sender.connect()
+            for _ in range(rounds):
+                if not sender.push().is_all:
+                    continue
+                sender.pull()
+                here = target.find()
+                assert here
+                if not here.verify_wanted:
+                    return
+                verify.repair(here, verify.compare(here, self.call))
+        raise AssertionError("still not in sync")
 
 
 _SITE_HISTORY = """
