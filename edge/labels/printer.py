@@ -16,5 +16,5 @@ def send(address: str, data: bytes) -> None:
     try:
         with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
             connection.sendall(data)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter of a name that cannot be in the DNS
         raise Unavailable(f"The label printer at {address} does not answer ({error}). Is it on, with paper?") from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-import orjson
 from flask import Response, abort, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -32,7 +32,7 @@ def show_asset(asset_id: int) -> str:
         "asset.html",
         asset=asset,
         home=home_name(current_session().organization_id, asset.id),
-        metadata=orjson.loads(asset.metadata),
+        metadata=json.loads(asset.metadata),
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
         **_now(asset),
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from urllib.parse import urlencode
 
 from flask import render_template, request
 
-from edge import clock
+from edge.pages.days import begin_of_day
 from edge.pages.forms import search_text, typable
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.lists import offset_asked
@@ -50,24 +49,15 @@ def show_audit() -> str:
 def _wanted() -> AuditFilter:
     values = request.args
     kind, _, actor_id = values.get("actor", "").partition(":")
-    until = _day(values.get("until", ""))
     return AuditFilter(
         actor_kind=typable(kind)[:20],
         actor_id=typable(actor_id)[:64],
         subject_kind=typable(values.get("kind", ""))[:20],
         subject_id=typable(values.get("id", ""))[:64],
         subject=search_text(values.get("q", "")),
-        since=_day(values.get("since", "")),
-        until=until and until + clock.DAY,
+        since=begin_of_day(values.get("since", "")),
+        until=begin_of_day(values.get("until", ""), days_later=1),
     )
-
-
-def _day(entered: str) -> int | None:
-    """When the day began where the box stands; None for what is no day."""
-    try:
-        return int(time.mktime(time.strptime(entered, "%Y-%m-%d"))) * clock.SECOND
-    except (ValueError, OverflowError):
-        return None
 
 
 def _actors() -> dict[str, str]:

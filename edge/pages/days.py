@@ -52,6 +52,8 @@ def wanted_days(usual: int, most: int | None = None) -> Days:
         days = Days(first, last, begin_of(first), begin_of(last + timedelta(days=1)))
     except (ValueError, OverflowError):
         abort(404, "Write days like 2026-03-02.")
+    if days.first.year < 1970:
+        abort(404, "Nothing is that old.")
     if days.number < 1:
         abort(404, "The first day is after the last one.")
     if most is not None and days.number > most:
@@ -61,6 +63,14 @@ def wanted_days(usual: int, most: int | None = None) -> Days:
 
 def begin_of(day: date) -> int:
     return clock.to_micros(datetime(day.year, day.month, day.day, tzinfo=_zone()))
+
+
+def begin_of_day(entered: str, days_later: int = 0) -> int | None:
+    """When the day that a form names, or one after it, begins at the site; None for what is not a day."""
+    try:
+        return begin_of(datetime.strptime(entered, "%Y-%m-%d").date() + timedelta(days=days_later))
+    except (ValueError, OverflowError):
+        return None
 
 
 def shortcuts(lengths: Sequence[int]) -> dict[int, str]:

@@ -5,8 +5,9 @@ It travels in the queue with the scans, so it arrives in its turn, also hours la
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any
 
+from edge.pages.forms import is_id
 from edge.store import carriers, stock_takes
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result
@@ -24,10 +25,10 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
             done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
         case "lost" | "found":
             asset_id = item.get("asset")
-            done = _is_id(asset_id) and stock_takes.mark_lost(sender, asset_id, is_lost=item["act"] == "lost")
+            done = is_id(asset_id) and stock_takes.mark_lost(sender, asset_id, is_lost=item["act"] == "lost")
         case "unload_all":
             carrier_id = item.get("asset")
-            done = _is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
+            done = is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
         case _:
             return None
     return (
@@ -37,17 +38,13 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
 
 def _begin(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> bool:
     location, expected = item.get("location"), item.get("expected")
-    if not _is_id(location) or not isinstance(expected, list):
+    if not is_id(location) or not isinstance(expected, list):
         return False
     return stock_takes.begin(
         sender,
         item_id,
         location,
         with_sublocations=item.get("with_sublocations") is True,
-        expected=[asset for asset in expected if _is_id(asset)],
+        expected=[asset for asset in expected if is_id(asset)],
         started_at=at,
     )
-
-
-def _is_id(value: Any) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value < 2**63

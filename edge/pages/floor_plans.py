@@ -9,7 +9,7 @@ from flask import Response, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid, NotFound
-from edge.pages.forms import Errors, errors_of, search_text, whole
+from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
@@ -115,12 +115,14 @@ def edit_plan(location_id: int) -> str:
 @pages.post("/locations/<int:location_id>/plan/shapes")
 @require_role(Role.EDITOR)
 def save_shapes(location_id: int) -> Response | tuple[Response, int]:
+    body = json_object()
     try:
-        body = request.get_json()
         drawn = {int(shape["location_id"]): _points(shape["points"]) for shape in body["shapes"]}
         opened_at = int(body["updated_at"])
-    except (KeyError, TypeError, ValueError):
-        return jsonify(error="This is no list of shapes"), 400
+    except (KeyError, TypeError, ValueError, OverflowError):
+        drawn, opened_at = {}, 0
+    if not opened_at or not all(is_id(location) for location in drawn):
+        return jsonify(error="This is not a list of shapes"), 400
     moment = floor_plans.save_shapes(actor(), location_id, drawn, opened_at)
     return jsonify(updated_at=str(moment))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
+
+from flask import abort, request
 
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.validation.body import Body, judge
@@ -40,6 +42,22 @@ def whole(entered: str) -> int:
     if len(entered) > MOST_DIGITS:
         raise ValueError("too large for the database")
     return int(entered)
+
+
+def is_id(value: Any) -> TypeGuard[int]:
+    """A number the database can look for."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+def json_object() -> dict[str, Any]:
+    """What a script sent; 400 for anything but a JSON object."""
+    try:
+        body = request.get_json(silent=True)
+    except RecursionError:  # nested without end
+        body = None
+    if not isinstance(body, dict):
+        abort(400, "A JSON object is expected")
+    return body
 
 
 class Overtaken(EdgeError):

@@ -15,6 +15,7 @@ from flask import Flask, abort, g, jsonify, redirect, request
 from flask_babel import Babel, get_locale
 from werkzeug.wrappers import Response
 
+from edge.pages.forms import json_object
 from edge.pages.guard import DEVICE_SECONDS, actor, is_own_path, open_to_all, pages, set_cookie, wants_json
 from edge.store import people
 
@@ -65,8 +66,8 @@ def texts_of_scripts(of: str) -> dict[str, Forms]:
 @open_to_all
 def choose_language() -> Response:
     """Of the person who is signed in; before that, of this device."""
-    entered = (request.get_json(silent=True) if request.is_json else request.form) or {}
-    code = entered.get("language") if hasattr(entered, "get") else None
+    entered = json_object() if request.is_json else request.form
+    code = entered.get("language")
     if not isinstance(code, str) or code not in LANGUAGES:
         abort(400, "language: one of " + ", ".join(LANGUAGES))
     back = request.values.get("next", "")

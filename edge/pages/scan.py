@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeGuard
+from typing import Any
 
 import orjson
 from flask import Response, abort, g, jsonify, render_template, request
@@ -13,7 +13,7 @@ from edge import clock
 from edge.errors import EdgeError
 from edge.pages import device_acts, labels
 from edge.pages.compression import compressed
-from edge.pages.forms import search_text, typable
+from edge.pages.forms import is_id, json_object, search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.installation import installation
 from edge.pages.live import version_of
@@ -131,7 +131,7 @@ def scan_locations() -> Response:
 @require_role(Role.OPERATOR)
 def scan_assets() -> Response:
     """What of the device's copy of all assets is not as it is here; the device says what it has by digests."""
-    digests = _body().get("digests")
+    digests = json_object().get("digests")
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
     found = device_copy.differing(current_session().organization_id, digests)
@@ -147,7 +147,7 @@ def scan_batch() -> Response:
     `choice` is the same for scans that were made under one choice of a location. When one of them turns out to be the
     label of another location, those after it are unclear: nothing is recorded, the device asks where they were made.
     """
-    body = _body()
+    body = json_object()
     items = body.get("items")
     if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
         abort(400, f"1 to {MAX_BATCH} items")
@@ -180,12 +180,12 @@ def scan_find() -> Response:
 @require_role(Role.EDITOR)
 def scan_attach() -> tuple[Response, int] | Response:
     """Give an unknown code to an asset, or to a new one, and record the parked scan."""
-    body = _body()
+    body = json_object()
     scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
     try:
         if _SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
             answer = scanned_codes.attach_to_new_asset(actor(), scan_id, _name_of_thing(name.strip()))
-        elif _SCAN_ID.fullmatch(scan_id) and _is_id(asset_id):
+        elif _SCAN_ID.fullmatch(scan_id) and is_id(asset_id):
             answer = scanned_codes.attach(actor(), scan_id, asset_id)
         else:
             abort(400, "id, and asset or name")
@@ -217,7 +217,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     code, location, choice = item.get("code"), item.get("location"), str(item.get("choice", ""))
     if choice in ended:
         return Answer(scan_id, Result.UNCLEAR, N_("It was scanned after the label of another location"))
-    if not isinstance(code, str) or not _is_id(location) or not isinstance(at, int | float):
+    if not isinstance(code, str) or not is_id(location) or not isinstance(at, int | float):
         return Answer(scan_id, Result.REFUSED, N_("This scan is not complete"))
     sent_by = current_session().person_id
     scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment, sent_by=sent_by)
@@ -234,7 +234,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
 
 def _put(sender: Actor, asset_id: int, item: dict[str, Any], at: int) -> None:
     """Onto a carrier, or off whatever it was on."""
-    if _is_id(item.get("onto")):
+    if is_id(item.get("onto")):
         carriers.load(sender, item["onto"], asset_id, at)
     elif item.get("off") is True:
         carriers.unload(asset_id, at)
@@ -243,16 +243,11 @@ def _put(sender: Actor, asset_id: int, item: dict[str, Any], at: int) -> None:
 def _sender(person_id: Any, at: int) -> Actor:
     """A shared device also brings the scans of whoever used it before: theirs, if they were signed in on it then."""
     session = current_session()
-    if session.device_id is not None and _is_id(person_id) and person_id != session.person_id:
+    if session.device_id is not None and is_id(person_id) and person_id != session.person_id:
         earlier = people.find_person(session.organization_id, person_id)
         if earlier is not None and was_on_device(session.device_id, earlier.id, at):
             return on_behalf_of(actor(), earlier.id, earlier.name)
     return actor()
-
-
-def _is_id(value: Any) -> TypeGuard[int]:
-    """A number the database can look for."""
-    return type(value) is int and 0 <= value < 2**63
 
 
 def _correction(sent_at: Any, received_at: int) -> int:
@@ -302,13 +297,3 @@ def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
 
 def _named(asset: tuple[int, str] | None) -> dict[str, Any] | None:
     return {"id": asset[0], "name": asset[1]} if asset else None
-
-
-def _body() -> dict[str, Any]:
-    try:
-        body = request.get_json(silent=True)
-    except RecursionError:  # nested without end
-        body = None
-    if not isinstance(body, dict):
-        abort(400, "A JSON object is expected")
-    return body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from flask import Flask, Response, g, jsonify, render_template, request
@@ -148,7 +149,8 @@ _TITLES = {
 def error_page(error: Exception) -> Response:
     """The page for a request that failed; the application asks for it outside `/api/`."""
     if isinstance(error, HTTPException):  # no view was asked who this is, and the page depends on it
-        identify()
+        with suppress(Unavailable):
+            identify()
     g.setdefault("session", None)
     problem = _problem(error)
     problem = problem._replace(title=gettext(problem.title), text=gettext(problem.text) if problem.text else "")

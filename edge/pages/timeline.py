@@ -39,9 +39,9 @@ class Strip(NamedTuple):
     colours: Mapping[int, int]  # of each location, by its id
 
     @property
-    def legend(self) -> Mapping[str, int]:
-        """Each location's name once, with its colour, in the order in which the asset came to them."""
-        return {stay.name: stay.colour for stay in self.stays}
+    def legend(self) -> list[tuple[str, int]]:
+        """The name of each location once, with its colour, in the order in which the asset came to them."""
+        return list(dict.fromkeys((stay.name, stay.colour) for stay in self.stays))
 
 
 def strip(moves: Sequence[Seen], now: int) -> Strip | None:
@@ -52,9 +52,11 @@ def strip(moves: Sequence[Seen], now: int) -> Strip | None:
     colours: dict[int, int] = {}
     stays: list[Stay] = []
     ends = [until, *(move.observed_at for move in moves)]
+    last_location: int | None = None
     for move, end in reversed(list(zip(moves, ends, strict=False))):
         colour = colours.setdefault(move.location_id, len(colours) % COLOURS)
-        if stays and stays[-1].name == move.location_name:
+        stayed, last_location = move.location_id == last_location, move.location_id
+        if stayed:
             width = max(_scale(end - stays[-1].since, until - since), LEAST_WIDTH)
             stays[-1] = stays[-1]._replace(width=width, until=end)
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import orjson
+import json
+from contextlib import suppress
+
 from markupsafe import Markup
 
 from edge import clock
@@ -17,6 +19,7 @@ ROLES = {
 }
 
 
+SHORT_NUMBER = 1e15  # a larger one is not exact, and its digits say nothing
 WORTH_TELLING = 10 * 60 * clock.SECOND  # `times.js` says the same
 
 
@@ -70,8 +73,10 @@ def at(micros: int | None, otherwise: str = "never") -> Markup:
 
 def moment(micros: int) -> str:
     """`2026-03-02 08:15`, in the site's zone."""
-    site = installation()
-    return f"{clock.to_datetime(micros).astimezone(site.zone):%Y-%m-%d %H:%M}"
+    shown = clock.to_datetime(micros)
+    with suppress(OverflowError):  # at either end of the calendar only UTC is left
+        shown = shown.astimezone(installation().zone)
+    return f"{shown:%Y-%m-%d %H:%M}".rjust(len("2026-03-02 08:15"), "0")
 
 
 def lasting(since: int) -> Markup:
@@ -90,7 +95,9 @@ def fact(value: object) -> str:
     """A value of an asset's metadata. Whole numbers may be years and serial numbers, and stay as they are."""
     if isinstance(value, str):
         return value
-    return count(value) if isinstance(value, float) else orjson.dumps(value).decode()
+    if isinstance(value, float) and abs(value) < SHORT_NUMBER:
+        return count(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def size(octets: int) -> str:

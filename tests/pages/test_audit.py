@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
+from flask import Flask
 
 from edge import clock
 from edge.store import assets, devices, keys, people, readers, sessions
 from edge.store.actors import shell
+from edge.store.database import execute
 from edge.store.people import Role
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site
+from tests.pages.conftest import Browser, Site, give
 
 SignIn = Callable[..., Browser]
 
@@ -98,3 +102,15 @@ def test_names_are_escaped(admin: Browser, cast: Cast) -> None:
     assert "&lt;script&gt;" in page
     assert "<script>alert" not in page
     assert "<img" not in page
+
+
+def test_days_of_the_audit_are_those_of_the_site(app: Flask, admin: Browser, cast: Cast, site: Site) -> None:
+    """At the end of March a day has 23 hours in Berlin, and begins an hour before that of UTC."""
+    for hour, name in ((-2, "Before"), (0, "First"), (22, "Last"), (23, "After")):
+        moment = clock.to_micros(datetime(2026, 3, 28, 23, tzinfo=UTC)) + hour * clock.HOUR
+        assets.create(shell(cast.acme), name=name)
+        execute("UPDATE audit SET at = ? WHERE no = (SELECT max(no) FROM audit)", (moment,))
+    give(app, zone=ZoneInfo("Europe/Berlin"))
+    text = admin.get("/audit?since=2026-03-29&until=2026-03-29").text
+    assert [name for name in ("Before", "First", "Last", "After") if f">{name}" in text] == ["First", "Last"]
+    assert admin.get("/audit?since=0001-01-01&until=9999-12-31").status_code == 200

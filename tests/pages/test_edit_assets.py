@@ -74,6 +74,12 @@ class TestDoubleClick:
         assert browser.post("/assets/new", {"name": "", "once": "b"}).status_code == 400
         assert browser.post("/assets/new", {"name": "Now", "once": "b"}).status_code == 303
 
+    def test_a_name_that_no_form_of_ours_has_is_not_remembered(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        for _ in range(2):
+            browser.post("/assets/new", {"name": "Twice", "once": "x" * 100_000})
+        assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 2
+
     def test_every_form_that_is_opened_has_its_own_name(self, sign_in_as: SignIn) -> None:
         browser = sign_in_as(Role.EDITOR)
         names = {re.findall(r'name="once" value="([^"]+)"', browser.get("/assets/new").text)[0] for _ in range(2)}
@@ -83,6 +89,10 @@ class TestDoubleClick:
 class TestSessionThatEnded:
     def post(self, browser: Browser, path: str, entered: dict[str, object], origin: str = "http://localhost"):  # type: ignore[no-untyped-def]
         return browser.client.post(path, data=entered, headers={"Origin": origin})
+
+    def test_an_origin_that_is_none_keeps_nothing(self, app: Flask) -> None:
+        answer = self.post(Browser(app), "/assets/new", {"name": "x"}, origin="http://[")
+        assert (answer.status_code, 'name="kept"' in answer.text) == (401, False)
 
     def test_what_was_typed_is_still_there_after_signing_in(self, app: Flask, cast: Cast, site: Site) -> None:
         browser = Browser(app)

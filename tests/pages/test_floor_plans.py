@@ -11,6 +11,7 @@ from PIL.PngImagePlugin import PngInfo
 from werkzeug.test import TestResponse
 
 from edge import clock
+from edge.auth.sessions import csrf_token
 from edge.errors import Invalid
 from edge.pages.plan_images import LONGEST_SIDE, drawing_of
 from edge.store import floor_plans, locations, scans
@@ -170,3 +171,16 @@ def test_a_huge_picture_is_made_smaller_and_a_bomb_is_refused() -> None:
     assert max(drawing_of(picture(size=(6000, 100))).size) == LONGEST_SIDE
     with pytest.raises(Invalid, match="million pixels"):
         drawing_of(picture("PNG", (8_000, 6_000)))
+
+
+@pytest.mark.parametrize("location", ["1e999", "1" + "0" * 30, "-1"])
+def test_numbers_that_nothing_has_are_no_shapes(editor: Browser, site: Site, location: str) -> None:
+    for point in ("[1, 1]", "[1e999, 1]"):
+        body = f'{{"shapes": [{{"location_id": {location}, "points": [{point}]}}], "updated_at": "1"}}'
+        assert send_text(editor, site, body).status_code == 400
+    assert send_text(editor, site, "[" * 100_000).status_code == 400
+
+
+def send_text(browser: Browser, site: Site, body: str) -> TestResponse:
+    path, headers = f"/locations/{site.hall.id}/plan/shapes", {"X-CSRF-Token": csrf_token(browser.token)}
+    return browser.client.post(path, data=body, headers=headers, content_type="application/json")

@@ -122,3 +122,10 @@ def test_only_an_administrator_says_where_the_printer_is(sign_in_as: SignIn, sit
     entered = {"address": f"127.0.0.1:{free_port()}", "paper": "roll-57x32", "dots_per_mm": "8"}
     assert sign_in_as(Role.EDITOR).post("/labels/printer", entered).status_code == 403
     assert sign_in_as(Role.OPERATOR).post("/labels/print", {"asset": site.pallet.id}).status_code == 404
+
+
+def test_a_name_that_cannot_be_in_the_dns_is_told(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/labels/printer", {"address": "label..printer", "paper": "roll-102x51", "dots_per_mm": "8"})
+    answer = browser.post("/labels/printer/test")
+    assert (answer.status_code, "does not answer" in answer.text) == (503, True)

@@ -34,3 +34,11 @@ def test_the_strip_has_every_stay_in_order_and_ends_now(stays: list[tuple[int, i
 def test_one_stay_needs_no_strip() -> None:
     assert strip(moves([(1, 5)]), 2_000_000) is None
     assert strip([], 2_000_000) is None
+
+
+def test_two_locations_of_one_name_are_two_stays() -> None:
+    history = [move._replace(location_name="Bay 1") for move in moves([(1, 5), (2, 5), (2, 5)])]
+    found = strip(history, 2_000_000)
+    assert found
+    assert [stay.colour for stay in found.stays] == [0, 1]
+    assert found.legend == [("Bay 1", 0), ("Bay 1", 1)]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
+import orjson
 import pytest
 from flask import Flask
 
 from edge import clock
 from edge.app import create_app
+from edge.errors import Unavailable
 from edge.ops.health import Health
 from edge.pages import words
+from edge.store import assets, sessions
+from edge.store.actors import shell
 from edge.store.people import Role
+from edge.validation import bodies
+from edge.validation.body import decode
 from tests.conftest import Cast
 from tests.pages.conftest import SETTINGS, Browser, Site, give
 
@@ -64,3 +71,40 @@ def test_labels_carry_the_address_that_was_set(app: Flask, sign_in_as: SignIn, s
 def test_a_page_that_is_not_there_keeps_the_navigation(sign_in_as: SignIn, anybody: Browser) -> None:
     assert 'href="/locations"' in sign_in_as(Role.VIEWER).get("/no-such-page").text
     assert 'href="/locations"' not in anybody.get("/no-such-page").text
+
+
+def test_a_large_number_of_the_metadata_is_shown_as_it_was_sent(sign_in_as: SignIn, cast: Cast) -> None:
+    number = "12345678901234567890123456789"
+    values = decode(bodies.ASSET_CREATE, f'{{"name": "Safe", "metadata": {{"n": {number}, "x": 1e308}}}}'.encode())
+    text = sign_in_as(Role.VIEWER).get(f"/assets/{assets.create(shell(cast.acme), **values).id}").text
+    assert f"<dd>{number}</dd>" in text
+    assert "<dd>1e+308</dd>" in text
+
+
+@pytest.mark.parametrize(
+    ("zone", "window"),
+    [
+        ("Europe/Berlin", {"valid_to": "9999-12-31T23:59:59Z"}),
+        ("America/New_York", {"valid_from": "0001-01-01T00:00:01Z"}),
+    ],
+)
+def test_a_window_at_the_ends_of_the_calendar_is_shown(
+    app: Flask, sign_in_as: SignIn, cast: Cast, zone: str, window: dict[str, str]
+) -> None:
+    give(app, zone=ZoneInfo(zone))
+    asset = assets.create(shell(cast.acme), **decode(bodies.ASSET_CREATE, orjson.dumps({"name": "Safe", **window})))
+    answer = sign_in_as(Role.VIEWER).get(f"/assets/{asset.id}")
+    assert answer.status_code == 200
+    assert next(iter(window.values()))[:10] in answer.text
+
+
+def test_a_page_that_is_not_there_says_so_also_while_the_database_cannot_be_used(
+    sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_hash: bytes) -> None:
+        raise Unavailable("The disk cannot be read or written")
+
+    browser = sign_in_as(Role.VIEWER)
+    monkeypatch.setattr(sessions, "find_session", refuse)
+    answer = browser.get("/nothing/here")
+    assert (answer.status_code, "Nothing here" in answer.text) == (404, True)
