@@ -13,24 +13,40 @@ from edge import clock
 from edge.app import AppSettings, create_app
 from edge.auth.secrets import hash_secret
 from edge.auth.sessions import csrf_token
+from edge.errors import Invalid
+from edge.ingest.reads import Guess
 from edge.ops.health import Health
+from edge.pages.formats import Formats
 from edge.pages.guard import DEVICE_COOKIE, SESSION_COOKIE
-from edge.store import actors, assets, locations, people, sessions
+from edge.store import actors, assets, locations, people, scans, sessions, unassigned_topics
 from edge.store.actors import shell
 from edge.store.assets import AssetRow
 from edge.store.locations import LocationRow
 from edge.store.parents import UNSET, Parent
 from edge.store.people import Role
+from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
+from edge.store.unassigned_topics import Unassigned
 from tests.conftest import Cast
 
 SETTINGS = AppSettings("production", "0.0", (), 1000, 1000)
+GAP = 300 * clock.SECOND
 
 
 def give(app: Flask, **changes: object) -> None:
     """Another value of what the pages know of the installation."""
     installed = app.extensions["installation"]
     app.extensions["installation"] = installed._replace(**changes)
+
+
+def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
+    """Somebody scans it there by hand."""
+    scans.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], GAP)
+
+
+def hear(topic: str) -> None:
+    """A message on a topic that is nobody's."""
+    unassigned_topics.record([Unassigned(topic, clock.now(), b"{}")])
 
 
 class Site(NamedTuple):
@@ -70,6 +86,9 @@ class Browser:
         self.client.set_cookie(DEVICE_COOKIE, device_token)
 
 
+SignIn = Callable[..., Browser]
+
+
 @pytest.fixture
 def app(cast: Cast) -> Flask:
     return create_app(SETTINGS, Health())
@@ -89,7 +108,7 @@ def site(cast: Cast) -> Site:
 
 
 @pytest.fixture
-def sign_in_as(app: Flask, cast: Cast) -> Callable[..., Browser]:
+def sign_in_as(app: Flask, cast: Cast) -> SignIn:
     """A browser signed in as a new person of the role."""
 
     def sign_in(role: Role, *, organization_id: int = cast.acme, device_id: int | None = None) -> Browser:
@@ -104,6 +123,32 @@ def sign_in_as(app: Flask, cast: Cast) -> Callable[..., Browser]:
         return Browser(app, token)
 
     return sign_in
+
+
+@pytest.fixture
+def admin(sign_in_as: SignIn) -> Browser:
+    return sign_in_as(Role.ADMINISTRATOR)
+
+
+@pytest.fixture
+def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
+    """Ingest, as far as the pages know it; the value is what was handed in again."""
+    found: list[tuple[int, str, bytes, int]] = []
+
+    def check(name: str, _mapping: str | None) -> None:
+        if name != "plain":
+            raise Invalid.one("format", "invalid_value", "format is not known")
+
+    known = Formats(
+        {"plain": "Plain format", "custom": "Described"},
+        "custom",
+        lambda name, topic: f"{topic.rpartition('/')[0]}/+" if name else topic,
+        lambda _topic, payload: Guess("plain") if payload.startswith(b"{") else Guess(),
+        check,
+        lambda *message: found.append(message),
+    )
+    give(app, formats=known)
+    return found
 
 
 @pytest.fixture

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
+import pytest
 from flask import Flask
 
+from edge import clock
 from edge.auth.sessions import csrf_token
 from edge.pages.guard import FORM_COOKIE
-from edge.store import assets, board, locations
+from edge.store import (
+    assets,
+    board,
+    locations,
+    people,
+    readers,
+)
 from edge.store.actors import shell
 from edge.store.board import BoardFilter
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site
-
-SignIn = Callable[..., Browser]
+from tests.pages.conftest import Browser, SignIn, Site, see
 
 
 class TestTwoEditors:
@@ -157,3 +162,88 @@ class TestRestoring:
         path = f"/assets/{site.pallet.id}/restore"
         assert sign_in_as(Role.OPERATOR).post(path).status_code == 403
         assert sign_in_as(Role.EDITOR, organization_id=cast.rival).post(path).status_code == 404
+
+
+def test_a_form_that_does_not_say_what_it_was_opened_with_changes_nothing(
+    admin: Browser, cast: Cast, site: Site
+) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    for path, entered in {
+        f"/assets/{site.pallet.id}/edit": {"name": "Other", "external_key": site.pallet.external_key},
+        f"/locations/{site.dock.id}/edit": {"name": "Other", "external_key": site.dock.external_key},
+        f"/readers/{reader.id}/edit": {"name": "Other", "topic": "t", "format": "plain"},
+        f"/people/{person.id}/edit": {"name": "Other", "role": "operator"},
+    }.items():
+        answer = admin.post(path, {**entered})
+        assert (answer.status_code, "saved: <b>" in answer.text) == (409, True), path
+
+
+class TestEditing:
+    def test_an_asset_is_made_with_its_tag(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        entered = {"name": "New one", "is_active": "on", "tag_type": "barcode", "tag_value": "4711"}
+        made = browser.post("/assets/new", entered)
+        asset = assets.get(cast.acme, int(made.location.split("?")[0].rsplit("/", 1)[1]))
+        assert (asset.name, asset.external_key, [tag.value for tag in asset.tags]) == (
+            "New one",
+            "ASSET-0003",
+            ["4711"],
+        )
+
+    @pytest.mark.parametrize(
+        ("entered", "fault"),
+        [
+            ({"name": ""}, "name must"),
+            ({"name": "ok", "external_key": "not ok"}, "external_key"),
+            ({"name": "ok", "external_key": "ASSET-0001"}, "already exists"),
+            ({"name": "ok", "tag_type": "barcode", "tag_value": "4006381333931"}, "already exists"),
+            ({"name": "ok", "tag_type": "smell", "tag_value": "x"}, "tag_type"),
+        ],
+    )
+    def test_the_rules_are_those_of_the_api(
+        self, sign_in_as: SignIn, cast: Cast, site: Site, entered: dict[str, str], fault: str
+    ) -> None:
+        answer = sign_in_as(Role.EDITOR).post("/assets/new", entered)
+        assert answer.status_code == 400
+        assert fault in answer.text
+        assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 2
+
+    def test_an_asset_is_changed_and_renamed_together_or_not_at_all(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
+        browser, path = sign_in_as(Role.EDITOR), f"/assets/{site.pallet.id}/edit"
+        entered = {"name": "Changed", "description": "two\r\nlines", "external_key": "ASSET-0002"}
+        entered["updated_at"] = str(site.pallet.updated_at)
+        assert browser.post(path, entered).status_code == 400
+        assert assets.get(cast.acme, site.pallet.id).name == "Pallet 1"
+        assert browser.post(path, {**entered, "external_key": "P-1"}).status_code == 303
+        asset = assets.get(cast.acme, site.pallet.id)
+        found = (asset.name, asset.description, asset.external_key, bool(asset.is_active))
+        assert found == ("Changed", "two\nlines", "P-1", False)
+
+    def test_a_retired_asset_is_gone_and_its_tag_free(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        assert browser.post(f"/assets/{site.pallet.id}/retire").status_code == 303
+        assert "retired" in browser.get(f"/assets/{site.pallet.id}").text
+        assert "Pallet 1" not in browser.get("/").text
+        assert "Pallet 1" in browser.get("/?show=retired&q=pallet").text
+        assert browser.get(f"/assets/{site.pallet.id}/edit").status_code == 404
+        entered = {"tag_type": "barcode", "value": "4006381333931"}
+        assert browser.post(f"/assets/{site.cage.id}/tags", entered).status_code == 303
+
+    def test_a_location_with_something_at_it_is_not_retired(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        see(cast.acme, site.cage.id, site.rack.id, clock.now())
+        browser = sign_in_as(Role.EDITOR)
+        assert "placed at it" in browser.post(f"/locations/{site.rack.id}/retire").text
+        assert "descendant" in browser.post(f"/locations/{site.hall.id}/retire").text
+        assert browser.post(f"/locations/{site.dock.id}/retire").status_code == 303
+
+    def test_a_location_cannot_be_put_into_itself(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.hall.id}/edit"
+        assert f'<option value="{site.rack.id}"' not in browser.get(path).text
+        entered = {"name": "Hall 1", "external_key": "HALL-1", "parent_id": site.rack.id}
+        entered["updated_at"] = site.hall.updated_at
+        answer = browser.post(path, entered)
+        assert answer.status_code == 400
+        assert "ycle" in answer.text
