@@ -137,3 +137,13 @@ def rival(app: Flask, cast: Cast) -> Api:
 def with_scopes(app: Flask, cast: Cast) -> Callable[..., Api]:
     """Another credential of Acme with these scopes only."""
     return lambda *scopes: sign_up(app.test_client(), cast.acme, scopes)
+
+
+def refresh(api: Api, token: str) -> Any:
+    return api.post("/oauth/token", {"grant_type": "refresh_token", "refresh_token": token})
+
+
+def works(api: Api, token: str | None = None) -> bool:
+    response = api.call("GET", "/orgs/me", headers={"Authorization": f"Bearer {token or api.token}"})
+    assert response.status_code in (200, 401)
+    return response.status_code == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,20 +19,10 @@ from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.instance import signing_key
 from edge.store.people import Role
-from tests.api.conftest import Api, codes, data, error, make_app, sign_up
+from tests.api.conftest import Api, codes, data, error, make_app, refresh, sign_up, works
 from tests.conftest import Cast
 
 ISSUED = {"iss": "edge-production", "aud": "edge-api-production"}
-
-
-def refresh(api: Api, token: str) -> Any:
-    return api.post("/oauth/token", {"grant_type": "refresh_token", "refresh_token": token})
-
-
-def works(api: Api, token: str | None = None) -> bool:
-    response = api.call("GET", "/orgs/me", headers={"Authorization": f"Bearer {token or api.token}"})
-    assert response.status_code in (200, 401)
-    return response.status_code == 200
 
 
 def test_the_pair_has_exactly_its_four_fields(acme: Api) -> None:
@@ -236,56 +225,6 @@ def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: 
     assert api.exchange().status_code == 401
 
 
-def test_a_refresh_rotates_the_pair(acme: Api) -> None:
-    """spec: Authentication 4; spec: States 4"""
-    first = acme.exchange().json or {}
-    second = refresh(acme, first["refresh_token"]).json
-    assert second["refresh_token"] != first["refresh_token"]
-    assert works(acme, second["access_token"])
-    assert works(acme, first["access_token"])
-
-
-def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme: Api) -> None:
-    """spec: Authentication 4; spec: States 4; spec: Type unauthorized; contract: Authentication"""
-    first = acme.exchange().json or {}
-    second = refresh(acme, first["refresh_token"]).json
-    replay = refresh(acme, first["refresh_token"])
-    assert (replay.status_code, error(replay)["type"]) == (401, "unauthorized")
-    assert not works(acme, first["access_token"])
-    assert not works(acme, second["access_token"])
-    assert refresh(acme, second["refresh_token"]).status_code == 401
-    assert works(acme), "another chain of the same key goes on"
-
-
-def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> None:
-    """contract: Authentication"""
-    token = (acme.exchange().json or {})["refresh_token"]
-    start, answers = threading.Barrier(8), []
-
-    def race() -> None:
-        start.wait()
-        answers.append(tokens.refresh("production", token))
-
-    threads = [threading.Thread(target=race) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    winners = [pair for pair in answers if pair]
-    assert len(winners) == 1
-    assert not works(acme, winners[0].access_token), "the others count as replays"
-
-
-def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """spec: Authentication 3; spec: Limit refresh token"""
-    first, second = acme.exchange().json or {}, acme.exchange().json or {}
-    now = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY - 2 * clock.SECOND)
-    assert refresh(acme, first["refresh_token"]).status_code == 200
-    monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY)
-    assert refresh(acme, second["refresh_token"]).status_code == 401
-
-
 def test_secrets_are_stored_as_hashes_only(acme: Api, store: Any) -> None:
     """spec: Authentication 1; contract: Authentication"""
     refresh_token = (acme.exchange().json or {})["refresh_token"]
@@ -331,36 +270,3 @@ def test_a_session_token_ends_with_the_person(app: Flask, cast: Cast) -> None:
     assert api.post("/assets", {"name": "x"}).status_code == 403
     people.disable_person(shell(cast.acme), person.id)
     assert api.get("/assets").status_code == 401
-
-
-def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast: Cast) -> None:
-    """spec: Type rate_limited; contract: Requests, limits, headers"""
-    client = make_app(rate_per_second=1, rate_burst=3).test_client()
-    acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
-    left = [acme.get("/assets").headers["X-RateLimit-Remaining"] for _ in range(3)]
-    assert left == ["2", "1", "0"]
-    refused = acme.get("/assets")
-    assert (refused.status_code, error(refused)["type"]) == (429, "rate_limited")
-    assert (refused.headers["Retry-After"], refused.headers["X-RateLimit-Reset"]) == ("1", "3")
-    assert refused.headers["RateLimit-Policy"] == "3;w=3"
-    assert rival.get("/assets").status_code == 200
-    assert acme.call("GET", "/nope").status_code == 404, "an unknown path costs nothing"
-
-
-def test_the_rate_is_checked_after_the_scope_and_before_the_media_type(store: object, cast: Cast) -> None:
-    """contract: Order of answers"""
-    client = make_app(rate_per_second=1, rate_burst=1).test_client()
-    api = sign_up(client, cast.acme, ["assets:read"])
-    assert api.get("/assets").status_code == 200
-    plain = {"Content-Type": "text/plain"}
-    assert api.call("POST", "/assets", raw=b"[", headers=plain).status_code == 403
-    assert api.call("POST", "/assets", raw=b"[", headers={"Authorization": "Bearer x"}).status_code == 401
-    assert api.get("/assets", nope=1).status_code == 429
-
-
-def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> None:
-    """contract: Requests, limits, headers"""
-    client = make_app(rate_per_second=1, rate_burst=2).test_client()
-    api = sign_up(client, cast.acme)
-    assert api.exchange(client_secret="wrong").status_code == 401
-    assert api.exchange().status_code == 429

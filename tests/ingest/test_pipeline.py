@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
-from edge.ingest.messages import Message
-from edge.ingest.reads import Malformed
-from edge.ingest.routing import parser_of
 from edge.store import assets, dead_letters, ignored_messages, locations, readers, receipts, unknown_tags
 from edge.store.actors import shell
 from edge.store.database import execute
@@ -28,7 +20,6 @@ from tests.ingest.site import (
     Site,
     buckets,
     csl,
-    everything_recorded,
     make_site,
     message,
     pipeline,
@@ -267,62 +258,6 @@ def test_the_signal_threshold_of_the_reader_holds_for_antennas_without_their_own
 
 
 # Invariants ------------------------------------------------------------------------------------------------------
-
-one_read = st.builds(
-    seen,
-    epc=st.sampled_from([f"30AA{number:020X}" for number in range(3)] + ["30FF", "zz", ""]),
-    at=st.none() | st.integers(-(10**6), 10**18),
-    port=st.integers(0, 4),
-    rssi=st.integers(-70, -40),
-)
-payloads = st.one_of(
-    st.lists(one_read, max_size=4).map(lambda tags: csl(*tags)),
-    st.binary(max_size=20),
-    st.sampled_from(
-        [b"", b"null", b"[]", b'{"heartBeatFlag":1}', b'{"tags":[{"epc":"30AA"}, 5, null]}', b"[" * 100_000]
-    ),
-)
-messages = st.lists(
-    st.builds(
-        lambda payload, topic, mid, retained: message(payload, topic, mid=mid, is_retained=retained),
-        payloads,
-        st.sampled_from([DOCK, AISLE, "nobody", "$x", "a/b"]),
-        st.integers(0, 5),
-        st.booleans() | st.just(False),
-    ),
-    max_size=8,
-)
-
-
-def count_reads(batch: Sequence[Message]) -> int:
-    """How many reads the parsers find in the messages that are parsed at all."""
-    formats = {DOCK: "csl", AISLE: "edge"}
-    total = 0
-    for one in batch:
-        if one.topic in formats and not one.is_retained:
-            with contextlib.suppress(Malformed):
-                total += len(parser_of(formats[one.topic], None)(one.topic, one.payload).reads)
-    return total
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(messages)
-def test_the_buckets_add_up_to_every_message_and_every_read(site: Site, batch: list[Message]) -> None:
-    before = buckets()
-    pipeline().handle(batch)
-    after = buckets()
-    assert sum(count for count, _ in after.values()) - sum(count for count, _ in before.values()) == len(batch)
-    assert sum(count for _, count in after.values()) - sum(count for _, count in before.values()) == count_reads(batch)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(messages)
-def test_a_batch_delivered_again_after_a_crash_changes_nothing(site: Site, batch: list[Message]) -> None:
-    numbered = [one._replace(mid=mid, qos=1) for mid, one in enumerate(batch, start=1)]
-    pipeline().handle(numbered)
-    before = everything_recorded()
-    pipeline().handle([one._replace(is_redelivered=True, received_at=one.received_at + SECOND) for one in numbered])
-    assert everything_recorded() == before
 
 
 def test_an_empty_message_is_set_aside_like_any_other_and_can_be_looked_at(site: Site) -> None:

@@ -125,7 +125,10 @@ def test_the_pages_tell_it_with_charts_that_a_screen_reader_can_name(
 
 
 @pytest.mark.parametrize("path", ["/assets/{asset}/history", "/locations/{location}/history", "/export/history.csv"])
-@pytest.mark.parametrize("query", ["from=x", "to=2026-13-01", "from=0000-01-01", "from=0001-01-01&to=0001-01-02", "from=2026-02-02&to=2026-02-01"])
+@pytest.mark.parametrize(
+    "query",
+    ["from=x", "to=2026-13-01", "from=0000-01-01", "from=0001-01-01&to=0001-01-02", "from=2026-02-02&to=2026-02-01"],
+)
 def test_days_that_are_none_are_told(sign_in_as: SignIn, site: Site, path: str, query: str) -> None:
     path = path.format(asset=site.pallet.id, location=site.dock.id)
     assert sign_in_as(Role.VIEWER).get(f"{path}?{query}").status_code == 404

@@ -17,33 +17,26 @@ from edge.store.database import execute
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
 from tests.api.conftest import Api, data, sign_up
-from tests.api.model.organization import NOT_FOUND, ApiError, Organization
+from tests.api.model.compare import accepted, plain, same, shown
+from tests.api.model.organization import NOT_FOUND, Organization
 from tests.api.model.record import GAP, HOUR, SECOND, Body, Record, Sighting, Tag, moment, wire
+from tests.api.model.values import (
+    AGO,
+    BOOLEANS,
+    DESCRIPTIONS,
+    KEYS,
+    METADATA,
+    NAMES,
+    REPORT_SORTS,
+    SORTS,
+    SPELLINGS,
+    TAGS,
+    WALKS,
+    WINDOWS,
+    Q,
+)
 
 START = 1_790_000_000_123_456
-
-NAMES = ["pallet", "Pallet 7", "drum", "50%_off", "Straße"]
-DESCRIPTIONS = [None, "two lines\nof text", "drum"]
-METADATA = [{}, {"a": {"b": None}}, {"size": 2**60}]
-TAGS = [(kind, value) for kind in ("rfid", "ble", "barcode") for value in ("E2001", "e2001", "AA:BB", "40 06381")]
-KEYS = ["A-1", "a-1", "B-2", "ASSET-0003", "ASSET-00012", "ASSET-9999", "ASSET-7", "LOC-003", "LOC-999", "LOC-5"]
-WINDOWS: list[dict[str, int | None]] = [  # from now
-    {"valid_from": -HOUR, "valid_to": HOUR},
-    {"valid_from": HOUR},
-    {"valid_from": -2 * HOUR, "valid_to": -HOUR},
-    {"valid_from": 0, "valid_to": 0},
-    {"valid_to": -SECOND},
-    {"valid_to": 0},
-    {"valid_to": 1},
-    {"valid_to": None},
-]
-SPELLINGS = ["{:%Y-%m-%dT%H:%M:%S.%f}Z", "{:%Y-%m-%dt%H:%M:%S.%f}+00:00", "{:%Y-%m-%dT%H:%M:%S.%f}123-00:00"]
-WALKS = ["ancestors", "children", "descendants"]
-BOOLEANS = ["true", "false"]
-Q = ["PAL", "e2", "t-000", "strasse", "_", "TEXT", ""]
-SORTS = ["", "name", "-external_key", "name,-created_at", "-updated_at", "created_at"]
-REPORT_SORTS = ["", "asset_last_seen", "-asset_external_key", "location_external_key,asset_last_seen"]
-AGO = [0, SECOND, 2_500_000, 250 * SECOND, GAP, GAP + 1000, 1000 * SECOND, 5000 * SECOND]
 
 
 class Site:
@@ -347,29 +340,3 @@ ACTIONS = [
     *(Site.patch_with_what_was_read, Site.patch_with_a_field_of_another, Site.wait, Site.scan, Site.scan, Site.create),
     *(Site.list_assets, Site.list_locations, Site.list_tree, Site.report, Site.history),
 ]
-
-
-def accepted(response: TestResponse, status: int, refusal: ApiError | None) -> bool:
-    """Whether the request was, which must be as the model has it."""
-    if refusal is None:
-        assert response.status_code == status, f"{response.text}\nwhere the model gives {status}"
-        return True
-    error = (response.json or {}).get("error", {})
-    faults = [(fault["field"], fault["code"]) for fault in error.get("fields", [])]
-    got = ApiError(response.status_code, error.get("type"), faults, refusal.word)
-    assert got == refusal, f"{response.text}\nwhere the model gives {refusal}"
-    assert refusal.word in error["detail"], f"{response.text} does not say {refusal.word}"
-    return False
-
-
-def same(got: Any, expected: Any) -> None:
-    assert got == expected, f"{got}\nwhere the model gives\n{expected}"
-
-
-def shown(found: list[Record]) -> list[Body]:
-    return [one.shown for one in found]
-
-
-def plain(row: Body) -> Body:
-    """Tags come in any order."""
-    return row | {"tags": sorted(row["tags"], key=lambda tag: tag["id"])} if "tags" in row else row

@@ -1,4 +1,4 @@
-"""Zebra sleds, Impinj and SmartReader: what is odd about each."""
+"""What is odd about readers of Impinj."""
 
 from __future__ import annotations
 
@@ -8,47 +8,6 @@ from edge.ingest.reads import Kind, Malformed, Parsed, Read
 from tests.ingest.parsers.reader_samples import EPC, MOMENT, OTHER_EPC
 
 TID = "E2801190A5030065F26CCBFF"
-
-
-def sled(**data):
-    return {"type": "BALANCED_PERFORMANCE", "timestamp": "2026-03-02T08:15:30.412Z", "data": data}
-
-
-def test_a_sled_may_send_barcodes_alone(told):
-    reads = told("zebra_sled", sled(barcodeData=[{"decodedBarcode": " ABC-1\r\n"}])).reads
-    assert reads == (Read("barcode", "ABC-1", observed_at=MOMENT),)
-
-
-def test_the_separators_of_gs1_data_are_kept(told):
-    code = "]C1010950600013435221ABC\x1d10LOT\x1d"
-    assert told("zebra_sled", sled(barcodeData=[{"decodedBarcode": code}])).reads[0].value == code
-
-
-@pytest.mark.parametrize("code", [None, "", "  ", 1.5, "x" * 300])
-def test_a_barcode_that_is_no_text_is_skipped_beside_its_neighbours(told, code):
-    parsed = told(
-        "zebra_sled",
-        sled(tagData=[{"EPCid": EPC}], barcodeData=[{"decodedBarcode": code}, {"decodedBarcode": "A"}]),
-    )
-    assert [read.value for read in parsed.reads] == [EPC, "A"]
-    assert parsed.skipped == 1
-
-
-@pytest.mark.parametrize(
-    ("message", "parsed"),
-    [
-        ({"eventName": "heartbeat", "data": {"batteryAlert": {}}}, Parsed(Kind.STATUS)),
-        ({"eventName": "batteryAlert", "data": {}}, Parsed(Kind.STATUS, note="batteryAlert")),
-        ({"connectionState": "CONNECTED"}, Parsed(Kind.STATUS)),
-        ({"connectionState": "DISCONNECTED"}, Parsed(Kind.OFFLINE)),
-        ({"eventName": "mqttConnEVT", "data": {"connectionState": "DISCONNECTED"}}, Parsed(Kind.OFFLINE)),
-        (sled(tagData=[], barcodeData=[]), Parsed(Kind.STATUS)),
-        (sled(), Parsed(Kind.IGNORED)),
-        ({"data": []}, Parsed(Kind.IGNORED)),
-    ],
-)
-def test_what_a_sled_says_of_itself(told, message, parsed):
-    assert told("zebra_sled", message) == parsed
 
 
 def impinj(**tag):
@@ -148,45 +107,3 @@ def test_other_events_are_a_sign_of_life(told, event, note):
 @pytest.mark.parametrize("event", [{"tagInventoryEvent": 5}, {"eventType": "tagInventory"}])
 def test_a_tag_event_without_its_tag_is_skipped(told, event):
     assert told("impinj", event).skipped == 1
-
-
-HEARTBEAT = {"epc": "*****", "isHeartBeat": True, "firstSeenTimestamp": MOMENT}
-
-
-def test_the_tag_that_does_not_exist_is_no_read_and_nothing_skipped(told):
-    entries = [HEARTBEAT, {"epc": EPC}, {"epc": "*****"}, {"epc": "AAAA", "isInventoryStatus": True}]
-    assert told("smartreader", {"tag_reads": entries}) == Parsed(Kind.READS, (Read("rfid", EPC),))
-
-
-def test_a_heartbeat_alone_is_a_sign_of_life(told):
-    assert told("smartreader", {"readerName": "dock-1", "tag_reads": [HEARTBEAT]}) == Parsed(Kind.STATUS)
-
-
-@pytest.mark.parametrize(
-    ("message", "parsed"),
-    [
-        ({"smartreader-mqtt-status": "disconnected"}, Parsed(Kind.OFFLINE)),
-        ({"smartreader-mqtt-status": "connected", "readerName": "dock-1"}, Parsed(Kind.STATUS)),
-        ({"smartreader-status": "inventory-idle"}, Parsed(Kind.STATUS, note="inventory-idle")),
-        ({"readerName": "dock-1", "tag_reads_positioning": [{"epc": EPC}]}, Parsed(Kind.STATUS)),
-        ({"command": "start"}, Parsed(Kind.IGNORED)),
-    ],
-)
-def test_what_smartreader_says_of_itself(told, message, parsed):
-    assert told("smartreader", message) == parsed
-
-
-def test_the_older_bridge_writes_times_as_text_and_numbers_too(told):
-    message = {
-        "reader_name": "dock-1",
-        "mac_address": "00:16:25:18:2B:0E",
-        "tag_reads": [
-            {
-                "epc": EPC,
-                "antennaPort": "2",
-                "peakRssi": "-52.5",
-                "firstSeenTimestamp": "2026-03-02T08:15:30.412Z",
-            }
-        ],
-    }
-    assert told("smartreader", message).reads == (Read("rfid", EPC, (), 2, -52.5, MOMENT),)

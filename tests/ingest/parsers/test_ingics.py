@@ -1,8 +1,7 @@
-"""Gateways that speak no JSON: INGICS with lines of text, April Brother with MessagePack."""
+"""What is odd about gateways of INGICS, which speak lines of text."""
 
 from __future__ import annotations
 
-import msgpack
 import pytest
 
 from edge.ingest.parsers.formats import FORMATS, recognise
@@ -14,14 +13,6 @@ TWO = "$SRRP,D4226B905C3E,E1C8BC3DFF84,-71,020106"
 ALIVE = "$HBRP,E1C8BC3DFF84,E1C8BC3DFF84,-127,00000000,1772439330"
 SEEN = Read("ble", MAC, (BEACON,), None, -58.0, 1_772_439_330_000_000)
 ALSO_SEEN = Read("ble", OTHER_MAC, (), None, -71.0)
-
-DEVICES = [
-    bytes.fromhex("00C30A114E7F21C2" + ADVERT),
-    bytes.fromhex("04D4226B905C3EB9020106"),
-]
-PACKED = msgpack.packb(
-    {"v": "1.5.3", "mid": 7, "time": 4711, "ip": "10.0.0.7", "mac": "AABBCCDDEEFF", "devices": DEVICES}
-)
 
 
 def ingics(payload: str | bytes) -> Parsed:
@@ -57,28 +48,6 @@ def test_what_no_ingics_gateway_sends_is_refused(payload):
         ingics(payload)
 
 
-def test_each_device_of_an_april_brother_gateway_is_a_read():
-    parsed = FORMATS["april_brother"].parse("gateway", PACKED)
-    assert parsed == Parsed(
-        Kind.READS, (Read("ble", MAC, (BEACON,), None, -62.0), Read("ble", OTHER_MAC, (), None, -71.0))
-    )
-
-
-@pytest.mark.parametrize("device", [b"", b"\x00" * 7, 5, None, "Ω" * 20, "0" * 14 + "ΩΩ", "0" * 14 + "1_"])
-def test_a_device_that_is_cut_short_costs_no_other(device):
-    parsed = FORMATS["april_brother"].parse("gateway", msgpack.packb({"devices": [device, DEVICES[0]]}))
-    assert (len(parsed.reads), parsed.skipped) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    "payload", [b"", PACKED[:-1], PACKED + b"\x00", b"{}", b"\xc1", b"\x81\xc0\xc0", b"\x91" * 10_000]
-)
-def test_what_is_no_messagepack_is_refused(payload):
-    with pytest.raises(Malformed):
-        FORMATS["april_brother"].parse("gateway", payload)
-
-
 def test_they_are_recognised_by_what_only_they_can_send():
-    assert recognise("gateway", PACKED) == Guess("april_brother")
     assert recognise("some/topic", ONE.encode()) == Guess("ingics")
     assert recognise("some/topic", f'{{"data": ["{ONE}"]}}'.encode()) == Guess("ingics")

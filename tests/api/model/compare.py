@@ -1,0 +1,36 @@
+"""What the program answered, held against what the model gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from werkzeug.test import TestResponse
+
+from tests.api.model.organization import ApiError
+from tests.api.model.record import Body, Record
+
+
+def accepted(response: TestResponse, status: int, refusal: ApiError | None) -> bool:
+    """Whether the request was, which must be as the model has it."""
+    if refusal is None:
+        assert response.status_code == status, f"{response.text}\nwhere the model gives {status}"
+        return True
+    error = (response.json or {}).get("error", {})
+    faults = [(fault["field"], fault["code"]) for fault in error.get("fields", [])]
+    got = ApiError(response.status_code, error.get("type"), faults, refusal.word)
+    assert got == refusal, f"{response.text}\nwhere the model gives {refusal}"
+    assert refusal.word in error["detail"], f"{response.text} does not say {refusal.word}"
+    return False
+
+
+def same(got: Any, expected: Any) -> None:
+    assert got == expected, f"{got}\nwhere the model gives\n{expected}"
+
+
+def shown(found: list[Record]) -> list[Body]:
+    return [one.shown for one in found]
+
+
+def plain(row: Body) -> Body:
+    """Tags come in any order."""
+    return row | {"tags": sorted(row["tags"], key=lambda tag: tag["id"])} if "tags" in row else row

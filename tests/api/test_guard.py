@@ -1,0 +1,39 @@
+"""How much a caller may ask for: a budget for each credential, and one for each address that wants a token."""
+
+from __future__ import annotations
+
+from tests.api.conftest import error, make_app, sign_up
+from tests.conftest import Cast
+
+
+def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast: Cast) -> None:
+    """spec: Type rate_limited; contract: Requests, limits, headers"""
+    client = make_app(rate_per_second=1, rate_burst=3).test_client()
+    acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
+    left = [acme.get("/assets").headers["X-RateLimit-Remaining"] for _ in range(3)]
+    assert left == ["2", "1", "0"]
+    refused = acme.get("/assets")
+    assert (refused.status_code, error(refused)["type"]) == (429, "rate_limited")
+    assert (refused.headers["Retry-After"], refused.headers["X-RateLimit-Reset"]) == ("1", "3")
+    assert refused.headers["RateLimit-Policy"] == "3;w=3"
+    assert rival.get("/assets").status_code == 200
+    assert acme.call("GET", "/nope").status_code == 404, "an unknown path costs nothing"
+
+
+def test_the_rate_is_checked_after_the_scope_and_before_the_media_type(store: object, cast: Cast) -> None:
+    """contract: Order of answers"""
+    client = make_app(rate_per_second=1, rate_burst=1).test_client()
+    api = sign_up(client, cast.acme, ["assets:read"])
+    assert api.get("/assets").status_code == 200
+    plain = {"Content-Type": "text/plain"}
+    assert api.call("POST", "/assets", raw=b"[", headers=plain).status_code == 403
+    assert api.call("POST", "/assets", raw=b"[", headers={"Authorization": "Bearer x"}).status_code == 401
+    assert api.get("/assets", nope=1).status_code == 429
+
+
+def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> None:
+    """contract: Requests, limits, headers"""
+    client = make_app(rate_per_second=1, rate_burst=2).test_client()
+    api = sign_up(client, cast.acme)
+    assert api.exchange(client_secret="wrong").status_code == 401
+    assert api.exchange().status_code == 429
