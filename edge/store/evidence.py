@@ -12,9 +12,14 @@ as many false alarms finds a change soonest. The challenger that has collected e
   the asset in 20 looks of 20, 3 dB for one that hears it in every other.
 * Looks a second apart are much alike, since what stands in between stays for longer. Those of a sparse reader prove
   more each, so less has to be collected: two or three reads decide.
-* A location that was silent for `GONE` such steps competes no more: the next read anywhere else is a move at once.
+* A location that was silent for `GONE` such steps, and as long as proves it, competes no more: the next read anywhere
+  else is a move at once.
 * A lead below `MARGIN` is none, and a look counts `MOST` at most, less than what has to be collected: one read alone
-  never decides against a location that may still hear the asset.
+  decides only where nothing overlaps. That is where a sparse reader says that a location hears the asset which did not
+  hear it in any look before, while `here` is due and silent, and at most `WEAKER` below what `here` usually hears. What
+  is heard through a wall, or reflected, is weaker by more.
+* Where two RFID antennas do overlap, a reader that keeps a tag to itself for some seconds names the one that happened
+  to be first. That the other one was not is then chance, rather: misses prove half, and no less has to be collected.
 * A portal is passed, not stayed at: what it hears after `PASSED` seconds of silence is a move at once. Afterwards it
   competes like any zone. Every read of a direct antenna is a move at once, and so is every barcode.
 * What a person scanned stays for `PERSON_HOLDS` seconds, whatever zones hear.
@@ -39,6 +44,11 @@ MOST = 20.0  # dB that a single look adds or takes away, at most
 ALIKE = 1  # seconds; a silence as short as that says nothing
 MISS_ALIKE = 8.0  # dB for each further second, where looks are a second apart
 GONE = 10  # steps
+PROVED = 60.0  # dB, of misses
+WEAKER = 10.0  # dB
+OVERLAP = 3  # looks in which a challenger was heard before `here` was heard last
+KNOWN = 3  # times that the asset was heard before, from which it is known that a location does not overlap
+SPARSE = 3  # seconds from one look to the next
 LOOKS = 24  # that are looked back
 LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; the usual one until there are gaps enough to tell
 GAPS = 5  # from which the pace is told
@@ -79,8 +89,9 @@ _WEIGHTS = {
     (AntennaKind.PORTAL, "ble"): Weight.BLE_PORTAL,
 }
 _LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
+_RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
 _NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB to be collected, by weight; BLE fades more
-_SPARSE = 1.4  # times less is needed of looks that are 3 s apart or more
+_SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # times less is needed of looks that are `SPARSE` apart or more, by weight
 
 
 class Rule(IntEnum):
@@ -94,6 +105,7 @@ class Rule(IntEnum):
     DIRECT = 5
     AGAIN = 6  # no move: seen again after a gap
     PERSON = 7
+    NEW = 8  # heard where it was not heard before, and not where it was
 
 
 class Heard:
@@ -194,7 +206,9 @@ def decide(heard: Sequence[Heard], end: int, here: int | None, since: int) -> De
     collected, needed = lead(heard, end, here, challenger.location_id, since)
     if collected is None:
         return Decision(challenger, Rule.SILENT)
-    return Decision(challenger, Rule.STRONGER, collected) if collected >= needed else None
+    if collected >= needed:
+        return Decision(challenger, Rule.STRONGER, collected)
+    return Decision(challenger, Rule.NEW) if not staying and _is_new(heard, end, here, challenger) else None
 
 
 def _is_stronger(one: Heard, other: Heard | None) -> bool:
@@ -213,6 +227,22 @@ def _is_certain(heard: Sequence[Heard], end: int, one: Heard) -> bool:
     return True
 
 
+def _is_new(heard: Sequence[Heard], end: int, here: int, one: Heard) -> bool:
+    """Whether a single read decides against `here`, which is silent in the second of `heard[end - 1]`."""
+    before = end - 1
+    while before >= 0 and heard[before].second == one.second:
+        before -= 1
+    if one.rssi is None or one.weight != Weight.RFID_ZONE or before < 0 or one.second - heard[before].second < SPARSE:
+        return False
+    window = heard[decided_from(heard, end) : before + 1]
+    stayed = [other for other in window if other.location_id == here]
+    if not stayed or len(window) < KNOWN or any(other.location_id == one.location_id for other in window):
+        return False
+    due = stayed[-1].second + pace([other.second for other in stayed[-GAPS - 1 :]])
+    usual = sorted(other.strength for other in stayed)[len(stayed) // 2]
+    return one.second >= due and one.strength >= usual - WEAKER
+
+
 class Lead(NamedTuple):
     """What a challenger has collected, and with how much it wins (dB). None: there is nothing left to win against."""
 
@@ -225,7 +255,9 @@ def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) ->
     looks: list[int] = []
     staying, coming = _Hearing(), _Hearing()
     collected = 0.0
+    together = 0  # looks in which `there` was heard before `here` was heard last
     stays: float | None = None
+    is_overlap = False
     for second, look in groupby(heard[decided_from(heard, end) : end], key=attrgetter("second")):
         looks.append(second)
         is_heard = False
@@ -233,19 +265,27 @@ def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) ->
             if one.location_id in (here, there):
                 (staying if one.location_id == here else coming).hear(len(looks) - 1, one)
                 is_heard = True
+                together = coming.heard if one.location_id == here else together
         if not is_heard or coming.heard == 0:
             continue
-        stays = staying.strength_in(looks)
+        is_overlap = together >= OVERLAP and coming.weight in _RFID
+        stays = staying.strength_in(looks, is_overlap)
         if second <= since:
             continue
-        comes = coming.strength_in(looks)
+        comes = coming.strength_in(looks, is_overlap)
         if stays is None or comes is None:
             difference = MOST if stays is None else -MOST
         else:
             difference = max(-MOST, min(MOST, comes - stays - MARGIN))
         collected = max(0.0, collected) + difference
-    sparse = min(_SPARSE, 1 + (pace(looks[-GAPS - 1 :]) - 1) / 5)
-    return Lead(None if stays is None else collected, _NEEDED[coming.weight] / sparse)
+    return Lead(None if stays is None else collected, _needed(coming.weight, looks, is_overlap))
+
+
+def _needed(weight: Weight, looks: Sequence[int], is_overlap: bool) -> float:
+    if is_overlap:
+        return _NEEDED[weight]
+    sparse = min(1.0, (pace(looks[-GAPS - 1 :]) - LEAST_PACE) / (SPARSE - LEAST_PACE))
+    return _NEEDED[weight] / (1 + (_SPARSER[weight] - 1) * sparse)
 
 
 class _Hearing:
@@ -264,7 +304,7 @@ class _Hearing:
         self._last, self._strength, self.weight = look, one.strength, one.weight
         self.heard += 1
 
-    def strength_in(self, looks: Sequence[int]) -> float | None:
+    def strength_in(self, looks: Sequence[int], is_overlap: bool) -> float | None:
         """As it counts in the last of the looks; None: the asset is gone from there."""
         if not self.heard:
             return None
@@ -272,11 +312,14 @@ class _Hearing:
         if silent <= ALIKE:
             return self._strength
         step = pace(looks[max(0, self._last - GAPS) : self._last + 1])
-        if silent > GONE * step:
-            return None
         watched = self._last - self._first + 1
-        # What a miss proves, by the rule of succession.
-        miss = MISS_ALIKE if step == LEAST_PACE else 10 * math.log10((watched + 2) / (watched - self.heard + 1))
+        miss = 10 * math.log10((watched + 2) / (watched - self.heard + 1))  # proves that, by the rule of succession
+        if silent > GONE * step and miss * silent / step > PROVED:
+            return None
+        if step == LEAST_PACE:
+            miss = MISS_ALIKE
+        elif is_overlap:
+            miss /= 2
         return self._strength - miss * (silent - ALIKE) / step
 
 

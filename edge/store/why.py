@@ -20,6 +20,7 @@ TOLD = {
     Rule.PORTAL: "it passed a portal",
     Rule.DIRECT: "it was read by an antenna, or as a barcode, that leaves no doubt",
     Rule.AGAIN: "it was read there again after a pause",
+    Rule.NEW: "it was read there, as strongly as where it was before, which was due to hear it and did not",
     Rule.PERSON: "a person scanned it there",
 }
 LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often is not competing

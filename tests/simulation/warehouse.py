@@ -17,12 +17,14 @@ FORKLIFT = 2.5
 class Reading(NamedTuple):
     """How readers hear: each antenna (or gateway) tries every `every` seconds with `chance` of success.
 
-    `quiet` is the time a reader keeps a tag to itself after it told of it, whichever of its antennas heard it.
+    `quiet` is the time a reader keeps a tag to itself after it told of it, whichever of its antennas heard it, or
+    (`of_port`) only where the same antenna hears it again.
     """
 
     every: float
     chance: float
     quiet: float = 0.0
+    of_port: bool = False
 
 
 class Scenario(NamedTuple):
@@ -57,6 +59,9 @@ class Trace(NamedTuple):
     reads: Sequence[Heard]
 
 
+OVERLAPPING = RFID._replace(sensitivity=-90)  # neighbours hear a tag, too
+
+
 def scenarios() -> list[Scenario]:
     def above(zones: Sequence[Point]) -> dict[int, Antenna]:
         return {number: Antenna(zone, number) for number, zone in enumerate(zones)}
@@ -66,6 +71,7 @@ def scenarios() -> list[Scenario]:
 
     row = [(6.0 * number, 0.0) for number in range(4)]
     pair = [(0.0, 0.0), (8.0, 0.0)]
+    near = [(0.0, 0.0), (3.0, 0.0)]
     grid = [(12.0 * column, 10.0 * line) for line in range(2) for column in range(3)]
     beside = {number: Antenna((x, -3.0), number) for number, (x, _) in enumerate(pair)}
     one_reader, own_reader = dict.fromkeys(range(4), 0), {number: number for number in range(6)}
@@ -81,6 +87,12 @@ def scenarios() -> list[Scenario]:
                  Reading(0.1, 0.6), 8, 0.5, (120, 600)),
         Scenario("the same, a reader that repeats a tag after 5 s", RFID, "rfid", row, doors(row), one_reader,
                  Reading(0.5, 0.8, quiet=5), 30, 1.0, (300, 900)),
+        Scenario("two doors 3 m apart whose reader repeats a tag after 5 s, whichever heard it, nothing moves",
+                 OVERLAPPING, "rfid", near, doors(near), one_reader, Reading(0.5, 0.3, quiet=5), 20, 1.0, never),
+        Scenario("docks that overlap, the same reader, forklifts", OVERLAPPING, "rfid", row, doors(row), one_reader,
+                 Reading(0.5, 0.3, quiet=5), 30, 1.0, (300, 900)),
+        Scenario("the same, each port repeats a tag after 5 s", OVERLAPPING, "rfid", row, doors(row), one_reader,
+                 Reading(0.5, 0.8, quiet=5, of_port=True), 30, 1.0, (300, 900)),
         Scenario("BLE beacons, 1 s, six gateways", BLE, "ble", grid, above(grid), own_reader,
                  Reading(1.0, 0.7), 20, 1.0, (180, 900), WALK, 2.0, 15.0),
         Scenario("BLE beacons, 3 s", BLE, "ble", grid, above(grid), own_reader,
@@ -131,14 +143,14 @@ def _heard(
         while due[number] <= moment:
             when = due[number]
             due[number] += scenario.reading.every
-            reader = scenario.reader_of[number]
-            if scenario.reading.quiet and when < told.get(reader, -math.inf) + scenario.reading.quiet:
+            teller = number if scenario.reading.of_port else scenario.reader_of[number]
+            if scenario.reading.quiet and when < told.get(teller, -math.inf) + scenario.reading.quiet:
                 continue
             if random.random() > scenario.reading.chance:
                 continue
             strength = paths.strength(number, at, when)
             if strength is not None:
-                told[reader] = when
+                told[teller] = when
                 yield Heard(when, number, antenna.location, strength)
 
 

@@ -165,12 +165,28 @@ def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site
 
 
 @pytest.mark.parametrize("window", [5, 10, 30])
-def test_of_a_reader_that_tells_of_a_tag_once_in_a_window_the_second_read_elsewhere_is_a_move(
-    site: Site, window: int
+@pytest.mark.parametrize(("strength", "reads_needed"), [(-55.0, 1), (-64.0, 1), (-66.0, 3), (None, 2)])
+def test_of_a_reader_that_tells_of_a_tag_once_in_a_window_a_read_elsewhere_decides_if_it_is_strong_enough(
+    site: Site, window: int, strength: float | None, reads_needed: int
 ) -> None:
-    """It was heard at the one location every time, and is not any more; strengths say nothing here."""
-    asset = tell(site, [*every(0, 12 * window, window, A), *every(12 * window, 15 * window, window, B)])
-    assert site.moves(asset) == [(0, A), (13 * window, B)]
+    """It was heard at the one location every time, and is not any more, and never before at the other."""
+    before = every(0, 12 * window, window, A, -55.0 if strength else None)
+    asset = tell(site, [*before, *every(12 * window, 16 * window, window, B, strength)])
+    assert site.moves(asset) == [(0, A), ((11 + reads_needed) * window, B)]
+    assert site.history(asset)[1].rule is (Rule.NEW if reads_needed == 1 else Rule.STRONGER)
+
+
+def test_a_strong_read_elsewhere_does_not_decide_where_the_locations_overlap(site: Site) -> None:
+    reads = every(0, 60, 5, A)
+    reads[6] = Read(300, B, -70)
+    assert site.moves(tell(site, [*reads, Read(600, B, -50)])) == [(0, A)]
+
+
+def test_ten_reads_in_a_row_at_the_weaker_of_two_that_overlap_are_chance(site: Site) -> None:
+    """A reader of which either antenna may be the first to hear a tag once it tells of it again."""
+    turns = [Read(50 * number, B if number % 2 else A, -76 if number % 2 else -46) for number in range(20)]
+    weaker = [Read(1000 + 50 * number, B, -76) for number in range(11)]
+    assert site.moves(tell(site, [*turns, *weaker, Read(1550, A, -46)])) == [(0, A)]
 
 
 def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> None:
