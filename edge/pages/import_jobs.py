@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 
 from edge.auth.secrets import new_token
 from edge.errors import Conflict, EdgeError
+from edge.pages.import_rows import records_of
 from edge.store.actors import Actor
 from edge.store.database import close_database
 from edge.store.imports import NewRecord, Outcome, check_records, import_records
+from edge.validation.csv_text import Line
 
 log = logging.getLogger(__name__)
 
@@ -21,18 +23,25 @@ KEPT = 5
 
 @dataclass
 class Job:
-    """`outcomes` are there when it `is_done`; `trouble` says why it could not be done at all."""
+    """`outcomes` are there when it `is_done`; `trouble` says why it could not be done at all.
+
+    One with `lines` is a dry run, which makes the records of them; one with `records` imports those.
+    """
 
     actor: Actor
     kind: str
-    records: Sequence[NewRecord]
-    dry_run: bool
+    lines: Sequence[Line] = ()
+    records: Sequence[NewRecord] = ()
+    step: str = ""  # what is being done
     id: str = field(default_factory=new_token)
     progress: int = 0
     is_done: bool = False
     outcomes: Sequence[Outcome] = ()
     trouble: str = ""
     ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.dry_run, self.rows = bool(self.lines), len(self.lines or self.records)
 
     @property
     def counts(self) -> Counter[str]:
@@ -75,8 +84,14 @@ def wait(job_id: str, seconds: float) -> bool:
 def _run(job: Job) -> None:
     def progress(number: int) -> None:
         job.progress = number
+        if number == job.rows and not job.dry_run:
+            job.step = "Writing"
 
     try:
+        if job.dry_run:
+            job.step = "Reading"
+            job.records, job.lines = records_of(job.kind, job.lines, progress), ()
+        job.step = "Checking"
         if job.dry_run:
             job.outcomes = check_records(job.actor.organization_id, job.kind, job.records, progress)
         else:

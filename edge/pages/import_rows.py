@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from edge.errors import EdgeError, Invalid
@@ -27,14 +27,24 @@ EXAMPLES = {
 _CREATE = {"asset": bodies.ASSET_CREATE, "location": bodies.LOCATION_CREATE}
 
 
-def records_of(kind: str, data: bytes) -> list[NewRecord]:
-    """Raises Invalid for a file that is no table of this kind; what is wrong with a row is on its record."""
+def lines_of(kind: str, data: bytes) -> list[Line]:
+    """Raises Invalid for a file that is no table of this kind."""
     lines = csv_text.lines(csv_text.decoded(data), COLUMNS[kind], ())
     if not lines:
         raise Invalid.one("file", "invalid_value", "There is no row below the heading")
     if len(lines) > MOST_ROWS:
         raise Invalid.one("file", "too_large", f"{len(lines):,} rows are too many; send at most {MOST_ROWS:,} at once")
-    return list(_without_repeats([_record(kind, line) for line in lines]))
+    return lines
+
+
+def records_of(kind: str, lines: Sequence[Line], progress: Callable[[int], None]) -> list[NewRecord]:
+    """What is wrong with a row is on its record."""
+    records = []
+    for number, line in enumerate(lines, 1):
+        records.append(_record(kind, line))
+        if number % 100 == 0:
+            progress(number)
+    return list(_without_repeats(records))
 
 
 def _record(kind: str, line: Line) -> NewRecord:

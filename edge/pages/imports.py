@@ -12,7 +12,7 @@ from edge.pages import import_jobs
 from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
 from edge.pages.import_jobs import Job
-from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, records_of
+from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, lines_of
 from edge.pages.live import fragment
 from edge.store.people import Role
 from edge.validation import csv_text
@@ -37,7 +37,7 @@ def check_import() -> AnyResponse | tuple[str, int]:
     if file is None or not file.filename:
         return _form({"file": "Choose a file"}), 400
     try:
-        job = import_jobs.start(Job(actor(), kind, records_of(kind, file.read()), dry_run=True))
+        job = import_jobs.start(Job(actor(), kind, lines=lines_of(kind, file.read())))
     except EdgeError as error:
         found = errors_of(error)
         return _form({"file": next(iter(found.values()))}), 400
@@ -57,7 +57,7 @@ def show_import(job_id: str) -> str:
 @require_role(Role.EDITOR)
 def import_now(job_id: str) -> Response:
     job = _job(job_id)
-    return fragment("_import-now.html", (job.progress, job.is_done), job=job, **_words())
+    return fragment("_import-now.html", (job.step, job.progress, job.is_done), job=job, **_words())
 
 
 @pages.post("/import/<job_id>")
@@ -68,7 +68,7 @@ def run_import(job_id: str) -> AnyResponse:
     if not checked.is_done or not checked.dry_run or checked.faults or checked.trouble:
         abort(409, "Only a file that was checked, and in which nothing is wrong, can be imported.")
     try:
-        job = import_jobs.start(Job(actor(), checked.kind, checked.records, dry_run=False))
+        job = import_jobs.start(Job(actor(), checked.kind, records=checked.records))
     except EdgeError as error:
         abort(409, str(error))
     return redirect(f"/import/{job.id}", 303)

@@ -91,6 +91,11 @@ _GET = (
     "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL"
 )
 
+INSERT_ASSET = (
+    f"INSERT INTO asset ({', '.join(AssetRow._fields[:-1])}, organization_id, key_number) "
+    f"VALUES ({', '.join('?' * (len(AssetRow._fields) + 1))})"
+)
+
 
 def create(
     actor: Actor,
@@ -114,14 +119,9 @@ def create(
         row = AssetRow(
             new_id(), key, name, description, is_active, metadata, begins, valid_to, now, now, deleted_at=None
         )
-        execute(
-            "INSERT INTO asset (id, external_key, name, description, is_active, metadata, valid_from, valid_to, "
-            "created_at, updated_at, deleted_at, organization_id, key_number) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*row[:-1], organization_id, key_number(ASSET_KEYS, key)),
-        )
+        execute(INSERT_ASSET, (*row[:-1], organization_id, key_number(ASSET_KEYS, key)))
         row = row._replace(tags=tagging.attach_all(act, "asset", row.id, tags, now))
-        act.note("asset.created", _subject(row), given({**_facts(row), "tags": [told(tag) for tag in row.tags]}))
+        act.note("asset.created", subject_of(row), given({**facts_of(row), "tags": [told(tag) for tag in row.tags]}))
         return _remember(organization_id, row)
 
     return act_in_group(actor, insert)
@@ -184,7 +184,7 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
         row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
         values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": row.updated_at}
         update("asset", asset_id, values)
-        act.note("asset.renamed", _subject(row), changed(_facts(current), _facts(row)))
+        act.note("asset.renamed", subject_of(row), changed(facts_of(current), facts_of(row)))
         return _remember(actor.organization_id, row)
 
 
@@ -209,7 +209,7 @@ def delete(actor: Actor, asset_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
-        act.note("asset.deleted", _subject(current), given({"tags": [told(tag) for tag in current.tags]}))
+        act.note("asset.deleted", subject_of(current), given({"tags": [told(tag) for tag in current.tags]}))
         _remember(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
@@ -218,7 +218,7 @@ def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
-        added = tagging.attach(act, _subject(current), "asset", asset_id, tag)
+        added = tagging.attach(act, subject_of(current), "asset", asset_id, tag)
         _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
 
@@ -228,23 +228,23 @@ def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
-        tagging.detach(act, _subject(current), "asset", asset_id, tag_id)
+        tagging.detach(act, subject_of(current), "asset", asset_id, tag_id)
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 
 
 def _note_changes(act: Act, before: AssetRow, after: AssetRow) -> None:
-    differences = changed(_facts(before), _facts(after))
+    differences = changed(facts_of(before), facts_of(after))
     if differences:
-        act.note("asset.changed", _subject(after), differences)
+        act.note("asset.changed", subject_of(after), differences)
     else:
         act.touch()
 
 
-def _subject(row: AssetRow) -> Subject:
+def subject_of(row: AssetRow) -> Subject:
     return Subject("asset", row.id, f"{row.name} ({row.external_key})")
 
 
-def _facts(row: AssetRow) -> dict[str, Any]:
+def facts_of(row: AssetRow) -> dict[str, Any]:
     """What the audit keeps of an asset."""
     return {
         "external_key": row.external_key,

@@ -142,4 +142,4 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
     if not taken:
         tag = tags.NewTag(tag_type, value)
         tags.add_all(organization_id, "asset", asset_id, [tag], moment())
-        handheld.take_over_waiting(organization_id, tag)
+        handheld.take_over_waiting(organization_id, [tag])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -109,7 +109,7 @@ def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sql
         _raise(error)
 
 
-def execute_many(sql: str, rows: Sequence[Sequence[Any]]) -> None:
+def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
     _limit.start()
     try:
         database.cursor().executemany(sql, rows)
@@ -135,7 +135,7 @@ def _turn() -> Iterator[None]:
     """Writers queue. A request does not wait behind an import: it would hold a thread that those who read need."""
     while not _write_lock.acquire(timeout=BEHIND_IMPORT_SECONDS):
         if _limit.seconds is not None and is_long_writing():
-            raise Busy("An import is being written; try again in a minute", retry_after_seconds=10)
+            raise Busy("An import is being written; try again in a few seconds", retry_after_seconds=5)
     try:
         yield
     finally:
@@ -144,7 +144,7 @@ def _turn() -> Iterator[None]:
 
 @contextmanager
 def long_writing() -> Iterator[None]:
-    """Around a transaction that may take a minute: requests do not wait for it, and who does is not taken for stuck."""
+    """Around a transaction that may take long: requests do not wait for it, and who does is not taken for stuck."""
     _long_writing.set()
     try:
         yield

@@ -15,7 +15,7 @@ from edge import clock
 from edge.store import actors, board, carriers, gs1, lookup, scans, stay_changes, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
-from edge.store.database import execute, writing
+from edge.store.database import execute, execute_many, writing
 from edge.store.lookup import Found
 from edge.store.stays import Quality, Scan
 from edge.store.tables import HandheldScan
@@ -94,16 +94,28 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
         return Answer(scan_id, Result.UNDONE, found=found)
 
 
-def take_over_waiting(organization_id: int, tag: NewTag) -> None:
-    """A tag was attached: it is no longer unknown, and the scans that waited for it are recorded as they were made.
+def take_over_waiting(organization_id: int, attached: Sequence[NewTag]) -> None:
+    """Tags that are no longer unknown; the scans that waited for them are recorded as they were made.
 
-    Within the transaction that attached it.
+    Within the transaction that attached them.
     """
-    for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}:
-        execute(
-            "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
-            (organization_id, key, tag.tag_type),
-        )
+    execute_many(
+        "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
+        (
+            (organization_id, key, tag.tag_type)
+            for tag in attached
+            for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}
+        ),
+    )
+    if execute(_ANY_WAITS, (organization_id,)).fetchone():
+        for tag in attached:
+            _record_waiting(organization_id, tag)
+
+
+_ANY_WAITS = "SELECT 1 FROM handheld_scan WHERE organization_id = ? AND waits_for IS NOT NULL LIMIT 1"
+
+
+def _record_waiting(organization_id: int, tag: NewTag) -> None:
     for row in _waiting(organization_id, tag.value):
         if lookup.by_code(organization_id, row.code) is not None:
             HandheldScan.delete().where(HandheldScan.id == row.id).execute()

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from edge.errors import EdgeError, Invalid
-from edge.store import assets, locations, lookup
+from edge.errors import Conflict, EdgeError, Invalid
+from edge.store import asset_import, assets, locations, lookup
 from edge.store.actors import Actor
-from edge.store.assets import AssetChanges, AssetRow
-from edge.store.audit import Subject, acting
+from edge.store.asset_import import Draft, Wanted
+from edge.store.assets import AssetRow
+from edge.store.audit import Act, Subject, acting
 from edge.store.database import database, long_writing
+from edge.store.homes import check_home
 from edge.store.locations import LocationChanges, LocationRow
 from edge.store.parents import NO_PARENT, UNSET, Parent
 from edge.store.tags import NewTag, is_taken
+
+_TRIES = 3  # of an import whose assets others change between check and writing
 
 
 class NewRecord(NamedTuple):
@@ -40,40 +44,64 @@ class _Refused(Exception):
     """Undoes the transaction of an import with a fault in it."""
 
 
+class _Judged(NamedTuple):
+    """What would become of a row; `wanted` is None where nothing would be written."""
+
+    outcome: Outcome
+    wanted: Wanted | None = None
+
+
 def check_records(
     organization_id: int, kind: str, records: Sequence[NewRecord], progress: Callable[[int], None]
 ) -> list[Outcome]:
     """What would become of each row. Only reads, so that nobody who writes has to wait."""
-    new_keys: set[str] = set()
-    outcomes: list[Outcome] = []
-    for number, record in enumerate(records, 1):
-        outcomes.append(_expected(organization_id, kind, record, new_keys))
-        if record.external_key:
-            new_keys.add(record.external_key)
-        if number % 100 == 0:
-            progress(number)
-    progress(len(records))
-    return outcomes
+    return [judged.outcome for judged in _judge_all(organization_id, kind, records, progress)]
 
 
 def import_records(
     actor: Actor, kind: str, records: Sequence[NewRecord], progress: Callable[[int], None]
 ) -> list[Outcome]:
-    """In one transaction; with a fault in any row, nothing is changed. Scans wait at the broker meanwhile."""
-    put = _put_asset if kind == "asset" else _put_location
+    """In one transaction; with a fault in any row, nothing is changed."""
+    if kind == "asset":
+        return _import_assets(actor, records, progress)
+    return _import_locations(actor, records, progress)
+
+
+def _import_assets(actor: Actor, records: Sequence[NewRecord], progress: Callable[[int], None]) -> list[Outcome]:
+    """All is judged and prepared before the write lock is taken, and written in bulk."""
+    for _ in range(_TRIES):
+        judged = _judge_all(actor.organization_id, "asset", records, progress)
+        outcomes = [one.outcome for one in judged]
+        if any(outcome.told == "faulty" for outcome in outcomes):
+            return _nothing_done(outcomes)
+        drafts = asset_import.prepare(actor, [one.wanted for one in judged if one.wanted])
+        with long_writing(), acting(actor) as act:
+            if asset_import.is_still_true(actor.organization_id, drafts):
+                asset_import.write(act, drafts)
+                _note(act, "asset", outcomes)
+                return _with_keys(judged, drafts)
+    raise Conflict("Somebody else keeps changing the same assets. Nothing was imported; try again in a while")
+
+
+def _with_keys(judged: Sequence[_Judged], drafts: Sequence[Draft]) -> list[Outcome]:
+    """Also those that were given only now."""
+    keys = (draft.after.external_key for draft in drafts)
+    return [one.outcome._replace(external_key=next(keys)) if one.wanted else one.outcome for one in judged]
+
+
+def _import_locations(actor: Actor, records: Sequence[NewRecord], progress: Callable[[int], None]) -> list[Outcome]:
+    """One by one, since a location may be in one of the rows above it. Who wants to write waits meanwhile."""
     outcomes: list[Outcome] = []
     try:
         with long_writing(), acting(actor) as act:
             for number, record in enumerate(records, 1):
-                outcomes.append(_outcome(actor, put, record))
+                outcomes.append(_outcome(actor, record))
                 if number % 100 == 0:
                     progress(number)
             _refuse_faults(outcomes)
-            counts = {told: sum(1 for one in outcomes if one.told == told) for told in ("created", "changed")}
-            act.note(f"{kind}.imported", Subject(kind, "import", f"{len(records)} rows"), counts)
+            _note(act, "location", outcomes)
     except _Refused:
-        outcomes = [one if one.told == "faulty" else one._replace(told="unchanged") for one in outcomes]
-    progress(len(records))
+        return _nothing_done(outcomes)
     return outcomes
 
 
@@ -82,58 +110,86 @@ def _refuse_faults(outcomes: Sequence[Outcome]) -> None:
         raise _Refused
 
 
-def _expected(organization_id: int, kind: str, record: NewRecord, new_keys: set[str]) -> Outcome:
-    key = record.external_key or ""
-    by_key = lookup.asset_by_key if kind == "asset" else lookup.location_by_key
+def _note(act: Act, kind: str, outcomes: Sequence[Outcome]) -> None:
+    counts = {told: sum(1 for one in outcomes if one.told == told) for told in ("created", "changed")}
+    act.note(f"{kind}.imported", Subject(kind, "import", f"{len(outcomes)} rows"), counts)
+
+
+def _nothing_done(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [one if one.told == "faulty" else one._replace(told="unchanged") for one in outcomes]
+
+
+def _judge_all(
+    organization_id: int, kind: str, records: Sequence[NewRecord], progress: Callable[[int], None]
+) -> list[_Judged]:
+    new_keys: set[str] = set()
+    judged: list[_Judged] = []
+    for number, record in enumerate(records, 1):
+        judged.append(_judge(organization_id, kind, record, new_keys))
+        if record.external_key:
+            new_keys.add(record.external_key)
+        if number % 100 == 0:
+            progress(number)
+    progress(len(records))
+    return judged
+
+
+def _judge(organization_id: int, kind: str, record: NewRecord, new_keys: set[str]) -> _Judged:
+    """`new_keys` are those of the rows above."""
     if record.fault:
-        return Outcome(record.line, key, "faulty", record.fault)
+        return _faulty(record, record.fault)
     parent = record.parent_key
     if parent and parent not in new_keys and not lookup.location_by_key(organization_id, parent):
-        return Outcome(record.line, key, "faulty", f"there is no location {parent}, nor in a row above")
-    found = by_key(organization_id, key) if key else None
-    if found is None:
-        if "name" not in record.values:
-            return Outcome(record.line, key, "faulty", "name is required for a new record")
-        taken = [tag for tag in record.tags if is_taken(organization_id, tag)]
-        return _taken(record, taken[0]) if taken else Outcome(record.line, key, "created")
-    row = (assets if kind == "asset" else locations).get(organization_id, found.id)
-    new_tags, changes = _difference(row, record)
-    taken = [tag for tag in new_tags if is_taken(organization_id, tag)]
+        return _faulty(record, f"there is no location {parent}, nor in a row above")
+    row = _find(organization_id, kind, record.external_key)
+    if row is None and "name" not in record.values:
+        return _faulty(record, "name is required for a new record")
+    new_tags, changes = _difference(row, record) if row else (record.tags, dict(record.values))
+    taken = next((tag for tag in new_tags if is_taken(organization_id, tag)), None)
     if taken:
-        return _taken(record, taken[0])
-    moves = bool(parent) and parent != getattr(row, "parent_external_key", None)
-    return Outcome(record.line, key, "changed" if changes or new_tags or moves else "unchanged")
+        return _faulty(record, f"tag {taken.tag_type}:{taken.value} is on something else")
+    if row is None:
+        return _judged(record, "created", None, changes, new_tags)
+    if not (changes or new_tags or (parent and parent != getattr(row, "parent_external_key", None))):
+        return _Judged(Outcome(record.line, row.external_key, "unchanged"))
+    try:
+        check_home(row.id)
+    except Conflict as error:
+        return _faulty(record, str(error))
+    return _judged(record, "changed", row, changes, new_tags)
 
 
-def _taken(record: NewRecord, tag: NewTag) -> Outcome:
-    reason = f"tag {tag.tag_type}:{tag.value} is on something else"
-    return Outcome(record.line, record.external_key or "", "faulty", reason)
+def _judged(
+    record: NewRecord,
+    told: str,
+    row: AssetRow | LocationRow | None,
+    changes: dict[str, Any],
+    new_tags: Sequence[NewTag],
+) -> _Judged:
+    found = row if isinstance(row, AssetRow) else None
+    outcome = Outcome(record.line, record.external_key or "", told)
+    return _Judged(outcome, Wanted(record.external_key, found, changes, new_tags))
 
 
-def _outcome(actor: Actor, put: Callable[[Actor, NewRecord], tuple[str, str]], record: NewRecord) -> Outcome:
+def _faulty(record: NewRecord, reason: str) -> _Judged:
+    return _Judged(Outcome(record.line, record.external_key or "", "faulty", reason))
+
+
+def _find(organization_id: int, kind: str, external_key: str | None) -> AssetRow | LocationRow | None:
+    by_key = lookup.asset_by_key if kind == "asset" else lookup.location_by_key
+    found = by_key(organization_id, external_key) if external_key else None
+    return (assets if kind == "asset" else locations).get(organization_id, found.id) if found else None
+
+
+def _outcome(actor: Actor, record: NewRecord) -> Outcome:
     if record.fault:
         return Outcome(record.line, record.external_key or "", "faulty", record.fault)
     try:
         with database.savepoint():
-            key, told = put(actor, record)
+            key, told = _put_location(actor, record)
     except EdgeError as error:
         return Outcome(record.line, record.external_key or "", "faulty", _reason(error))
     return Outcome(record.line, key, told)
-
-
-def _put_asset(actor: Actor, record: NewRecord) -> tuple[str, str]:
-    found = record.external_key and lookup.asset_by_key(actor.organization_id, record.external_key)
-    if not found:
-        _require_name(record)
-        made = assets.create(actor, external_key=record.external_key, tags=record.tags, **record.values)
-        return made.external_key, "created"
-    asset = assets.get(actor.organization_id, found.id)
-    new_tags, changes = _difference(asset, record)
-    if changes:
-        assets.patch(actor, asset.id, cast(AssetChanges, changes))
-    for tag in new_tags:
-        assets.attach_tag(actor, asset.id, tag)
-    return asset.external_key, "changed" if changes or new_tags else "unchanged"
 
 
 def _put_location(actor: Actor, record: NewRecord) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from edge.store.database import execute
+from edge.store.database import execute, execute_many
 
 HASH_BYTES = 4
 ROW_BYTES = 100  # what a row costs beside its data
@@ -124,10 +124,10 @@ def order_for_reader(organization_id: int, reader_id: int) -> None:
 
 def order_for_tags(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
     """(type, match key) of tags that were attached. Within the caller's transaction."""
-    for tag_type, match_key in keys:
-        execute(
-            "INSERT INTO replay (organization_id, tag_hash) SELECT ?, ? WHERE EXISTS (SELECT 1 FROM raw_message)",
-            (organization_id, hash_of(organization_id, tag_type, match_key)),
+    if newest():
+        execute_many(
+            "INSERT INTO replay (organization_id, tag_hash) VALUES (?, ?)",
+            ((organization_id, hash_of(organization_id, *key)) for key in keys),
         )
 
 

@@ -123,4 +123,4 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
         ],
     )
     for pair in missing:
-        handheld.take_over_waiting(organization_id, NewTag(*pair))
+        handheld.take_over_waiting(organization_id, [NewTag(*pair)])

@@ -42,7 +42,7 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))
         for tag in asset.tags:
-            handheld.take_over_waiting(actor.organization_id, NewTag(tag.tag_type, tag.value))
+            handheld.take_over_waiting(actor.organization_id, [NewTag(tag.tag_type, tag.value)])
         act.note("asset.restored", Subject("asset", asset_id, f"{row.name} ({row.external_key})"))
         search.remember("asset", actor.organization_id, row, row.tags)
         return row

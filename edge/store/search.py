@@ -6,12 +6,12 @@ select few records; a query that is shorter than that, or selects many, is answe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from edge.store.database import execute
+from edge.store.database import execute, execute_many
 from edge.store.tags import TagRow
 from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 
@@ -48,15 +48,23 @@ class Searchable(NamedTuple):
 
 def remember(kind: Kind, organization_id: int, row: Any, tags: Sequence[TagRow]) -> None:
     """Keep what of an asset's or location's row can be searched; in the transaction that changed it."""
-    text = _DIVIDER.join([row.name, row.external_key, *(tag.value for tag in tags)])
-    execute(
+    remember_all(kind, organization_id, [(row, tags)])
+
+
+def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, Sequence[TagRow]]]) -> None:
+    """As `remember`, for many rows with their tags."""
+    execute_many(
         "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, valid_to, deleted_at, text, "
         "description) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
         "is_active = excluded.is_active, valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
         "deleted_at = excluded.deleted_at, text = excluded.text, description = excluded.description",
         (
-            *(row.id, organization_id, kind, row.is_active, row.valid_from, row.valid_to, row.deleted_at),
-            *(text.casefold(), (row.description or "").casefold()),
+            (
+                *(row.id, organization_id, kind, row.is_active, row.valid_from, row.valid_to, row.deleted_at),
+                _DIVIDER.join([row.name, row.external_key, *(tag.value for tag in tags)]).casefold(),
+                (row.description or "").casefold(),
+            )
+            for row, tags in records
         ),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from edge.store import handheld, raw_messages, tags, unknown_tags
 from edge.store.audit import Act, Subject
 from edge.store.records import moment
-from edge.store.tags import NewTag, Owner, TagRow
+from edge.store.tags import NewTag, Owner, PreparedTag, TagRow
 
 
 def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], created_at: int) -> list[TagRow]:
@@ -16,12 +16,21 @@ def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], cre
     The caller notes the act. Raises Conflict for a tag that a live record holds.
     """
     added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
-    for tag in added:
-        handheld.take_over_waiting(act.organization_id, NewTag(tag.tag_type, tag.value))
-    keys = [(tag.tag_type, tags.match_key(tag.tag_type, tag.value)) for tag in added]
-    unknown_tags.forget(act.organization_id, keys)
-    raw_messages.order_for_tags(act.organization_id, keys)
+    _take_over(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
     return added
+
+
+def attach_prepared(act: Act, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
+    """Many at once, as `attach_all`; to live owners, and all of them known to be free."""
+    tags.add_prepared(act.organization_id, owner, new, created_at)
+    _take_over(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
+
+
+def _take_over(organization_id: int, attached: Sequence[NewTag]) -> None:
+    handheld.take_over_waiting(organization_id, attached)
+    keys = [(tag.tag_type, tags.match_key(tag.tag_type, tag.value)) for tag in attached]
+    unknown_tags.forget(organization_id, keys)
+    raw_messages.order_for_tags(organization_id, keys)
 
 
 def attach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag: NewTag) -> TagRow:

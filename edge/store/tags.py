@@ -34,6 +34,15 @@ class TagRow(NamedTuple):
     value: str
 
 
+class PreparedTag(NamedTuple):
+    """A tag that will be attached, with all that its row will have."""
+
+    row: TagRow
+    owner_id: int
+    match_key: str
+    gs1_key: str | None
+
+
 def match_key(tag_type: str, value: str) -> str:
     """What reads are compared by when no value is exactly equal; '' never matches (contract: Tracking)."""
     if tag_type == "ble":
@@ -67,19 +76,25 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         if tag in seen or is_taken(organization_id, tag):
             raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
         seen.add(tag)
-    added = [TagRow(tag_id, *tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
+    added = [prepared(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
+    add_prepared(organization_id, owner, added, created_at)
+    return [one.row for one in added]
+
+
+def prepared(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:
+    return PreparedTag(TagRow(tag_id, *tag), owner_id, match_key(tag.tag_type, tag.value), gs1.identity(tag.value))
+
+
+def add_prepared(organization_id: int, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
+    """Within the caller's transaction, for live owners and tags that are known to be free."""
     execute_many(
         f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, gs1_key, created_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                *(row.id, organization_id, owner_id, row.tag_type, row.value),
-                *(match_key(row.tag_type, row.value), gs1.identity(row.value), created_at),
-            )
-            for row in added
-        ],
+        (
+            (tag.row.id, organization_id, tag.owner_id, *tag.row[1:], tag.match_key, tag.gs1_key, created_at)
+            for tag in new
+        ),
     )
-    return added
 
 
 def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:

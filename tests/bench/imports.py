@@ -1,0 +1,96 @@
+"""How long does a scan wait while 50,000 assets with tags are imported, and how much work is that?
+
+    python -m tests.bench.imports [--rows 50000] [--before 50000]
+
+The assets are new first and all changed then, each with another tag, at a site that has as many others. Somebody scans
+without a pause meanwhile; the longest of these scans is what an import costs the others. Of the import itself the
+processor time is told, since other work on the machine does not change it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from edge import clock
+from edge.pages.import_rows import lines_of, records_of
+from edge.store import assets, handheld, locations, migrate, organizations, people
+from edge.store.actors import person, shell
+from edge.store.database import close_database
+from edge.store.handheld import Submitted
+from edge.store.imports import import_records
+from edge.store.people import Role
+
+TARGET = 5.0  # seconds a scan may wait
+
+
+def table(first: int, rows: int, word: str) -> bytes:
+    lines = (f"KEY-{n:06},{word} pallet {n},3074257BF7194E40{n:08X}|{word}{n:08X}" for n in range(first, first + rows))
+    return "\n".join(["external_key,name,rfid", *lines]).encode()
+
+
+def put(organization_id: int, data: bytes) -> str:
+    """Import a table; what it cost."""
+    began = time.thread_time()
+    lines = lines_of("asset", data)
+    read = time.thread_time()
+    records = records_of("asset", lines, lambda _: None)
+    judged = time.thread_time()
+    outcomes = import_records(shell(organization_id), "asset", records, lambda _: None)
+    assert all(outcome.told in ("created", "changed") for outcome in outcomes), outcomes[:3]
+    parts = (read - began, judged - read, time.thread_time() - judged)
+    return "in the request {:.1f} s, reading {:.1f} s, check and writing {:.1f} s of processor time".format(*parts)
+
+
+@contextmanager
+def scanning(organization_id: int) -> Iterator[list[float]]:
+    """Somebody scans all the time; how long each scan took."""
+    dock = locations.create(shell(organization_id), name="Dock")
+    code = assets.create(shell(organization_id), name="Scanned").external_key
+    who = people.add_person(shell(organization_id), f"Ada {dock.id}", Role.OPERATOR)
+    taken: list[float] = []
+    over = threading.Event()
+
+    def scan() -> None:
+        while not over.is_set():
+            began = time.perf_counter()
+            scan = Submitted(uuid4().hex, code, dock.id, clock.now())
+            handheld.submit(person(organization_id, who.id, who.name), [scan], clock.now())
+            taken.append(time.perf_counter() - began)
+            over.wait(0.02)
+        close_database()
+
+    thread = threading.Thread(target=scan)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        over.set()
+        thread.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--before", type=int, default=50_000, help="assets that are there already")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        migrate.migrate(Path(folder))
+        organization_id = organizations.add_organization(shell(), "Bench").id
+        put(organization_id, table(options.rows, options.before, "first"))
+        for word in ("new", "changed"):
+            with scanning(organization_id) as taken:
+                told = put(organization_id, table(0, options.rows, word))
+            verdict = "ok" if max(taken) <= TARGET else "MISSED"
+            print(f"{options.rows:,} {word}: {told}; {len(taken):,} scans, the longest {max(taken):.1f} s: {verdict}")
+        close_database()
+
+
+if __name__ == "__main__":
+    main()
