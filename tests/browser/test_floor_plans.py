@@ -74,6 +74,42 @@ def test_a_location_is_drawn_counted_found_and_opened(enter: Enter, site: Site, 
     expect(page.locator("h1")).to_have_text("Dock 1")
 
 
+def test_a_location_is_drawn_with_a_finger(enter: Enter, site: Site, plan: str) -> None:
+    """On a phone, where nobody hits a corner to the pixel and a second finger comes along."""
+    page = enter("ed", f"{plan}/edit", viewport=PHONE, has_touch=True, is_mobile=True)
+    fingers = page.context.new_cdp_session(page)
+
+    def touch(*points: tuple[float, float]) -> None:
+        """Put a finger on the plan, move it, and take it off."""
+        page.locator("#plan").scroll_into_view_if_needed()
+        box = page.locator("#plan").bounding_box()
+        assert box
+        at = [{"x": box["x"] + box["width"] * x, "y": box["y"] + box["height"] * y, "id": 0} for x, y in points]
+        other = {"x": box["x"] + 1, "y": box["y"] + 1, "id": 1}
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": at[:1]})
+        for point in at[1:]:
+            fingers.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [point]})
+            fingers.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [point, other]})
+            fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": [point]})
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    page.select_option("#spot", label=page.locator("#spot option", has_text="Dock 1").inner_text())
+    touch((0.1, 0.1), (0.3, 0.4), (0.4, 0.6))
+    expect(page.locator("#told")).to_contain_text("Dock 1 is drawn")
+    page.select_option("#spot", label=page.locator("#spot option", has_text="Rack A").inner_text())
+    page.select_option("#kind", "polygon")
+    for x, y in ((0.6, 0.2), (0.9, 0.2), (0.75, 0.8), (0.63, 0.27)):
+        touch((x, y))
+    expect(page.locator("#told")).to_contain_text("Rack A is drawn")
+    page.select_option("#spot", label=page.locator("#spot option", has_text="Dock 1").inner_text())
+    assert page.locator("#plan polygon").count() == 2
+    page.click("#undraw")
+    page.click("#save")
+    expect(page.locator("#told")).to_have_text("Saved.")
+    [shape] = floor_plans.shapes(site.organization_id, site.docks[0].parent_id or 0)
+    assert (shape.location_id, len(shape.points)) == (site.racks[0].id, 3)
+
+
 def test_a_trail_is_played_on_a_phone(enter: Enter, site: Site, plan: str) -> None:
     page = enter("vic", "/", viewport=PHONE, reduced_motion="reduce")
     square = [(100, 100), (300, 100), (300, 300)]
@@ -89,6 +125,7 @@ def test_a_trail_is_played_on_a_phone(enter: Enter, site: Site, plan: str) -> No
         "() => { const s = document.getElementById('moment'); s.value = 1000; s.dispatchEvent(new Event('input')); }"
     )
     expect(page.locator("#walker")).to_have_attribute("cx", "700")
+    expect(page.locator("#walker")).to_be_in_viewport()  # of a drawing that is wider than the screen
     page.click("#play")
     expect(page.locator("#play")).to_have_text("Pause")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge import clock
 from edge.auth.sessions import csrf_token
 from edge.pages import import_jobs
-from edge.store import assets, board, locations, lookup
-from edge.store.actors import shell
+from edge.store import assets, audit_trail, board, handheld, ids, locations, lookup, people
+from edge.store.actors import person, shell
+from edge.store.assets import AssetFilter
+from edge.store.audit_trail import AuditFilter
 from edge.store.board import BoardFilter
+from edge.store.handheld import Submitted
+from edge.store.imports import NewRecord, import_records
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from edge.validation import csv_text
@@ -125,6 +131,61 @@ def test_what_changed_between_check_and_import_undoes_all(sign_in_as: SignIn, ca
     page = browser.get(finished(browser.post(path).location)).text
     assert "1 row is wrong" in page
     assert lookup.asset_by_key(cast.acme, "A-1") is None
+
+
+def test_scans_are_saved_while_an_import_is_checked(cast: Cast, site: Site) -> None:
+    """Whoever else writes gets the turn while rows are looked at; only the writing itself holds the store."""
+    saved: list[int] = []
+
+    def save(number: int) -> None:
+        thread = threading.Thread(target=lambda: saved.append(ids.new_id()))
+        thread.start()
+        thread.join(10)
+
+    records = [NewRecord(2, "NEW-1", {"name": "New"}, [NewTag("rfid", "AA01")])]
+    [outcome] = import_records(shell(cast.acme), "asset", records, save)
+    assert (outcome.told, len(saved)) == ("created", 1)
+
+
+def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, site: Site) -> None:
+    """A description that somebody gives meanwhile stays; a key that somebody takes meanwhile undoes all."""
+    told: list[int] = []
+
+    def meanwhile(number: int) -> None:
+        told.append(number)
+        if len(told) == 1:
+            assets.patch(shell(cast.acme), site.pallet.id, {"description": "by another"})
+            assets.attach_tag(shell(cast.acme), site.pallet.id, NewTag("rfid", "BB02"))
+
+    records = [NewRecord(2, "ASSET-0001", {"name": "Renamed"}), NewRecord(3, None, {"name": "Minted"})]
+    outcomes = import_records(shell(cast.acme), "asset", records, meanwhile)
+    assert [(one.told, one.external_key) for one in outcomes] == [("changed", "ASSET-0001"), ("created", "ASSET-0003")]
+    pallet = assets.get(cast.acme, site.pallet.id)
+    assert (pallet.name, pallet.description, len(told)) == ("Renamed", "by another", 2)
+    found = assets.list_page(cast.acme, AssetFilter(q="bb02"), limit=5).rows
+    assert [row.name for row in found] == ["Renamed"]
+
+    def take(number: int) -> None:
+        if not lookup.asset_by_key(cast.acme, "NEW-2"):
+            assets.create(shell(cast.acme), name="Meanwhile", external_key="NEW-2", tags=[NewTag("rfid", "CC03")])
+
+    records = [NewRecord(2, "NEW-1", {"name": "One"}), NewRecord(3, "NEW-2", {}, [NewTag("rfid", "CC03")])]
+    assert [one.told for one in import_records(shell(cast.acme), "asset", records, take)] == ["unchanged", "faulty"]
+    assert lookup.asset_by_key(cast.acme, "NEW-1") is None
+
+
+def test_scans_of_imported_tags_count_and_each_asset_is_in_the_audit(cast: Cast, site: Site) -> None:
+    ada = people.add_person(shell(cast.acme), "Ada", Role.OPERATOR)
+    scan = Submitted("1", "AA01", site.dock.id, clock.now())
+    handheld.submit(person(cast.acme, ada.id, ada.name), [scan], clock.now())
+    records = [NewRecord(2, "NEW-1", {"name": "New"}, [NewTag("rfid", "AA01"), NewTag("ble", "AA02")])]
+    import_records(shell(cast.acme), "asset", records, lambda _: None)
+    new = lookup.asset_by_key(cast.acme, "NEW-1")
+    assert new
+    [position] = [row for row in board.board(cast.acme, BoardFilter(), limit=9).rows if row.asset_id == new.id]
+    assert position.location_name == site.dock.name
+    [line] = audit_trail.list_page(cast.acme, AuditFilter(subject_id=str(new.id)), limit=5).rows
+    assert (line.action, line.detail["tags"]) == ("asset.created", ["rfid:AA01", "ble:AA02"])
 
 
 def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as: SignIn, site: Site) -> None:

@@ -80,7 +80,8 @@ NOT_AUDITED = {
         "ids.new_ids", "raw_messages.order_for_reader", "raw_messages.order_for_tags", "records.update",
         "search.remember", "tagging.attach", "tagging.attach_all", "tagging.detach", "tags.add_all",
         "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
-        "dismissals.forget_tags",
+        "dismissals.forget_tags", "asset_import.prepare", "asset_import.write", "search.remember_all",
+        "tagging.attach_prepared", "tags.add_prepared",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",

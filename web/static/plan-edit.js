@@ -4,7 +4,7 @@ const plan = document.getElementById("plan");
 const [spot, kind, save, undraw, told] = ["spot", "kind", "save", "undraw", "told"].map((id) => document.getElementById(id));
 const SVG = "http://www.w3.org/2000/svg";
 const { width, height } = plan.viewBox.baseVal;
-const CLOSE = 25; // thousandths from the first corner: the shape is complete
+const CLOSE = 24; // pixels from the first corner, about half a fingertip: the shape is complete
 const SMALLEST = 8;
 
 const shapes = new Map(Object.entries(JSON.parse(plan.dataset.shapes)));
@@ -16,6 +16,11 @@ function at(event) {
   const box = plan.getBoundingClientRect();
   const within = (value) => Math.round(Math.min(Math.max(value, 0), 1) * 1000);
   return [within((event.clientX - box.left) / box.width), within((event.clientY - box.top) / box.height)];
+}
+
+function pixels([x1, y1], [x2, y2]) {
+  const box = plan.getBoundingClientRect();
+  return Math.hypot(((x2 - x1) * box.width) / 1000, ((y2 - y1) * box.height) / 1000);
 }
 
 function between([x1, y1], [x2, y2]) {
@@ -31,13 +36,13 @@ function draw(pending = null) {
 function shape(points, name, state) {
   const group = document.createElementNS(SVG, "g");
   group.setAttribute("class", `spot ${state}`);
+  group.setAttribute("font-size", width / 64);
   const outline = document.createElementNS(SVG, "polygon");
   outline.setAttribute("points", points.map(([x, y]) => `${(x * width) / 1000},${(y * height) / 1000}`).join(" "));
   const words = document.createElementNS(SVG, "text");
   const middle = (index) => (Math.min(...points.map((one) => one[index])) + Math.max(...points.map((one) => one[index]))) / 2000;
   words.setAttribute("x", middle(0) * width);
   words.setAttribute("y", middle(1) * height);
-  words.setAttribute("font-size", width / 64);
   words.textContent = name;
   group.append(outline, words);
   for (const [x, y] of state === "pending" ? points : []) {
@@ -63,20 +68,20 @@ function changed(text) {
 }
 
 plan.addEventListener("pointerdown", (event) => {
-  if (event.button) return;
+  if (event.button || !event.isPrimary) return; // the other fingers of a hand draw nothing
   event.preventDefault();
   plan.setPointerCapture(event.pointerId);
   start = at(event);
 });
 
 plan.addEventListener("pointermove", (event) => {
-  if (start && kind.value === "rectangle") draw(between(start, at(event)));
+  if (start && event.isPrimary && kind.value === "rectangle") draw(between(start, at(event)));
 });
 
 plan.addEventListener("pointercancel", () => { start = null; draw(corners); });
 
 plan.addEventListener("pointerup", (event) => {
-  if (!start) return;
+  if (!start || !event.isPrimary) return;
   const [from, to] = [start, at(event)];
   start = null;
   if (kind.value === "rectangle") {
@@ -85,7 +90,7 @@ plan.addEventListener("pointerup", (event) => {
     else draw();
     return;
   }
-  const isClosed = corners.length > 2 && Math.hypot(to[0] - corners[0][0], to[1] - corners[0][1]) < CLOSE;
+  const isClosed = corners.length > 2 && pixels(corners[0], to) < CLOSE;
   if (isClosed) return keep(corners);
   corners.push(to);
   told.textContent = corners.length < 3 ? "Tap the next corner." : "Tap the next corner, or the first one to end.";

@@ -9,6 +9,8 @@ function play() {
   const steps = player.dataset.steps.split(";").filter(Boolean).map((step) => step.split(",").map(Number));
   const [button, slider, clock] = ["play", "moment", "clock"].map((id) => document.getElementById(id));
   const walker = document.getElementById("walker");
+  const drawing = walker.ownerSVGElement;
+  const frame = drawing.parentElement; // narrower than the drawing on a phone
   const time = new Intl.DateTimeFormat([], {
     hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: document.body.dataset.zone || undefined,
   });
@@ -22,6 +24,7 @@ function play() {
     if (step) {
       walker.setAttribute("cx", step[1]);
       walker.setAttribute("cy", step[2]);
+      frame.scrollLeft = (step[1] / drawing.viewBox.baseVal.width) * frame.scrollWidth - frame.clientWidth / 2;
     }
     clock.textContent = time.format(moment);
     slider.setAttribute("aria-valuetext", clock.textContent);
