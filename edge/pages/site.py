@@ -79,6 +79,7 @@ def register(app: Flask, installed: Installation) -> None:
         unseen=words.unseen,
         at=words.at,
         moment=words.moment,
+        rfc3339=clock.rfc3339,
         lasting=words.lasting,
         duration=words.duration,
         count=words.count,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from edge.store.board import BELOW
 from edge.store.database import execute, reading
+
+Row = tuple[int, int, int, int, int]  # asset, track, when it was observed, order of arrival, source
 
 
 class Span(NamedTuple):
@@ -22,23 +25,15 @@ class Span(NamedTuple):
     asset_time: int
 
 
-# Where each asset was when the time began, and every row since then that leads in or out.
-_CHANGES = f"""{BELOW.rstrip()},
-row AS (
-    SELECT t.asset_id, h.observed_at, h.seq,
-           h.source_no IN (SELECT no FROM source WHERE location_id IN (SELECT id FROM below)) AS inside
-    FROM track t
-    CROSS JOIN history h ON h.position_no = t.no AND h.observed_at < :until AND h.observed_at >= ifnull((
-        SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
-        ORDER BY observed_at DESC LIMIT 1), :since)
-    WHERE t.organization_id = :organization_id
-),
-step AS (
-    SELECT observed_at, inside,
-           lag(inside, 1, 0) OVER (PARTITION BY asset_id ORDER BY observed_at, seq) AS was_inside
-    FROM row
-)
-SELECT observed_at, inside FROM step WHERE inside <> was_inside
+# Where each asset was when the time began, and every row since then; in the order of the index, so nothing is sorted.
+_ROWS = """
+SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
+FROM track t INDEXED BY track_asset
+CROSS JOIN history h ON h.position_no = t.no AND h.observed_at < :until AND h.observed_at >= ifnull((
+    SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
+    ORDER BY observed_at DESC LIMIT 1), :since)
+WHERE t.organization_id = :organization_id
+ORDER BY t.asset_id
 """
 
 
@@ -47,18 +42,33 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
 
     Moves between locations that are both inside are no arrivals.
     """
-    values = {
-        "organization_id": organization_id,
-        "location_id": location_id,
-        "since": edges[0],
-        "until": edges[-1],
-    }
+    values = {"organization_id": organization_id, "location_id": location_id}
     with reading():
-        changes = execute(_CHANGES, values).fetchall()
-    return _spans(changes, edges)
+        inside = {row[0] for row in execute(_INSIDE, values)}
+        rows = execute(_ROWS, {**values, "since": edges[0], "until": edges[-1]})
+        return _spans(_changes(rows, inside), edges)
 
 
-def _spans(changes: Sequence[tuple[int, int]], edges: Sequence[int]) -> list[Span]:
+_INSIDE = f"{BELOW.rstrip()} SELECT no FROM source WHERE location_id IN (SELECT id FROM below)"
+
+
+def _changes(rows: Iterable[Row], inside: Container[int]) -> Iterator[tuple[int, bool]]:
+    """When an asset came (true) or went. Read while they are found: a busy month has a million rows."""
+    for _, own in groupby(rows, itemgetter(0)):
+        was_inside = False
+        for _, _, at, _, source_no in _in_order(own):
+            if (source_no in inside) != was_inside:
+                was_inside = not was_inside
+                yield at, was_inside
+
+
+def _in_order(rows: Iterable[Row]) -> Iterable[Row]:
+    """Of one asset. Only on a hub it has several tracks, each of them in order."""
+    found = list(rows)
+    return found if found[0][1] == found[-1][1] else sorted(found, key=itemgetter(2, 3))
+
+
+def _spans(changes: Iterable[tuple[int, bool]], edges: Sequence[int]) -> list[Span]:
     """Those before the first edge tell what was there when it began."""
     arrived, left = [0] * (len(edges) - 1), [0] * (len(edges) - 1)
     gained = [0] * (len(edges) - 1)  # time at the location within the span, by those who came or went in it

@@ -257,10 +257,12 @@ def measure(path: Path, tracked: Tracked) -> None:
     )
     report("  in the web app", timed(lambda: board.board(organization_id, BoardFilter(), limit=50)), TARGET_FIRST)
     now = clock.now()
-    then, week = PastFilter(now - 10 * DAY), [now - day * DAY for day in range(7, -1, -1)]
+    then = PastFilter(now - 10 * DAY)
+    week, month = ([now - day * DAY for day in range(days, -1, -1)] for days in (7, 31))
     location = execute("SELECT id FROM location LIMIT 1").fetchone()[0]
     report("the board of a past moment", timed(lambda: past.board_at(organization_id, then, limit=50), times=20))
     report("coming and going at a location, 7 days", timed(lambda: flow(organization_id, location, week), times=5))
+    report("coming and going at a location, 31 days", timed(lambda: flow(organization_id, location, month), times=3))
     stays = partial(past.stays, organization_id, tracked.asset_ids[1], since=now - 31 * DAY, until=now)
     report("stays of an asset, 31 days", timed(stays, times=20))
     report("history of any asset, first page", timed(first), TARGET_FIRST)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
 from edge.auth import devices
@@ -100,6 +101,21 @@ def test_no_page_has_a_serious_fault_of_accessibility(enter: Enter, furnished: S
         if faults_here := faults(page):
             found[path] = faults_here
     assert found == {}
+
+
+def test_printouts_say_whose_and_of_when_they_are_and_nothing_lies_on_anything(enter: Enter, furnished: Site) -> None:
+    page = enter("ada", color_scheme="dark")
+    page.emulate_media(media="print")
+    asset, reader = furnished.assets[0].id, readers.list_readers(furnished.organization_id)[0].id
+    for path in ("/", f"/assets/{asset}", f"/readers/{reader}", "/readers/topics", "/status"):
+        page.goto(path)
+        foot = page.locator(".zone")
+        expect(foot).to_contain_text(re.compile(r"Nordhafen, .*20\d\d.* Times are those of UTC"))
+        above, box = page.locator("main").bounding_box(), foot.bounding_box()
+        assert above
+        assert box
+        assert box["y"] >= above["y"] + above["height"], path
+        assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
 def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., Page]) -> None:

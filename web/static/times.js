@@ -1,9 +1,10 @@
 // Times are those of the clock on the wall at the site, wherever the browser is: `data-zone` of the body names its zone.
 // <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration,
-// `data-unseen` is one that is told only when it is long enough to matter.
+// `data-unseen` is one that is told only when it is long enough to matter, `data-printed` is the time of a printout.
 
 import { LOCALES, t } from "./scan/texts.js";
 
+const DATE = { year: "numeric", month: "short", day: "numeric" };
 const WORTH_TELLING = 600; // seconds; `edge/pages/words.py` says the same
 
 export function duration(seconds) {
@@ -30,8 +31,11 @@ export function clockTime(milliseconds) {
   const timeZone = zone();
   const day = (date) => date.toLocaleDateString("en", { timeZone });
   const today = day(new Date(Date.now() + offset())) === day(moment);
-  const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone };
-  return moment.toLocaleString(LOCALES, today ? time : { year: "numeric", month: "short", day: "numeric", ...time });
+  return moment.toLocaleString(LOCALES, today ? clockOf() : { ...DATE, ...clockOf() });
+}
+
+function clockOf() {
+  return { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone() };
 }
 
 export function renderTimes(root = document) {
@@ -42,6 +46,7 @@ export function renderTimes(root = document) {
     if ("ago" in element.dataset) text = ago(moment, now);
     else if ("lasting" in element.dataset) text = duration((now - moment) / 1000);
     else if ("unseen" in element.dataset) text = unseen((now - moment) / 1000);
+    else if ("printed" in element.dataset) text = new Date(now).toLocaleString(LOCALES, { ...DATE, ...clockOf() });
     else if ("at" in element.dataset) text = clockTime(moment);
     if (text !== undefined && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
