@@ -20,6 +20,7 @@ from edge.store.target import find
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError, Sender
 from tests.mosquitto import free_port
+from tests.service import wait_for
 from tests.sync import processes, tls
 from tests.sync.processes import Process
 from tests.sync.world import EPOCH, Hub, SiteBox, assert_equal
@@ -54,7 +55,8 @@ def kill(folder: Path, kills: int, seed: int) -> str:
     killed = dict.fromkeys(running, 0)
     try:
         for _ in range(kills):
-            time.sleep(chance.uniform(0.02, 0.5))  # the moment of the kill is what varies, nothing is waited for
+            _wait_for_batches(ber, _batches(ber) + chance.randrange(4))
+            time.sleep(chance.uniform(0, 0.1))  # the moment of the kill is what varies, nothing is waited for
             victim = chance.choice([*running])
             running[victim].kill()
             killed[victim] += 1
@@ -69,8 +71,20 @@ def kill(folder: Path, kills: int, seed: int) -> str:
     assert_equal(ber)
     assert ber.rows("SELECT * FROM set_aside") == hub.rows("SELECT * FROM set_aside") == []
     rows = hub.rows("SELECT count(*) FROM history")[0][0]
-    batches = ber.rows("SELECT count(*) FROM checkpoint")[0][0]
+    batches = _batches(ber)
+    assert batches >= kills, "hardly anything was told between the kills"
     return f"{killed}: {rows} stays equal at both ends, {batches} batches acknowledged"
+
+
+def _batches(ber: SiteBox) -> int:
+    """How many the hub has acknowledged."""
+    number: int = ber.rows("SELECT count(*) FROM checkpoint")[0][0]
+    return number
+
+
+def _wait_for_batches(ber: SiteBox, number: int) -> None:
+    """So that there is something to lose, however busy the machine is."""
+    wait_for(lambda: _batches(ber) >= number, 120, lambda: f"{_batches(ber)} batches instead of {number}")
 
 
 def _settle(ber: SiteBox, url: str, key: tuple[str, str], certificate: tls.Certificate) -> None:

@@ -1,7 +1,7 @@
 """Three sites and a hub, a link that loses, repeats, delays and reorders, boxes that die at any step, and some that
 come back from a backup or as a copy: at rest they agree.
 
-The long form: python -m tests.sync.test_model 300 [FIRST_SEED]
+The long form: python -m tests.sync.test_sender_model 300 [FIRST_SEED]
 """
 
 from __future__ import annotations

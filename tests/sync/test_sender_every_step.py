@@ -2,7 +2,7 @@
 
 A step is a commit of either side, and the box whose commit it is dies just before it. That is also just after the one
 before: what a box did between two commits is gone with it. So these are all the moments that differ.
-All of them: python -m tests.sync.test_every_step
+All of them: python -m tests.sync.test_sender_every_step
 """
 
 from __future__ import annotations
