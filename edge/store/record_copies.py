@@ -51,8 +51,8 @@ def holder_of_key(organization_id: int, record: Record, key: str, except_id: int
 def holders_of_tags(organization_id: int, record: Record, except_id: int | None) -> list[tuple[int, str, str]]:
     """(record, tag_type, value) of the record's tags that are on something else here."""
     found = execute(
-        "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM tag JOIN json_each(?) k "
-        "ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "
+        "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM json_each(?) k "
+        "CROSS JOIN tag ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "  # by the index, not tag by tag
         "WHERE organization_id = ? AND deleted_at IS NULL AND ifnull(asset_id, location_id) IS NOT ?",
         (json.dumps(list(record.tags)), organization_id, except_id),
     )

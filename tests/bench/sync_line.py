@@ -46,7 +46,7 @@ from tests.sync.line import Way, line
 from tests.sync.processes import Process
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox
 
-ASSETS = 5000
+ASSETS = 2000
 DAYS = 14
 SECRET = "edge_" + "0" * 64
 READER_SECRET = "edge_" + "1" * 64

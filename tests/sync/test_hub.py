@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edge.errors import Conflict
-from edge.store import assets, board, conflicts, lookup, tracking
+from edge.store import assets, board, conflicts, incoming, lookup, tracking
+from edge.store.database import database, execute
 from edge.store.tags import NewTag
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
 
@@ -165,3 +168,26 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
     with hub.in_use():
         assert tracking.list_history(hub.organization_id, asset.id, limit=10).total_count == 3
     assert hub.rows("SELECT * FROM conflict") == hub.rows("SELECT * FROM set_aside") == []
+
+
+def test_a_batch_has_the_hub_look_up_what_is_in_it_and_nothing_else(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[str] = []
+    real = incoming.take
+
+    def traced(*args: Any) -> Any:
+        told: list[str] = []
+        database.connection().set_trace_callback(told.append)
+        taken = real(*args)
+        database.connection().set_trace_callback(None)
+        asked = [sql for sql in told if sql.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
+        plans.extend(str(row[3]) for sql in asked for row in execute(f"EXPLAIN QUERY PLAN {sql}").fetchall())
+        return taken
+
+    company.ber.scan(company.ber.add_asset("P-7", "AA07"), 1, EPOCH)
+    monkeypatch.setattr(incoming, "take", traced)
+    company.ber.sync()
+    assert len(plans) > 20
+    whole = re.compile(r"SCAN (asset|tag|track|history|link)\b|\(organization_id=\?\)$")
+    assert [plan for plan in plans if whole.search(plan)] == []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
@@ -54,6 +55,27 @@ def answering(status: int, body: bytes, **headers: str) -> Callable[[Send], Send
 def test_all_is_well(ber: SiteBox) -> None:
     attempt(Connected(ber))
     assert_equal(ber)
+
+
+def test_what_the_hub_answers_is_on_its_disk_before(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_side, "MAX_ROWS", 2)
+    link = Connected(ber)
+    told = []
+
+    def looking(send: Send) -> Send:
+        def answered(method: str, url: str, **options: Any) -> Any:
+            answer = send(method, url, **options)
+            if url.endswith("changes"):
+                [on_disk] = ber.hub.rows(f"SELECT acked_seq FROM site WHERE no = {ber.site_no}")
+                told.append((orjson.loads(answer.read(0))["cursor"][1], *on_disk))
+            return answer
+
+        return answered
+
+    link.line.spoil = looking
+    attempt(link)
+    assert len(told) > 3
+    assert all(answered == on_disk for answered, on_disk in told), told
 
 
 def test_a_wrong_key(ber: SiteBox) -> None:
