@@ -15,7 +15,7 @@ from edge.commands.sync import told
 from edge.config import Config, Value, read_secret
 from edge.errors import EdgeError, Unavailable
 from edge.ingest import broker_probe
-from edge.ingest.parsers.formats import recognise
+from edge.ingest.parsers.formats import proposed_filter, recognise
 from edge.ingest.subscriber import Broker
 from edge.ops import accounts, last_findings
 from edge.ops import doctor as examination
@@ -106,6 +106,7 @@ def _subject(config: Config) -> Subject:
         broker_settings=Path("/etc/mosquitto"),
         ask_broker=ask_broker,
         recognise=recognise,
+        proposed_filter=proposed_filter,
         continuous_dir=config.backup_continuous_dir,
     )
 

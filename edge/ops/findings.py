@@ -38,6 +38,7 @@ class Subject(NamedTuple):
     # Values of topics below $SYS, or whatever EdgeError says why there are none.
     ask_broker: Callable[[], Mapping[str, str]]
     recognise: Callable[[str, bytes], Guess]  # the format of a message, by its topic and bytes
+    proposed_filter: Callable[[str, bytes], str]  # what a reader of such messages would listen to
     continuous_dir: Path | None = None  # where the continuous backup goes
 
 

@@ -51,12 +51,12 @@ _UNPLACED = """
 """
 
 
-def unassigned_topics(heard_since: int) -> list[tuple[str, bool]]:
-    """(topic, whether it is some organization's)"""
+def unassigned_topics(heard_since: int) -> list[tuple[str, bool, bytes]]:
+    """(topic, whether it is some organization's, the newest message or its beginning)"""
     return [
-        (topic, bool(is_owned))
-        for topic, is_owned in execute(
-            "SELECT topic, organization_id IS NOT NULL FROM unassigned_topic WHERE last_heard_at >= ? "
+        (topic, bool(is_owned), sample)
+        for topic, is_owned, sample in execute(
+            "SELECT topic, organization_id IS NOT NULL, sample FROM unassigned_topic WHERE last_heard_at >= ? "
             "ORDER BY messages DESC",
             (heard_since,),
         )

@@ -7,7 +7,7 @@ import pytest
 
 from edge import clock
 from edge.errors import Unavailable
-from edge.ingest.parsers.formats import recognise
+from edge.ingest.parsers.formats import proposed_filter, recognise
 from edge.ops import doctor
 from edge.ops.backup import Kept, list_backups, make_backup
 from edge.ops.checks import box
@@ -41,6 +41,7 @@ def subject(site: Path) -> Subject:
         broker_settings=site / "mosquitto",
         ask_broker=lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"},
         recognise=recognise,
+        proposed_filter=proposed_filter,
     )
 
 
@@ -256,6 +257,13 @@ def unassigned() -> None:
         unassigned_topics.record([unassigned_topics.Unassigned("who/knows", NOW, b"{}")])
 
 
+def topic_for_each_tag() -> None:
+    message = b'{"id":"C3:0A:11:4E:7F:21","rssi":-74,"brand":"GENERIC","model_id":"IBEACON","mfid":"4c00"}'
+    heard_on = [f"home/dock/BTtoMQTT/C30A114E7F{number:02X}" for number in range(30)]
+    with writing():
+        unassigned_topics.record([unassigned_topics.Unassigned(topic, NOW, message) for topic in heard_on])
+
+
 def unreadable() -> None:
     with writing():
         dead_letters.add(
@@ -279,6 +287,7 @@ def wrong_format() -> None:
         ("reader-clock", off, "off (5.0 s ahead, corrected)"),
         ("antennas", unplaced, "unplaced antenna 2"),
         ("topics", unassigned, "who/knows"),
+        ("topics", topic_for_each_tag, "heard but not set up: home/dock/BTtoMQTT/+"),
         ("dead-letters", unreadable, "1 messages"),
     ],
 )

@@ -117,6 +117,11 @@ def filter_for(format_name: str | None, topic: str) -> str:
     return "/".join(levels)
 
 
+def proposed_filter(topic: str, payload: bytes) -> str:
+    """What to listen to where such a message was heard: all topics of a gateway that has one for each tag."""
+    return filter_for(recognise(topic, payload).name, topic)
+
+
 # Above the largest batch a reader sends, a guess is not worth its time.
 _LARGEST_GUESSED = 262_144
 

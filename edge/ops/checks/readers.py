@@ -135,9 +135,12 @@ def antennas(_: Subject) -> Finding:
     return ok("every antenna that reads has a location")
 
 
-def topics(_: Subject) -> Finding:
-    found = stats.unassigned_topics(clock.now() - clock.DAY)
-    outside = [topic for topic, is_owned in found if not is_owned]
+def topics(subject: Subject) -> Finding:
+    """A gateway that has a topic for each tag is told once, by the filter it would be set up with."""
+    found: dict[str, bool] = {}
+    for topic, is_owned, sample in stats.unassigned_topics(clock.now() - clock.DAY):
+        found[subject.proposed_filter(topic, sample)] = is_owned
+    outside = [topic for topic, is_owned in found.items() if not is_owned]
     if outside:
         return warning(
             f"heard outside of the topics of all organizations: {some(outside)}",
@@ -145,7 +148,7 @@ def topics(_: Subject) -> Finding:
         )
     if found:
         return warning(
-            f"heard but not set up: {some([topic for topic, _ in found])}",
+            f"heard but not set up: {some(list(found))}",
             "set them up on the Readers page or with: edge reader add",
         )
     return ok("every topic heard belongs to a reader")

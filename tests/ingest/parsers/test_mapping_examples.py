@@ -23,7 +23,7 @@ EXAMPLES = {
     "lines": Read("rfid", EPC, (), 1, -58.0, MOMENT),
     "llrp": Read("rfid", EPC, (), 1, -61.0, MOMENT),
     "shelly": Read("ble", MAC, (), None, -58.0),
-    "shelly-topic": Read("ble", MAC, (), None, -58.0),
+    "shelly-topic": Read("ble", MAC, (), None, -58.0, antenna_name="shelly-dock"),
     "tasmota": Read("rfid", "04A2B3C4"),
     "uns": Read("rfid", EPC, (), None, None, MOMENT, "antenna2"),
     "value": Read("rfid", EPC),
@@ -42,10 +42,16 @@ def test_every_example_is_expected_below():
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_shipped_example_reads_its_own_message(name):
     example = examples()[name]
-    topic = example.topic.replace("+", MAC.lower()) if name == "shelly-topic" else example.topic
-    parsed = parser_for(mapping_from(example.mapping))(topic, example.payload)
+    parsed = parser_for(mapping_from(example.mapping))(example.topic, example.payload)
     assert parsed == Parsed(Kind.READS, (EXAMPLES[name],))
     assert example.title
+
+
+@pytest.mark.parametrize("rssi", [{"avg": -66}, {"last": -66}, {"max": -66}, {"history": [{"time": 1, "rssi": -66}]}])
+def test_access_points_tell_the_strength_as_their_transport_profile_says(rssi):
+    mapping = examples()["aruba"].mapping
+    message = {"reported": [{"mac": MAC, "rssi": rssi}]}
+    assert [read.rssi for read in parse(mapping, message).reads] == [-66.0]
 
 
 @pytest.mark.parametrize(
