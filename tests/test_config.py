@@ -1,4 +1,7 @@
-"""Settings: one table, four sources, and nothing misspelt gets by."""
+"""Settings: one table, four sources, and nothing misspelt gets by.
+
+Tests of edge/config_sources.py and edge/setting_types.py.
+"""
 
 from __future__ import annotations
 

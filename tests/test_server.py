@@ -1,4 +1,7 @@
-"""The HTTP server, seen by clients that read slowly or not at all."""
+"""The HTTP server, seen by clients that read slowly or not at all.
+
+Tests of edge/channels.py.
+"""
 
 from __future__ import annotations
 

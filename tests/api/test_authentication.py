@@ -1,4 +1,8 @@
-"""Credentials, tokens, and when they stop working (spec: Authentication)."""
+"""Credentials, tokens, and when they stop working (spec: Authentication).
+
+Tests of edge/api/access.py, edge/auth/principals.py, edge/auth/secrets.py, edge/store/keys.py and
+edge/store/token_families.py.
+"""
 
 from __future__ import annotations
 

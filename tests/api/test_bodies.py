@@ -1,4 +1,7 @@
-"""JSON as it comes in, and metadata, which takes any of it (spec: Asset; contract: JSON is strict)."""
+"""JSON as it comes in, and metadata, which takes any of it (spec: Asset; contract: JSON is strict).
+
+Tests of edge/validation/json_text.py.
+"""
 
 from __future__ import annotations
 

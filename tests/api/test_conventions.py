@@ -1,4 +1,7 @@
-"""What holds for every request and every response (spec: What the service does 8, 9; Conventions; Errors)."""
+"""What holds for every request and every response (spec: What the service does 8, 9; Conventions; Errors).
+
+Tests of edge/api/cors.py, edge/api/envelope.py, edge/api/middleware.py, edge/api/responses.py and edge/errors.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A deprecated endpoint says so, and is gone after its sunset (spec: Versioning 5), proven with a throw-away route."""
+"""A deprecated endpoint says so, and is gone after its sunset (spec: Versioning 5), proven with a throw-away route.
+
+Tests of edge/api/service.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Bytes no decent client sends, against the real server: always an answer, never a 500, never a hang."""
+"""Bytes no decent client sends, against the real server: always an answer, never a 500, never a hang.
+
+Tests of edge/refusals.py.
+"""
 
 from __future__ import annotations
 

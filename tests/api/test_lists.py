@@ -1,4 +1,7 @@
-"""Lists: pages, order, filters, liveness, search (contract: Lists)."""
+"""Lists: pages, order, filters, liveness, search (contract: Lists).
+
+Tests of edge/store/listing.py and edge/validation/query.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The location tree over the wire (spec: Locations; Location parentage; Delete a location)."""
+"""The location tree over the wire (spec: Locations; Location parentage; Delete a location).
+
+Tests of edge/store/parents.py and edge/store/tree.py.
+"""
 
 from __future__ import annotations
 

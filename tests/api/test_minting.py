@@ -1,4 +1,7 @@
-"""Keys the server chooses (spec: external_key auto-mint)."""
+"""Keys the server chooses (spec: external_key auto-mint).
+
+Tests of edge/store/records.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Records that are kept at another box are read here like all others, and refused for every change."""
+"""Records that are kept at another box are read here like all others, and refused for every change.
+
+Tests of edge/store/homes.py.
+"""
 
 from __future__ import annotations
 

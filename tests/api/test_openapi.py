@@ -1,4 +1,7 @@
-"""The OpenAPI document and the program are one: nothing served is undescribed, nothing described is unserved."""
+"""The OpenAPI document and the program are one: nothing served is undescribed, nothing described is unserved.
+
+Tests of edge/api/description.py, edge/api/schemas.py and edge/api/serializers.py.
+"""
 
 from __future__ import annotations
 

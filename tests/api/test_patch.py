@@ -1,4 +1,7 @@
-"""PATCH, rename and delete of a record (spec: States and transitions; rules for the write operations)."""
+"""PATCH, rename and delete of a record (spec: States and transitions; rules for the write operations).
+
+Tests of edge/api/records.py and edge/validation/read_back.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tables of the specification, typed once more: what is served is exactly this, and stays (spec: Versioning 2)."""
+"""The tables of the specification, typed once more: what is served is exactly this, and stays (spec: Versioning 2).
+
+Tests of edge/api/operations.py.
+"""
 
 from __future__ import annotations
 

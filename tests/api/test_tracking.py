@@ -1,4 +1,7 @@
-"""Where assets are and were (spec: Tracking rows, report, history; contract: Tracking)."""
+"""Where assets are and were (spec: Tracking rows, report, history; contract: Tracking).
+
+Tests of edge/store/stays.py and edge/store/tracking.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the shell writes goes the same way as everything else; `edge audit` shows it."""
+"""What the shell writes goes the same way as everything else; `edge audit` shows it.
+
+Tests of edge/store/audit_trail.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fifty readers at once, and all their passwords anew."""
+"""Fifty readers at once, and all their passwords anew.
+
+Tests of edge/ops/fleet.py, edge/store/broker_accounts.py and edge/store/together.py.
+"""
 
 import csv
 import io

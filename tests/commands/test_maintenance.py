@@ -1,3 +1,5 @@
+"""Tests of edge/commands/doctor.py."""
+
 import json
 import subprocess
 import sys

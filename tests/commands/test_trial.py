@@ -1,4 +1,7 @@
-"""A release is tried on a copy, beside the site, before it takes the site over."""
+"""A release is tried on a copy, beside the site, before it takes the site over.
+
+Tests of edge/ops/trial.py and edge/ops/upgrade.py.
+"""
 
 import json
 import subprocess
@@ -16,8 +19,8 @@ from edge.store import migrate, organizations
 from edge.store.actors import shell
 from edge.store.database import close_database
 from tests.mosquitto import free_port, mosquitto
-from tests.ops.test_systemd import health
 from tests.service import ROOT, wait_for
+from tests.systemd.test_service import health
 
 pytestmark = pytest.mark.mosquitto
 

@@ -1,4 +1,7 @@
-"""The demo as a whole: it starts quickly, shows movement, and what it prints works as it is."""
+"""The demo as a whole: it starts quickly, shows movement, and what it prints works as it is.
+
+Tests of edge/demo/guide.py, edge/demo/publishing.py and edge/demo/site.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`GET /events` through a real server: events arrive as they happen, and a client goes on where it was cut off."""
+"""`GET /events` through a real server: events arrive as they happen, and a client goes on where it was cut off.
+
+Tests of edge/events/endpoints.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Webhooks as a real receiver sees them: signed, in order, at least once, and never anywhere else."""
+"""Webhooks as a real receiver sees them: signed, in order, at least once, and never anywhere else.
+
+Tests of edge/auth/sealed.py, edge/events/delivery.py and edge/events/outcomes.py.
+"""
 
 from __future__ import annotations
 

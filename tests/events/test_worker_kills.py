@@ -1,4 +1,7 @@
-"""At least once, in order for each asset, whatever is killed when."""
+"""At least once, in order for each asset, whatever is killed when.
+
+Tests of edge/store/event_progress.py.
+"""
 
 from __future__ import annotations
 

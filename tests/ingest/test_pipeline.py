@@ -1,4 +1,8 @@
-"""Every message ends in exactly one bucket, and nothing a reader sends stops the next message."""
+"""Every message ends in exactly one bucket, and nothing a reader sends stops the next message.
+
+Tests of edge/ingest/batch.py, edge/ingest/messages.py, edge/ingest/routing.py, edge/store/ignored_messages.py and
+edge/store/ledger.py.
+"""
 
 from __future__ import annotations
 

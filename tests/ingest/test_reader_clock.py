@@ -1,4 +1,7 @@
-"""Readers whose clocks are wrong, and readers that send late: history tells when things really happened."""
+"""Readers whose clocks are wrong, and readers that send late: history tells when things really happened.
+
+Tests of edge/store/held_messages.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What was delivered before is a repeat: by the broker, by the reader, after a crash."""
+"""What was delivered before is a repeat: by the broker, by the reader, after a crash.
+
+Tests of edge/store/receipts.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What came before a tag or a reader was set up counts once it is."""
+"""What came before a tag or a reader was set up counts once it is.
+
+Tests of edge/store/dead_letters.py and edge/store/raw_messages.py.
+"""
 
 from __future__ import annotations
 

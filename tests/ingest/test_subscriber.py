@@ -1,4 +1,7 @@
-"""What was taken is committed before it is acknowledged, and whatever the broker does, the subscriber comes back."""
+"""What was taken is committed before it is acknowledged, and whatever the broker does, the subscriber comes back.
+
+Tests of edge/ingest/broker.py.
+"""
 
 from __future__ import annotations
 

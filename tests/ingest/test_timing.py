@@ -1,4 +1,7 @@
-"""A scan's time is the reader's if it can be believed, else the moment of receipt, and says which."""
+"""A scan's time is the reader's if it can be believed, else the moment of receipt, and says which.
+
+Tests of edge/clock.py and edge/store/reader_clocks.py.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Tests of edge/store/organizations.py."""
+
 import shutil
 import socket
 import subprocess

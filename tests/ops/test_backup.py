@@ -1,3 +1,5 @@
+"""Tests of edge/store/snapshots.py."""
+
 import gzip
 import threading
 from datetime import UTC, datetime, timedelta

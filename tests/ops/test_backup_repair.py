@@ -1,4 +1,7 @@
-"""A damaged file: found, and recovered as far as SQLite can."""
+"""A damaged file: found, and recovered as far as SQLite can.
+
+Tests of edge/ops/integrity.py, edge/store/integrity.py and edge/store/recovery.py.
+"""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,7 @@
-"""What a thief of a backup gets, and what somebody can do who slips a backup of his own making to a site."""
+"""What a thief of a backup gets, and what somebody can do who slips a backup of his own making to a site.
+
+Tests of edge/ops/archives.py and edge/store/instance.py.
+"""
 
 import gzip
 import sqlite3

@@ -1,3 +1,5 @@
+"""Tests of edge/ops/checks/box.py, edge/ops/checks/data.py and edge/ops/findings.py."""
+
 import json
 import re
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""The restore drill, and what the doctor tells of it and of its own last run."""
+"""The restore drill, and what the doctor tells of it and of its own last run.
+
+Tests of edge/ops/last_findings.py.
+"""
 
 import json
 import re

@@ -1,3 +1,5 @@
+"""Tests of edge/ops/housekeeper.py, edge/ops/notify.py and edge/ops/persisted_warnings.py."""
+
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""Tests of edge/store/retention.py."""
+
 import tempfile
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""What antennas stand for is said on the pages, and why an asset is where it is can be asked there."""
+"""What antennas stand for is said on the pages, and why an asset is where it is can be asked there.
+
+Tests of edge/store/antenna_work.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page of an asset: where it is and was, its label, and what it is found by."""
+"""The page of an asset: where it is and was, its label, and what it is found by.
+
+Tests of edge/pages/labels.py and edge/pages/live.py.
+"""
 
 from __future__ import annotations
 

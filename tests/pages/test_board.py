@@ -1,4 +1,7 @@
-"""The board: where everything is, sorted, filtered, found and followed."""
+"""The board: where everything is, sorted, filtered, found and followed.
+
+Tests of edge/pages/lists.py, edge/store/board.py and edge/store/first_steps.py.
+"""
 
 from __future__ import annotations
 

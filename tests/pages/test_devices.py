@@ -1,4 +1,7 @@
-"""Devices: enrolled by a link, and revoked."""
+"""Devices: enrolled by a link, and revoked.
+
+Tests of edge/store/devices.py.
+"""
 
 from __future__ import annotations
 

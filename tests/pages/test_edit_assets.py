@@ -1,4 +1,8 @@
-"""Two editors, double clicks, sessions that end while somebody types, and the way back of a retired asset."""
+"""Two editors, double clicks, sessions that end while somebody types, and the way back of a retired asset.
+
+Tests of edge/pages/edit_locations.py, edge/pages/forms.py, edge/pages/kept_forms.py, edge/pages/once.py and
+edge/store/retired.py.
+"""
 
 from __future__ import annotations
 

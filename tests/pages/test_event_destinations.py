@@ -1,4 +1,7 @@
-"""Account menu, Events: who is told is added and watched there, by administrators of the organization only."""
+"""Account menu, Events: who is told is added and watched there, by administrators of the organization only.
+
+Tests of edge/store/event_destinations.py and edge/validation/event_destinations.py.
+"""
 
 from __future__ import annotations
 

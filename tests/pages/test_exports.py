@@ -1,4 +1,7 @@
-"""What goes out as CSV: the rows of the page, with its filters, and nothing of anybody else."""
+"""What goes out as CSV: the rows of the page, with its filters, and nothing of anybody else.
+
+Tests of edge/store/exports.py.
+"""
 
 from __future__ import annotations
 

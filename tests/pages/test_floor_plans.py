@@ -1,4 +1,7 @@
-"""Floor plans: the drawing, the shapes on it, what is shown where, and a trail."""
+"""Floor plans: the drawing, the shapes on it, what is shown where, and a trail.
+
+Tests of edge/pages/plan_images.py, edge/pages/trails.py and edge/store/floor_plans.py.
+"""
 
 from __future__ import annotations
 

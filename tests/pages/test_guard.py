@@ -1,4 +1,7 @@
-"""Who may open which page: looped over the routes themselves, so that a new page cannot be forgotten."""
+"""Who may open which page: looped over the routes themselves, so that a new page cannot be forgotten.
+
+Tests of edge/pages/files.py, edge/pages/installation.py, edge/pages/policy.py and edge/pages/site.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What waits to be set up: topics without a reader, tags without an asset, messages that could not be read."""
+"""What waits to be set up: topics without a reader, tags without an asset, messages that could not be read.
+
+Tests of edge/store/dismissals.py, edge/store/unassigned_topics.py and edge/store/unknown_tags.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Five languages: nothing untranslated, unescaped or unused, and the right one for whoever asks."""
+"""Five languages: nothing untranslated, unescaped or unused, and the right one for whoever asks.
+
+Tests of edge/texts.py.
+"""
 
 from __future__ import annotations
 

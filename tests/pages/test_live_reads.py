@@ -1,4 +1,7 @@
-"""What a reader hears at this moment, kept only while somebody watches."""
+"""What a reader hears at this moment, kept only while somebody watches.
+
+Tests of edge/live_reads.py.
+"""
 
 from __future__ import annotations
 

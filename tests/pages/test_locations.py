@@ -1,4 +1,7 @@
-"""The page of a location, and the tree of all."""
+"""The page of a location, and the tree of all.
+
+Tests of edge/store/location_board.py.
+"""
 
 from __future__ import annotations
 

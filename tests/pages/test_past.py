@@ -1,4 +1,7 @@
-"""Where things were: the board of a moment, history by days, coming and going, what was not seen for long."""
+"""Where things were: the board of a moment, history by days, coming and going, what was not seen for long.
+
+Tests of edge/pages/charts.py, edge/pages/days.py, edge/store/flows.py and edge/store/past.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""People: roles, passwords, and the administrator who must stay."""
+"""People: roles, passwords, and the administrator who must stay.
+
+Tests of edge/store/people.py.
+"""
 
 from __future__ import annotations
 

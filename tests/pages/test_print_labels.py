@@ -1,4 +1,7 @@
-"""Labels of what was chosen or filtered, as PDF and sent to a label printer."""
+"""Labels of what was chosen or filtered, as PDF and sent to a label printer.
+
+Tests of edge/store/label_printers.py.
+"""
 
 from __future__ import annotations
 

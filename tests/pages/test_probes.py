@@ -1,3 +1,5 @@
+"""Tests of edge/app.py, edge/metrics.py, edge/pages/certificate.py and edge/store/stats.py."""
+
 import json
 import re
 from hashlib import sha256

@@ -1,4 +1,7 @@
-"""Readers: set up, tried out, changed, and what their page tells."""
+"""Readers: set up, tried out, changed, and what their page tells.
+
+Tests of edge/pages/formats.py, edge/pages/samples.py and edge/store/reader_status.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The first reader of a site: what to enter in it, what is heard from it, its location and its account."""
+"""The first reader of a site: what to enter in it, what is heard from it, its location and its account.
+
+Tests of edge/pages/broker_facts.py, edge/pages/reader_list.py and edge/store/reader_setup.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scans by hand: exactly once, in order, taken back without a trace in position and history."""
+"""Scans by hand: exactly once, in order, taken back without a trace in position and history.
+
+Tests of edge/store/handheld.py and edge/store/scanned_codes.py.
+"""
 
 from __future__ import annotations
 

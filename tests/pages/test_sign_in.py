@@ -1,3 +1,5 @@
+"""Tests of edge/auth/badges.py, edge/auth/devices.py and edge/auth/passwords.py."""
+
 from __future__ import annotations
 
 import pytest

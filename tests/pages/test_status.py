@@ -1,4 +1,8 @@
-"""How the box is doing, and what administrators see of it."""
+"""How the box is doing, and what administrators see of it.
+
+Tests of edge/page_parts.py, edge/pages/box_facts.py, edge/recent_log.py, edge/store/downloads.py and
+edge/store/storage.py.
+"""
 
 from __future__ import annotations
 

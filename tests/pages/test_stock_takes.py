@@ -1,4 +1,7 @@
-"""Stock-takes as devices send them: kept until signed off, exactly once, the result as it was at that moment."""
+"""Stock-takes as devices send them: kept until signed off, exactly once, the result as it was at that moment.
+
+Tests of edge/pages/device_acts.py and edge/store/stock_takes.py.
+"""
 
 from __future__ import annotations
 

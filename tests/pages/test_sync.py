@@ -1,4 +1,7 @@
-"""Account menu, Sync: sites are added at the hub, and what they told is shown."""
+"""Account menu, Sync: sites are added at the hub, and what they told is shown.
+
+Tests of edge/auth/join_codes.py and edge/store/sites.py.
+"""
 
 from __future__ import annotations
 

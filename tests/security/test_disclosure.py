@@ -1,4 +1,7 @@
-"""What a stranger, a terminal and a log get to see."""
+"""What a stranger, a terminal and a log get to see.
+
+Tests of edge/terminal.py.
+"""
 
 from __future__ import annotations
 

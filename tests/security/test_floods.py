@@ -1,4 +1,7 @@
-"""A reader's account that sends what it likes: bounded as it arrives, each reader by itself, and counted."""
+"""A reader's account that sends what it likes: bounded as it arrives, each reader by itself, and counted.
+
+Tests of edge/store/bounds.py.
+"""
 
 from __future__ import annotations
 

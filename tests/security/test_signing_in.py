@@ -1,4 +1,8 @@
-"""Who can be locked out of an account, by whom; and what ends when a person's role or password changes."""
+"""Who can be locked out of an account, by whom; and what ends when a person's role or password changes.
+
+Tests of edge/addresses.py, edge/auth/known_browsers.py, edge/auth/sessions.py, edge/buckets.py and
+edge/store/sessions.py.
+"""
 
 from __future__ import annotations
 

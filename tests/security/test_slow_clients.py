@@ -1,4 +1,7 @@
-"""Clients that take their time, many at once: they are shut out, and lock nobody else out."""
+"""Clients that take their time, many at once: they are shut out, and lock nobody else out.
+
+Tests of edge/connections.py.
+"""
 
 from __future__ import annotations
 

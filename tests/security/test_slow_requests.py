@@ -1,4 +1,7 @@
-"""Slow requests of one caller: they never hold all threads, and are paid for by their time."""
+"""Slow requests of one caller: they never hold all threads, and are paid for by their time.
+
+Tests of edge/turns.py.
+"""
 
 from __future__ import annotations
 

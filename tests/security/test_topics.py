@@ -1,4 +1,7 @@
-"""What readers publish belongs to one organization: nobody of another one sees it, claims it, or crowds it out."""
+"""What readers publish belongs to one organization: nobody of another one sees it, claims it, or crowds it out.
+
+Tests of edge/ops/checks/readers.py and edge/store/topic_owners.py.
+"""
 
 from __future__ import annotations
 

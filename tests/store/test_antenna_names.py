@@ -1,4 +1,7 @@
-"""Antennas that have names, readers that share a topic, and readers that tell their status on another."""
+"""Antennas that have names, readers that share a topic, and readers that tell their status on another.
+
+Tests of edge/ingest/parsers/status.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every write says who acts and leaves its line in the audit; what does not is listed with the reason."""
+"""Every write says who acts and leaves its line in the audit; what does not is listed with the reason.
+
+Tests of edge/store/actors.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is told of an asset is a chain: it arrives, moves from where it was last told to be, and is unseen."""
+"""What is told of an asset is a chain: it arrives, moves from where it was last told to be, and is unseen.
+
+Tests of edge/store/event_triggers.py and edge/store/events.py.
+"""
 
 from __future__ import annotations
 

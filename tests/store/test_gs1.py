@@ -1,5 +1,8 @@
 """GS1 keys in every spelling, by the examples of GS1's own standards: Tag Data Standard, General Specifications and
-Digital Link."""
+Digital Link.
+
+Tests of edge/store/lookup.py.
+"""
 
 from __future__ import annotations
 

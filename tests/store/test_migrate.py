@@ -1,4 +1,7 @@
-"""A database file comes to the present schema step by step, whole or not at all."""
+"""A database file comes to the present schema step by step, whole or not at all.
+
+Tests of edge/store/tables.py.
+"""
 
 from __future__ import annotations
 

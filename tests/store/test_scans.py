@@ -1,4 +1,7 @@
-"""Positions and history hold what was observed, whatever the order of arrival."""
+"""Positions and history hold what was observed, whatever the order of arrival.
+
+Tests of edge/store/sources.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`q` finds exactly what a plain comparison of folded texts finds, by whichever way it is answered."""
+"""`q` finds exactly what a plain comparison of folded texts finds, by whichever way it is answered.
+
+Tests of edge/store/count_cache.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Assets are known everywhere, kept at one box, and a clash is listed until somebody decides."""
+"""Assets are known everywhere, kept at one box, and a clash is listed until somebody decides.
+
+Tests of edge/store/conflicts.py, edge/store/mirrors.py and edge/store/record_copies.py.
+"""
 
 from __future__ import annotations
 

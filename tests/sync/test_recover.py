@@ -1,4 +1,7 @@
-"""The hub as a backup of its sites: a new box gets records and history back, a restored one what it lacks."""
+"""The hub as a backup of its sites: a new box gets records and history back, a restored one what it lacks.
+
+Tests of edge/store/regained.py and edge/store/site_copies.py.
+"""
 
 from __future__ import annotations
 

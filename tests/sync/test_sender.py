@@ -1,4 +1,7 @@
-"""What a site sees and keeps is at its hub, row for row."""
+"""What a site sees and keeps is at its hub, row for row.
+
+Tests of edge/store/incoming.py and edge/store/outgoing.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whatever comes over the line, each side says in words what is wrong, goes on when it is right, and loses nothing."""
+"""Whatever comes over the line, each side says in words what is wrong, goes on when it is right, and loses nothing.
+
+Tests of edge/store/sync_state.py, edge/sync/client.py and edge/sync/endpoints.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Boxes that come back from a backup, and boxes that are copies of others."""
+"""Boxes that come back from a backup, and boxes that are copies of others.
+
+Tests of edge/store/target.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether site and hub agree can be asked, and a difference is named and mended with little traffic."""
+"""Whether site and hub agree can be asked, and a difference is named and mended with little traffic.
+
+Tests of edge/store/digests.py.
+"""
 
 from __future__ import annotations
 

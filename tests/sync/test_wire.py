@@ -2,6 +2,8 @@
 
 When the protocol grows, it gets a new version and files of its own; these stay as they are.
 To write files for a new version: python -m tests.sync.test_wire
+
+Tests of edge/store/exchange.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Two real services, a hub and a site: joined by the command, in sync over HTTP, and again after kills."""
+"""Two real services, a hub and a site: joined by the command, in sync over HTTP, and again after kills.
+
+Tests of edge/commands/sync.py and edge/sync/files.py.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Tests of edge/ingest/parsers/tags.py."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,7 @@
-"""What holds for every reader format, looped over the table of formats itself."""
+"""What holds for every reader format, looped over the table of formats itself.
+
+Tests of edge/ingest/parsers/framing.py, edge/ingest/parsers/kkm.py and edge/ingest/reads.py.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Tests of edge/ingest/parsers/mapping_settings.py and edge/ingest/parsers/paths.py."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,7 @@
-"""What a mapping can do beyond plain paths, and that every shipped example reads its own message."""
+"""What a mapping can do beyond plain paths, and that every shipped example reads its own message.
+
+Tests of edge/ingest/parsers/examples.py and edge/ingest/parsers/payloads.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the doctor and /metrics tell of sync."""
+"""What the doctor and /metrics tell of sync.
+
+Tests of edge/ops/stats.py and edge/store/changes.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The whole service as systemd sees it."""
+"""The whole service as systemd sees it.
+
+Tests of edge/liveness.py.
+"""
 
 import http.client
 import json
