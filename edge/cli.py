@@ -30,7 +30,9 @@ from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
 from edge.store import migrate, organizations, people, sites
 from edge.store.database import FILE_NAME
+from edge.store.together import all_or_none
 from edge.terminal import PrintableStream
+from edge.validation import values
 
 DAMAGED = 3  # exit code; systemd does not start the service anew then
 
@@ -72,9 +74,7 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
         click.echo(f"{setup.config.data_dir / FILE_NAME} exists, with: {names}. Nothing was changed.")
         return
     password_hash = hash_password(ask_password())
-    organization = organizations.add_organization(shell(), org)
-    name, role = email.partition("@")[0], people.Role.ADMINISTRATOR
-    people.add_person(shell(organization.id), name, role, email=email, password_hash=password_hash)
+    all_or_none([lambda: _add_administrator(values.name("name", org), email, password_hash)])
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
     if is_hub:
         sites.make_hub()
@@ -85,6 +85,12 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
             "Before labels are printed, set the address they shall carry, for example: "
             f'http.public_url = "http://{socket.gethostname()}:{port}"'
         )
+
+
+def _add_administrator(org: str, email: str, password_hash: str) -> None:
+    organization = organizations.add_organization(shell(), org)
+    name, role = email.partition("@")[0], people.Role.ADMINISTRATOR
+    people.add_person(shell(organization.id), name, role, email=email, password_hash=password_hash)
 
 
 @cli.command()
@@ -142,5 +148,10 @@ def _run() -> int:
         return DAMAGED
     except EdgeError as error:
         click.echo(f"edge: {error}", err=True)
+        return 1
+    except OSError as error:
+        if error.filename is None:  # not about a file: a fault of the program, to be seen where it is
+            raise
+        click.echo(f"edge: {error.filename} cannot be used: {error.strerror}", err=True)
         return 1
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -319,6 +320,17 @@ def read_secret(file: Path, setting: str) -> str:
         return file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"{setting}: {file} cannot be read ({error}). Make it readable for the service.") from error
+
+
+def check_authority(file: Path | None, setting: str) -> None:
+    """Raises SetupError for a file without certificates."""
+    try:
+        if file:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except OSError as error:  # also what TLS says of the content
+        raise SetupError(
+            f"{setting}: {file} cannot be used ({error}). Name a file of certificates in PEM, readable for the service."
+        ) from error
 
 
 def _without_password(raw: Any) -> Any:

@@ -152,6 +152,7 @@ def _start_ingest(config: Config, health: Health, parts: ExitStack) -> Subscribe
 def _broker(config: Config, parts: ExitStack) -> Broker:
     if config.mqtt_broker != "embedded":
         password_file = config.mqtt_password_file
+        settings.check_authority(config.mqtt_ca_file, "mqtt.ca_file")
         return Broker(
             config.mqtt_broker,
             config.mqtt_client_id,
@@ -215,6 +216,7 @@ def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
 def _start_events(config: Config, health: Health, parts: ExitStack) -> Streams:
     """Always there, so that a destination needs no restart; without one it has nothing to do."""
     silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
+    settings.check_authority(config.events_authority_file, "events.authority_file")
     worker = EventsWorker(EventsPace(silence, config.events_keep_days * DAY), config.events_authority_file)
     streams = Streams()
     health.register(lambda: liveness.check_events(worker, streams), vital=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from edge import clock
 
@@ -21,7 +21,7 @@ def text(value: Any) -> str:
 def whole(low: int, high: int) -> Callable[[Any], int]:
     def cast(value: Any) -> int:
         try:
-            number = int(value) if not isinstance(value, bool | float) else None
+            number = int(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
         except ValueError:
             number = None
         if number is None or not low <= number <= high:
@@ -40,7 +40,10 @@ def flag(value: Any) -> bool:
 
 
 def path(value: Any) -> Path:
-    return Path(text(value)).expanduser()
+    try:
+        return Path(text(value)).expanduser()
+    except RuntimeError as error:
+        raise ValueError("a path; the user after ~ is not known here") from error
 
 
 def optional_path(value: Any) -> Path | None:
@@ -56,16 +59,24 @@ def address(value: Any) -> str:
 
 def broker(value: Any) -> str:
     written = text(value)
-    parts = urlsplit(written)
-    try:
-        is_url = parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_url = False
-    if written != "embedded" and not is_url:
+    if written == "embedded":
+        return written
+    parts = _url(written, "mqtt", "mqtts")
+    if parts is None:
         raise ValueError('"embedded", or an address like "mqtt://user@host:1883" or "mqtts://user@host:8883"')
     if parts.password:
         raise ValueError("an address without a password; put the password in a file and name it in mqtt.password_file")
     return written
+
+
+def _url(written: str, *schemes: str) -> SplitResult | None:
+    """The parts of an address of one of these schemes, with a host; None for anything else."""
+    try:
+        parts = urlsplit(written)
+        is_port = parts.port != 0
+    except ValueError:
+        return None
+    return parts if parts.scheme in schemes and parts.hostname and is_port else None
 
 
 def recipient(value: Any) -> str:
@@ -91,16 +102,18 @@ def networks(value: Any) -> tuple[str, ...]:
 
 
 def public_url(value: Any) -> str:
-    parts = urlsplit(text(value))
-    if value and not (parts.scheme in ("http", "https") and parts.hostname and not parts.query + parts.fragment):
+    written = text(value)
+    parts = _url(written, "http", "https")
+    if written and (parts is None or parts.query or parts.fragment):
         raise ValueError('an address like "http://edge.warehouse.example:8080"')
-    return value.rstrip("/")  # type: ignore[no-any-return]
+    return written.rstrip("/")
 
 
 def time_zone(value: Any) -> str:
-    if value and not clock.is_zone(text(value)):
+    written = text(value)
+    if written and not clock.is_zone(written):
         raise ValueError('the name of a time zone, for example "Europe/Berlin"; timedatectl list-timezones shows them')
-    return value  # type: ignore[no-any-return]
+    return written
 
 
 def word(*allowed: str) -> Callable[[Any], str]:

@@ -45,6 +45,35 @@ def test_init_refuses_a_password_under_twelve_characters_and_can_be_run_again(ba
     bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
 
 
+@pytest.mark.parametrize(("org", "email"), [("Acme", "nonsense"), ("x" * 256, "boss@acme.test"), (" ", "b@acme.test")])
+def test_init_that_is_refused_leaves_nothing_and_can_be_run_again(bare: Shell, org: str, email: str) -> None:
+    assert bare("init", "--org", org, "--email", email, typed=PASSWORD)[0] == 1
+    assert "Created Acme" in bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("doctor", "--bundle", "/nowhere/at/all.zip"), "/nowhere/at/all.zip cannot be used"),
+        (("--set", "backup.dir=/proc/backups", "backup"), "/proc/backups cannot be used"),
+        (
+            ("--set", "events.authority_file=/nowhere.pem", "serve"),
+            "/nowhere.pem cannot be used ([Errno",
+        ),
+        (
+            ("--set", "mqtt.broker=mqtts://box:1", "--set", f"mqtt.ca_file={__file__}", "serve"),
+            "mqtt.ca_file: " + __file__,
+        ),
+        (("audit", "--since", "0001-01-01"), "outside the calendar"),
+    ],
+)
+def test_a_file_or_a_day_that_cannot_be_used_is_told_in_one_sentence(
+    edge: Shell, words: tuple[str, ...], told: str
+) -> None:
+    code, said = edge(*words)
+    assert (code != 0, told in said) == (True, True), said
+
+
 def test_the_database_is_for_its_owner_only(edge: Shell) -> None:
     assert (edge._data_dir / "edge.db").stat().st_mode & 0o077 == 0
 

@@ -97,3 +97,21 @@ def test_an_unreadable_or_broken_file_is_refused_with_the_line(tmp_path: Path) -
 def test_a_flag_without_a_value_is_refused() -> None:
     with pytest.raises(SetupError, match="write --set NAME=VALUE"):
         load(None, {}, ["http.threads"])
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("[http]\nthreads = [1]", "whole number"),
+        ("[ingest]\nqueue = {}", "whole number"),
+        ("[http]\nthreads = 2026-01-01", "whole number"),
+        ("[http]\npublic_url = 'http://['", "an address like"),
+        ("[http]\npublic_url = 'http://box:99999'", "an address like"),
+        ("[mqtt]\nbroker = 'mqtt://['", '"embedded", or an address'),
+        ("[pages]\ntime_zone = false", "a text"),
+        ("data_dir = '~nobody-of-that-name/data'", "a path"),
+    ],
+)
+def test_an_odd_value_is_refused_with_what_to_write(tmp_path: Path, written: str, told: str) -> None:
+    with pytest.raises(SetupError, match=f"Write .*{told}"):
+        load(write(tmp_path, written), {})

@@ -51,4 +51,7 @@ def audit(
 
 
 def _micros(moment: datetime | None) -> int | None:
-    return None if moment is None else clock.to_micros(moment.astimezone())
+    try:
+        return None if moment is None else clock.to_micros(moment.astimezone())
+    except (ValueError, OverflowError) as error:
+        raise click.UsageError(f"{moment} is outside the calendar of this box") from error

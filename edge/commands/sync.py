@@ -58,8 +58,8 @@ def new_code(actor: Actor, code: str, url: str) -> None:
 
 
 def _join_code(url: str, secret: str) -> str:
-    authority = _setup().config.data_dir / "authority.crt"
-    pem = authority.read_text("ascii") if authority.is_file() else ""
+    authority = _setup().config.http_authority_file
+    pem = authority.read_text("ascii") if authority and authority.is_file() else ""
     return join_codes.write(join_codes.JoinCode(url, secret, pem))
 
 

@@ -98,6 +98,7 @@ def _command(context: click.Context, folder: Path, listen: str, broker_url: str)
         "data_dir": folder,
         "http.listen": listen,
         "mqtt.broker": broker_url,
+        "mqtt.topics": f"{TOPICS}/#",
         "mqtt.password_file": "",
         "mqtt.ca_file": "",
         "mqtt.accounts_dir": "",

@@ -22,6 +22,7 @@ from edge.sync.sender import BatchRefused, LinkError, Stopped
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 MAX_ANSWER = 64 * 1024 * 1024
+MAX_WAIT_SECONDS = 3600.0  # whatever the hub, or a proxy before it, asks for
 REFUSED_WAIT_SECONDS = 60.0  # a key that was revoked does not come back by itself
 BATCH_TOO_MUCH = (400, 413, 422, 500)
 _STANDING = {"cursor", "time", "max_rows", "wait_ms", "masters"}
@@ -139,7 +140,7 @@ def _error(status: int, headers: Any, detail: str, *, is_batch: bool) -> Excepti
 
 
 def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isdigit() else 0.0
+    return min(float(text), MAX_WAIT_SECONDS) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _detail(content: bytes) -> str:

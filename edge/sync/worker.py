@@ -14,7 +14,7 @@ from edge.errors import EdgeError, SetupError, Unavailable
 from edge.store import changes, target
 from edge.store.target import Target
 from edge.sync import files, verify
-from edge.sync.client import HubClient
+from edge.sync.client import MAX_WAIT_SECONDS, HubClient
 from edge.sync.sender import LinkError, Sender, Stopped
 
 log = logging.getLogger(__name__)
@@ -58,12 +58,12 @@ class Worker:
 
     def _run(self) -> None:
         wait = 1.0
-        while not self._stopping.wait(wait):
+        while not self._stopping.wait(min(wait, MAX_WAIT_SECONDS)):
             try:
                 wait = self._round()
             except Stopped as error:
                 log.error("Sync has stopped: %s", error)
-                target.update(stopped=str(error), last_error=str(error), last_error_at=clock.now())
+                self._note(str(error), stopped=str(error))
                 self._hang_up()
             except LinkError as error:
                 self._note(str(error))
@@ -74,7 +74,7 @@ class Worker:
                 wait = UNEXPECTED_SECONDS
             except Exception as error:
                 log.exception("Sync failed unexpectedly; it goes on in a minute")
-                self._note_quietly(repr(error))
+                self._note(repr(error))
                 self._hang_up()
                 wait = UNEXPECTED_SECONDS
         self._hang_up()
@@ -148,18 +148,16 @@ class Worker:
         while changes.newest() - changes.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
             changes.trim(changes.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
 
-    def _note(self, fault: str) -> None:
-        found = target.find()
-        if found and found.last_error != fault:
-            log.warning("Sync: %s", fault)
-        target.update(last_error=fault, last_error_at=clock.now())
-
-    def _note_quietly(self, fault: str) -> None:
-        """The store itself may be what failed."""
+    def _note(self, fault: str, stopped: str | None = None) -> None:
+        """The store itself may be what failed, and that must not end the thread."""
         try:
-            target.update(last_error=fault, last_error_at=clock.now())
+            found = target.find()
+            if found and found.last_error != fault:
+                log.warning("Sync: %s", fault)
+            columns = {} if stopped is None else {"stopped": stopped}
+            target.update(last_error=fault, last_error_at=clock.now(), **columns)
         except EdgeError as error:
-            log.error("Sync: not even the fault can be noted: %s", error)
+            log.error("Sync: %s. That cannot be noted: %s", fault, error)
 
 
 def _spent_today(here: Target) -> int:

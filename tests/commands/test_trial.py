@@ -41,7 +41,10 @@ def try_release(backup: Path, broken: str = "") -> subprocess.CompletedProcess[s
     """`edge trial`, with this code run first."""
     folder = backup.parents[1] / "trial"
     script = f"import sys; from edge import cli; {broken or 'pass'}; sys.argv[0] = 'edge'; cli.main()"
-    flags = [f"--set=data_dir={backup.parents[1]}", f"--set=http.listen=127.0.0.1:{free_port()}"]
+    settings = backup.parents[2] / "edge.toml"
+    settings.write_text('[mqtt]\ntopics = ["site/#"]\n')
+    flags = [f"--config={settings}", f"--set=data_dir={backup.parents[1]}"]
+    flags += [f"--set=http.listen=127.0.0.1:{free_port()}"]
     command = [sys.executable, "-c", script, *flags, "trial", str(backup), str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert not folder.exists()

@@ -6,16 +6,23 @@ Tests of edge/commands/sync.py and edge/sync/files.py.
 from __future__ import annotations
 
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from edge.errors import Unavailable
+from edge.store import target
 from edge.store.database import FILE_NAME
+from edge.sync import worker
+from edge.sync.client import HubClient
+from edge.sync.sender import LinkError
 from tests.mosquitto import free_port
 from tests.service import ROOT, Service, wait_for
 
@@ -118,3 +125,42 @@ def test_a_site_whose_key_was_revoked_goes_on_with_a_new_code(pair: tuple[Servic
     assert (site.data_dir / "sync-secret").read_text() != secret
     edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1")
     wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 60, site.read_log)
+
+
+def test_a_store_that_takes_nothing_ends_no_thread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the store is noted in the store, and then that fails, too."""
+    rounds = threading.Semaphore(0)
+
+    def refuse(*_: object, **__: object) -> None:
+        rounds.release()
+        raise Unavailable("The disk is full")
+
+    monkeypatch.setattr(worker, "UNEXPECTED_SECONDS", 0.01)
+    monkeypatch.setattr(target, "find", refuse)
+    monkeypatch.setattr(target, "update", refuse)
+    running = worker.Worker(store, worker.Pace(0.01, 0, 1))
+    running.start()
+    try:
+        assert all(rounds.acquire(timeout=5) for _ in range(6))
+        assert running.is_alive()
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("asked", ["99999999999", "9" * 400, "²"])
+def test_a_hub_that_asks_for_an_age_of_patience_gets_an_hour(asked: str) -> None:
+    answer = b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\nRetry-After: %s\r\n\r\n{}" % asked.encode()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=_answer_once, args=(listening, answer))
+        thread.start()
+        client = HubClient(f"http://127.0.0.1:{listening.getsockname()[1]}", "id", "secret", None)
+        with pytest.raises(LinkError) as told:
+            client.join("code", "production")
+        thread.join()
+    assert told.value.wait_seconds <= 3600
+
+
+def _answer_once(listening: socket.socket, answer: bytes) -> None:
+    with listening.accept()[0] as connection:
+        connection.recv(10_000)
+        connection.sendall(answer)
