@@ -44,10 +44,15 @@ class Draft(NamedTuple):
 
 
 def prepare(actor: Actor, wanted: Sequence[Wanted]) -> list[Draft]:
-    """Gives ids and keys. Ids in rising order, so that the tables are filled from one end to the other."""
+    """Gives ids and keys, and makes new assets ready to be found; `search.drop_ahead` undoes that.
+
+    Ids in rising order, so that the tables are filled from one end to the other.
+    """
     ids = iter(sorted(new_ids(sum((one.found is None) + len(one.new_tags) for one in wanted))))
     keys = _free_keys(actor.organization_id, {one.external_key for one in wanted if one.external_key})
-    return [_draft(one, ids, keys) for one in wanted]
+    drafts = [_draft(one, ids, keys) for one in wanted]
+    search.index_ahead("asset", [(draft.after, draft.after.tags) for draft in drafts if draft.before is None])
+    return drafts
 
 
 def _free_keys(organization_id: int, used: set[str]) -> Iterator[str]:

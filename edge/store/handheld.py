@@ -15,7 +15,7 @@ from edge import clock
 from edge.store import actors, board, carriers, gs1, lookup, scans, stay_changes, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
-from edge.store.database import execute, execute_many, writing
+from edge.store.database import execute, writing
 from edge.store.lookup import Found
 from edge.store.stays import Quality, Scan
 from edge.store.tables import HandheldScan
@@ -99,14 +99,13 @@ def take_over_waiting(organization_id: int, attached: Sequence[NewTag]) -> None:
 
     Within the transaction that attached them.
     """
-    execute_many(
-        "DELETE FROM unknown_tag WHERE organization_id = ? AND match_key = ? AND tag_type IN (?, 'barcode')",
-        (
-            (organization_id, key, tag.tag_type)
-            for tag in attached
-            for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}
-        ),
-    )
+    known = {
+        (tag_type, key)
+        for tag in attached
+        for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}
+        for tag_type in {tag.tag_type, "barcode"}
+    }
+    unknown_tags.drop(organization_id, known)
     if execute(_ANY_WAITS, (organization_id,)).fetchone():
         for tag in attached:
             _record_waiting(organization_id, tag)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from edge.errors import Conflict, EdgeError, Invalid
-from edge.store import asset_import, assets, locations, lookup
+from edge.store import asset_import, assets, locations, lookup, search
 from edge.store.actors import Actor
 from edge.store.asset_import import Draft, Wanted
 from edge.store.assets import AssetRow
@@ -69,6 +69,15 @@ def import_records(
 
 def _import_assets(actor: Actor, records: Sequence[NewRecord], progress: Callable[[int], None]) -> list[Outcome]:
     """All is judged and prepared before the write lock is taken, and written in bulk."""
+    search.drop_ahead()  # of an import that was cut off
+    try:
+        return _import_anew(actor, records, progress)
+    finally:
+        search.drop_ahead()
+
+
+def _import_anew(actor: Actor, records: Sequence[NewRecord], progress: Callable[[int], None]) -> list[Outcome]:
+    """Again where somebody changed the same assets meanwhile."""
     for _ in range(_TRIES):
         judged = _judge_all(actor.organization_id, "asset", records, progress)
         outcomes = [one.outcome for one in judged]

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from edge.store.database import execute, execute_many
+from edge.store.database import execute, execute_many, writing
 from edge.store.tags import TagRow
 from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 
@@ -21,6 +21,8 @@ FEW = 2000  # records that are looked up one by one
 _DIVIDER = "\x1f"  # a control character, which no query may have
 _INDEXED_LENGTH = 3
 _PHRASE_LENGTH = 24  # of what the index is asked: a longer phrase is slow, and hardly finds fewer records
+_NOBODY = 0  # no organization has this id
+_AT_ONCE = 200  # records, a few hundredths of a second
 _FOLDED = 3  # characters that one may become when it is folded
 
 
@@ -56,7 +58,8 @@ def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, 
     execute_many(
         "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, valid_to, deleted_at, text, "
         "description) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-        "is_active = excluded.is_active, valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
+        "organization_id = excluded.organization_id, is_active = excluded.is_active, "
+        "valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
         "deleted_at = excluded.deleted_at, text = excluded.text, description = excluded.description",
         (
             (
@@ -67,6 +70,30 @@ def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, 
             for row, tags in records
         ),
     )
+
+
+def index_ahead(kind: Kind, records: Sequence[tuple[Any, Sequence[TagRow]]]) -> None:
+    """Texts of records that will be there soon, of nobody until then: the index costs more than all else of a record.
+
+    In many short transactions, so that others can write between them. Whoever does not go on calls `drop_ahead`.
+    """
+    for first in range(0, len(records), _AT_ONCE):
+        with writing():
+            remember_all(kind, _NOBODY, records[first : first + _AT_ONCE])
+
+
+def drop_ahead() -> None:
+    """What `index_ahead` left for records that never came, also when the power failed in between."""
+    ids = [row[0] for row in execute("SELECT id FROM searchable WHERE organization_id = ?", (_NOBODY,))]
+    for first in range(0, len(ids), _AT_ONCE):
+        some = [(record_id,) for record_id in ids[first : first + _AT_ONCE]]
+        with writing():
+            execute_many(
+                "INSERT INTO trigram (trigram, rowid, text, description) "
+                "SELECT 'delete', id, text, description FROM searchable WHERE id = ?",
+                some,
+            )
+            execute_many("DELETE FROM searchable WHERE id = ?", some)
 
 
 def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True) -> Match:

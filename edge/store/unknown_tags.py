@@ -106,7 +106,13 @@ def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
     """(type, match key) of tags that were attached. Within the caller's transaction."""
     keys = list(keys)
     dismissals.forget_tags(organization_id, keys)
-    execute_many(
-        "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ?",
-        [(organization_id, *key) for key in keys],
+    drop(organization_id, keys)
+
+
+def drop(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
+    """(type, match key) of tags that are unknown no longer. Within the caller's transaction."""
+    execute(
+        "DELETE FROM unknown_tag WHERE organization_id = ? "
+        "AND (tag_type, match_key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))",
+        (organization_id, orjson.dumps(list(keys)).decode()),
     )

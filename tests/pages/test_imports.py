@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.auth.sessions import csrf_token
 from edge.pages import import_jobs
-from edge.store import assets, audit_trail, board, handheld, ids, locations, lookup, people
+from edge.store import assets, audit_trail, board, handheld, ids, locations, lookup, people, search
 from edge.store.actors import person, shell
 from edge.store.assets import AssetFilter
 from edge.store.audit_trail import AuditFilter
 from edge.store.board import BoardFilter
+from edge.store.database import execute
 from edge.store.handheld import Submitted
 from edge.store.imports import NewRecord, import_records
 from edge.store.people import Role
@@ -175,6 +176,19 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
     records = [NewRecord(2, "NEW-1", {"name": "One"}), NewRecord(3, "NEW-2", {}, [NewTag("rfid", "CC03")])]
     assert [one.told for one in import_records(shell(cast.acme), "asset", records, take)] == ["unchanged", "faulty"]
     assert lookup.asset_by_key(cast.acme, "NEW-1") is None
+    assert assets.list_page(cast.acme, AssetFilter(q="new-1"), limit=5).total_count == 0
+    assert execute("SELECT count(*) FROM searchable WHERE text LIKE '%new-1%'").fetchone()[0] == 0
+    execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")  # raises where text and index differ
+
+
+def test_what_an_import_left_when_the_power_failed_is_gone_with_the_next(cast: Cast, site: Site) -> None:
+    pallet = assets.get(cast.acme, site.pallet.id)
+    search.index_ahead("asset", [(pallet._replace(id=1, name="Ghost"), [])])
+    assert assets.list_page(cast.acme, AssetFilter(q="ghost"), limit=5).total_count == 0
+    import_records(shell(cast.acme), "asset", [NewRecord(2, "NEW-1", {"name": "New"})], lambda _: None)
+    assert assets.list_page(cast.acme, AssetFilter(q="new-1"), limit=5).total_count == 1
+    assert execute("SELECT count(*) FROM searchable WHERE id = 1").fetchone()[0] == 0
+    execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")
 
 
 def test_scans_of_imported_tags_count_and_each_asset_is_in_the_audit(cast: Cast, site: Site) -> None:

@@ -81,6 +81,7 @@ NOT_AUDITED = {
         "search.remember", "tagging.attach", "tagging.attach_all", "tagging.detach", "tags.add_all",
         "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
         "dismissals.forget_tags", "asset_import.prepare", "asset_import.write", "search.remember_all",
+        "search.index_ahead", "search.drop_ahead", "unknown_tags.drop",
         "tagging.attach_prepared", "tags.add_prepared",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
