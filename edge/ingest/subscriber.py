@@ -35,6 +35,8 @@ CONNECT_SECONDS = 3.0
 PING_EVERY_SECONDS = 10.0
 PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
+PAUSE_SECONDS = 0.02
+WORTH_A_TURN = 64  # messages
 MAX_BACKOFF_SECONDS = 30.0
 LARGEST_PAYLOAD = 1_048_576
 KEPT_OF_LARGER = 4_096  # enough to see whose it is
@@ -206,14 +208,23 @@ class Subscriber:
             )
             if self._wake_read.fileno() in readable:
                 self._wake_read.recv(4096)
-            if has_room:
-                self._take(wire)
+            taken = self._take(wire) if has_room else 0
             wire.flush()
             self._acknowledge()
             self._ping()
             self._client.loop_misc()
+            if 0 < taken < WORTH_A_TURN:
+                self._pause()
 
-    def _take(self, wire: Wire) -> None:
+    def _pause(self) -> None:
+        """While messages trickle in, look for them fifty times a second and not for each: a turn costs far more.
+
+        It ends when something was committed, since the broker may wait for us to acknowledge.
+        """
+        select.select([self._wake_read.fileno()], [], [], PAUSE_SECONDS)
+
+    def _take(self, wire: Wire) -> int:
+        """How many messages there were."""
         deliveries = wire.take()
         for delivery in deliveries:
             self._enqueue(delivery)
@@ -223,6 +234,7 @@ class Subscriber:
             self._client.loop_read()
         if self._client.want_write():  # what its callbacks asked for
             self._client.loop_write()
+        return len(deliveries)
 
     def _acknowledge(self) -> None:
         """What was taken on an earlier connection is not acknowledged on this one: the broker has sent it again."""

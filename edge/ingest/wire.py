@@ -93,12 +93,13 @@ class Wire:
 
     def take(self) -> list[Delivery]:
         """The messages that have arrived by now, up to a buffer full. Raises OSError when the connection breaks."""
-        try:
-            data = self._socket.recv(READ_BYTES)
-        except WOULD_BLOCK:
-            return []
-        self._has_ended = not data
-        self._received += data
+        room = READ_BYTES
+        with suppress(*WOULD_BLOCK):
+            while room and not self._has_ended:  # over TLS a call returns one record, often of one message
+                data = self._socket.recv(room)
+                self._has_ended = not data
+                self._received += data
+                room -= len(data)
         return list(self._deliveries())
 
     def acknowledge(self, mids: Iterable[int]) -> None:

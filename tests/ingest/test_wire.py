@@ -15,18 +15,21 @@ from tests.ingest.packets import packet, publish
 
 
 class Pipe:
-    """A socket that gives prepared pieces, then nothing yet; and takes `takes` bytes at a time."""
+    """A socket that gives prepared pieces, and after each one nothing yet; and takes `takes` bytes at a time."""
 
     def __init__(self, pieces: Sequence[bytes] = (), takes: Sequence[int] = ()) -> None:
         self._pieces = list(pieces)
+        self._is_empty = False
         self._takes = list(takes)
         self.sent = b""
 
     def recv(self, size: int) -> bytes:
-        if not self._pieces:
+        if self._is_empty or not self._pieces:
+            self._is_empty = False
             raise BlockingIOError
         piece = self._pieces.pop(0)
         self._pieces[:0] = [piece[size:]] if piece[size:] else []
+        self._is_empty = not piece[size:]
         return piece[:size]
 
     def send(self, data: bytes | bytearray) -> int:
