@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
 STEP_PAUSE_SECONDS = 0.05
-COLLECT_AFTER = 20_000  # objects; a batch of ingest makes that many, and hardly any of them in a circle
+COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a circle
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
