@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 
 from prometheus_client import (
     CollectorRegistry,
@@ -44,7 +45,13 @@ reads = Counter("edge_ingest_reads", "Reads received, by what became of them", [
 def count(counter: Counter, tallies: Mapping[tuple[int, str], int]) -> None:
     """Add what one batch came to: (reader, bucket) -> number."""
     for (reader, bucket), number in tallies.items():
-        counter.labels(str(reader), str(bucket)).inc(number)
+        _series(counter, reader, bucket).inc(number)
+
+
+@lru_cache(maxsize=10_000)
+def _series(counter: Counter, reader: int, bucket: str) -> Counter:
+    """To find one by its labels costs more than to count."""
+    return counter.labels(str(reader), str(bucket))
 
 
 @contextmanager

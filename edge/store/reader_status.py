@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -92,7 +93,8 @@ def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     by_reader: dict[int, set[int]] = {}
     for reader_id, port in read_at:
         by_reader.setdefault(reader_id, set()).add(port)
-    kept = {reader_id: _with_room(reader_id, ports) for reader_id, ports in by_reader.items()}
+    known = _known_ports(by_reader)
+    kept = {reader_id: _with_room(known.get(reader_id, set()), ports) for reader_id, ports in by_reader.items()}
     execute_many(
         "INSERT INTO antenna_state (reader_id, port, last_read_at) VALUES (?, ?, ?) "
         "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at",
@@ -100,8 +102,17 @@ def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     )
 
 
-def _with_room(reader_id: int, ports: set[int]) -> set[int]:
-    known = {port for (port,) in execute("SELECT port FROM antenna_state WHERE reader_id = ?", (reader_id,))}
+def _known_ports(reader_ids: Iterable[int]) -> dict[int, set[int]]:
+    known: dict[int, set[int]] = {}
+    for reader_id, port in execute(
+        "SELECT reader_id, port FROM antenna_state WHERE reader_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(reader_ids)),),
+    ):
+        known.setdefault(reader_id, set()).add(port)
+    return known
+
+
+def _with_room(known: set[int], ports: set[int]) -> set[int]:
     return ports if ports <= known else known | set(sorted(ports - known)[: max(0, MOST_PORTS - len(known))])
 
 
