@@ -28,6 +28,7 @@ from edge.store.unknown_tags import Sighting
 
 NO_PORT = 0  # in antennas and their states, where the reader has no antennas
 MAX_NOTE = 500
+SET_ASIDE = frozenset((Bucket.MALFORMED, Bucket.TOO_LARGE))
 
 
 class Batch:
@@ -60,7 +61,7 @@ class Batch:
         if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
             if opened.earlier is None:
                 self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload))
-        elif line and opened.bucket in (Bucket.MALFORMED, Bucket.TOO_LARGE):
+        elif line and opened.bucket in SET_ASIDE:
             route = line.route
             self._letters.append(
                 NewDeadLetter(
@@ -94,6 +95,7 @@ class Batch:
         found = []
         messages: Counter[tuple[int, int, Bucket]] = Counter()  # plain ones are made in a tenth of the time of a Tally
         reads: Counter[tuple[int, int, Bucket]] = Counter()
+        recorded, repeat = Bucket.RECORDED, Bucket.REPEAT
         news = record(self._scans, gap, recent)
         carriers.follow([scan for scan, is_new in zip(self._scans, news, strict=True) if is_new], gap)
         self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
@@ -101,7 +103,7 @@ class Batch:
             reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER
             hour = ledger.hour_of(opened.received_at)
             buckets = [
-                outcome if isinstance(outcome, Bucket) else (Bucket.RECORDED if news[outcome] else Bucket.REPEAT)
+                (recorded if news[outcome] else repeat) if isinstance(outcome, int) else outcome
                 for outcome in outcomes
             ]
             if opened.line and live_reads.is_watched(reader_id):

@@ -68,7 +68,8 @@ class ReaderClock:
 
     def hear(self, sample: Sample, size: int) -> bool:
         """Learn from a message of `size` bytes. Whether it is to be held back until `is_undecided` says no."""
-        self.is_undecided(sample.received_at)
+        if self._held:
+            self.is_undecided(sample.received_at)
         if not self._is_late(sample.ahead):
             self._follow(sample)
             return False
@@ -101,9 +102,12 @@ class ReaderClock:
             is_behind = self.offset - USUAL_AGE <= steady < self.offset - TOLERANCE
             self.offset = steady if is_behind else self.offset
         self._last = sample.ahead
-        self._told_up_to = max(self._told_up_to, sample.newest - (self.offset or 0))
+        told_up_to = sample.newest - (self.offset or 0)
+        if told_up_to > self._told_up_to:
+            self._told_up_to = told_up_to
         self._buffered = None
-        self._release()
+        if self._held:
+            self._release()
 
     def _decide(self) -> None:
         if self._had_waited():
@@ -167,7 +171,8 @@ class _Minute:
         if not self._count:
             self._begun_at, self._highest = sample
         self._count += 1
-        self._highest = max(self._highest, sample.ahead)
+        if sample.ahead > self._highest:
+            self._highest = sample.ahead
         if 0 <= sample.received_at - self._begun_at < WATCHED_FOR or self._count < LEAST_WATCHED:
             return None
         before, self._before, self._count = self._before, self._highest, 0

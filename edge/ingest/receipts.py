@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from struct import Struct
 from typing import NamedTuple
 
 from edge.store import receipts
 
 DIGEST_BYTES = 16
-MID_BYTES = 2
-ENTRY_BYTES = MID_BYTES + 1 + DIGEST_BYTES
+_ENTRY = Struct(f">H?{DIGEST_BYTES}s")  # packet id, whether it was recorded, digest
 
 
 class Receipt(NamedTuple):
@@ -61,17 +61,8 @@ def digest_of(topic: str, payload: bytes) -> bytes:
 
 
 def _packed(committed: list[Receipt]) -> bytes:
-    return b"".join(
-        [mid.to_bytes(MID_BYTES, "big") + bytes((recorded,)) + digest for mid, digest, recorded in committed]
-    )
+    return b"".join([_ENTRY.pack(mid, is_recorded, digest) for mid, digest, is_recorded in committed])
 
 
 def _unpacked(entries: bytes) -> list[Receipt]:
-    return [
-        Receipt(
-            int.from_bytes(entries[at : at + MID_BYTES], "big"),
-            entries[at + MID_BYTES + 1 : at + ENTRY_BYTES],
-            bool(entries[at + MID_BYTES]),
-        )
-        for at in range(0, len(entries), ENTRY_BYTES)
-    ]
+    return [Receipt(mid, digest, is_recorded) for mid, is_recorded, digest in _ENTRY.iter_unpack(entries)]

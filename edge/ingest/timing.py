@@ -35,8 +35,7 @@ def times_of(reads: Sequence[Read], setting: str) -> list[int | None]:
     """When the reads were made by the reader's clock; None where that says nothing. `setting`: see `reader_clocks`."""
     if setting == RECEIPT:
         return [None] * len(reads)
-    times = [read.observed_at for read in reads]
-    return [time if type(time) is int else _in_zone(time, setting) for time in times]
+    return [time if type(time := read.observed_at) is int else _in_zone(time, setting) for read in reads]
 
 
 def _in_zone(time: int | WallTime | None, setting: str) -> int | None:
@@ -91,7 +90,7 @@ class Timekeeper:
 
         Whether the message is to be held back, since it is late and nobody can tell yet what that means.
         """
-        newest = max([time for time in times if time is not None], default=0)
+        newest = max(filter(None, times), default=0)
         if self._untrusted_at is not None or not EARLIEST <= newest <= received_at + FARTHEST:
             return False
         return self._clock_of(source).hear(Sample(received_at, newest - received_at), size)
