@@ -79,6 +79,8 @@ def _break(site: UsedSite, possible: Faults, faults: int, until: float) -> dict[
             time.sleep(site.chance.random())
             every[name]()
             done[name] += 1
+            if not done.total() % 50:
+                print(f"{done.total()} faults", flush=True)
     return dict(done)
 
 
