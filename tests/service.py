@@ -40,6 +40,7 @@ class Service:
         self._edge = [sys.executable, "-m", "edge", *flags]
         self.process: subprocess.Popen[bytes] | None = None
         self.environment: dict[str, str] = {}  # of the service, beside that of this process
+        self.patience = START_SECONDS  # until it ends
         self._logged_before = 0
 
     def __enter__(self) -> Service:
@@ -85,13 +86,13 @@ class Service:
         assert self.process
         began = time.monotonic()
         self.process.terminate()
-        self.process.wait(START_SECONDS)
+        self.process.wait(self.patience)
         return time.monotonic() - began
 
     def kill(self) -> None:
         assert self.process
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(START_SECONDS)
+        self.process.wait(self.patience)
 
     def resident_megabytes(self) -> float:
         assert self.process

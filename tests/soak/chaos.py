@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from tests.soak.clients import Seen
 from tests.soak.faults import Faults
 from tests.soak.used_site import BARCODE, PATIENCE, UsedSite
 
-PAUSES = (0.05, 0.02, 0.1)  # between two reads, between two assets, between two scans: seconds
+PAUSES = (0.1, 0.5, 0.3)  # between two reads, between two assets, between two scans: seconds
 EVERY_READ_A_ROW = {"ingest__sighting_gap_seconds": 0, "ingest__smoothing": "off"}
 
 
@@ -60,6 +61,7 @@ def run(folder: Path, faults: int, seed: int, minutes: float) -> Outcome:
         parts.enter_context(site.service)
         parts.callback(site.close)
         possible = Faults(site, own_disk, clock.Clock(folder) if clock.can_be_had() else None)
+        parts.enter_context(_kept_when_it_fails(site.data_dir, folder / "data-kept"))
         site.begin()
         with site.used():
             done = _break(site, possible, faults, time.monotonic() + minutes * 60)
@@ -67,20 +69,30 @@ def run(folder: Path, faults: int, seed: int, minutes: float) -> Outcome:
         return _judge(site, possible, done)
 
 
+@contextmanager
+def _kept_when_it_fails(data_dir: Path, target: Path) -> Iterator[None]:
+    """Its disk goes with the process that shows it."""
+    try:
+        yield
+    except BaseException:
+        shutil.copytree(data_dir, target)
+        raise
+
+
 def _break(site: UsedSite, possible: Faults, faults: int, until: float) -> dict[str, int]:
     """Each of them once, as long as there are enough, in any order; none after the moment `until`."""
     every = possible.all()
     done: Counter[str] = Counter()
+    began = time.monotonic()
     while done.total() < faults:
         names = site.chance.sample(list(every), len(every))
         for name in names[: faults - done.total()]:
             if time.monotonic() > until:
                 return dict(done)
             time.sleep(site.chance.random())
+            print(f"{time.monotonic() - began:7.1f} s, fault {done.total() + 1}: {name}", flush=True)
             every[name]()
             done[name] += 1
-            if not done.total() % 50:
-                print(f"{done.total()} faults", flush=True)
     return dict(done)
 
 
@@ -163,8 +175,10 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     try:
         outcome = run(folder, options.faults, options.seed, options.minutes)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        print(f"for whoever looks why: {folder}", flush=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
     print(outcome)
     print("nothing amiss" if outcome.is_clean() else "AMISS")
     sys.exit(not outcome.is_clean())

@@ -60,6 +60,7 @@ class UsedSite:
         close_database()
         limits = {"rate__burst": 1000, "rate__per_second": 500, "retention__low_disk_mb": 0}
         self.service = Service(self.data_dir, self.broker.url, folder / "serve.log", **limits, **settings)
+        self.service.patience = PATIENCE
         self.api = Api(self.service.http)
         self.api.use_credentials(key.id, secret)
         self.publishers = [
