@@ -22,6 +22,7 @@ from edge.commands import (
     maintenance,
     readers,
     records,
+    settings,
     sync,
     trial,
 )
@@ -45,14 +46,6 @@ DAMAGED = 3  # exit code; systemd does not start the service anew then
 def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> None:
     """Asset and location tracking for a warehouse."""
     context.obj = Setup(*config.from_process(file, flags))
-
-
-@cli.command("config")
-@click.pass_obj
-def show_config(setup: Setup) -> None:
-    """Print every setting with its value, where it came from, and what it is for."""
-    for value in setup.shown:
-        click.echo(f"{value.name} = {value.value}\n    {value.help} [{value.source}]")
 
 
 @cli.command()
@@ -103,7 +96,7 @@ def serve(setup: Setup) -> None:
 
 for group in (
     *(records.org, records.user, records.location, records.asset, records.tag, readers.reader),
-    *(events.events, sync.sync),
+    *(events.events, sync.sync, settings.config),
 ):
     cli.add_command(group)
 readers.reader.add_command(fleet.import_readers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from edge.ingest.parsers.formats import FORMATS, filter_for, recognise
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Subscriber
 from edge.ingest.try_out import try_out
+from edge.live_settings import LiveSettings, SettingState
 from edge.ops import accounts, backup
 from edge.ops.upgrade import is_pending
 from edge.pages.box_facts import BackupFile, BoxFacts, SettingInForce
@@ -22,7 +22,7 @@ from edge.pages.broker_facts import BrokerFacts, NewAccount
 from edge.pages.formats import Formats
 from edge.store.actors import Actor
 
-NOT_SHOWN = {"mqtt_client_id"}  # known to nobody else
+NOT_SHOWN = {"mqtt.client_id"}  # known to nobody else
 
 
 def formats(subscriber: Subscriber) -> Formats:
@@ -49,8 +49,9 @@ def _make_account(config: Config, actor: Actor, reader_id: int) -> NewAccount:
     return NewAccount(made.name, password, made.topic)
 
 
-def box(config: Config) -> BoxFacts:
+def box(live: LiveSettings) -> BoxFacts:
     """For administrators: backups, settings, the log, and whether an upgrade is under way."""
+    config = live.config
 
     def backups() -> list[BackupFile]:
         found = backup.list_backups(config.backup_folder)
@@ -58,25 +59,37 @@ def box(config: Config) -> BoxFacts:
 
     return BoxFacts(
         backups=backups,
-        settings=[
-            SettingInForce(
-                item.metadata["name"],
-                _written(getattr(config, item.name)),
-                item.metadata["help"],
-                getattr(config, item.name) == item.default,
-            )
-            for item in fields(config)
-            if item.name not in NOT_SHOWN
-        ],
+        settings=lambda: [_shown(state) for state in live.states() if state.name not in NOT_SHOWN],
+        change_setting=live.change,
+        reset_setting=live.reset,
         log_lines=recent_log.HANDLER.lines,
         is_upgrading=lambda: is_pending(config.data_dir),
         started_at=clock.now(),
     )
 
 
-def _written(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+def changeable(config: Config) -> dict[str, Any]:
+    """Of what the pages know of the installation, what may be changed while they are served."""
+    return {
+        "session_hours": config.session_hours,
+        "pin_required": config.pin_required,
+        "public_url": config.http_public_url,
+        "zone": clock.zone(config.time_zone),
+        "sighting_gap": config.sighting_gap_seconds * clock.SECOND,
+    }
+
+
+def _shown(state: SettingState) -> SettingInForce:
+    changeable = state.changeable
+    return SettingInForce(
+        state.name,
+        state.value,
+        state.help,
+        is_default=state.value == state.default,
+        is_changeable=changeable is not None,
+        words=changeable.words if changeable else (),
+        counts_at_once=changeable is not None and changeable.counts_at_once,
+        waits_for_restart=state.waits_for_restart,
+        base=state.base,
+        changed=state.changed,
+    )

@@ -1,12 +1,14 @@
-"""The log of the last hour, in memory, for administrators who have no shell at hand."""
+"""The log: lines on standard error; those of the last hour also in memory, for administrators without a shell."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from typing import NamedTuple
 
 from edge import clock
+from edge.terminal import printable
 
 KEPT = 1_000  # lines
 LONGEST = 2_000  # characters of one
@@ -40,3 +42,19 @@ class RecentLog(logging.Handler):
 
 
 HANDLER = RecentLog()
+
+
+class OneLine(logging.Formatter):
+    """What others sent, such as a path or a topic, may hold line ends, and what follows them would look like ours."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+
+def set_up_log(level: str) -> None:
+    """Plain lines on standard error, for the journal, which adds the time."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+    HANDLER.setFormatter(OneLine("%(message)s"))
+    logging.basicConfig(handlers=[handler, HANDLER], level=level.upper(), force=True)
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each

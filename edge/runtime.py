@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,7 @@ from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import __version__, clock, liveness, metrics, page_parts, recent_log
+from edge import __version__, clock, liveness, metrics, page_parts
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
@@ -27,6 +26,7 @@ from edge.events.worker import Pace as EventsPace
 from edge.events.worker import Worker as EventsWorker
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import Broker, State, Subscriber
+from edge.live_settings import LiveSettings
 from edge.ops import accounts, integrity, retention, stats
 from edge.ops.continuous import ContinuousBackup
 from edge.ops.counted_time import CountedTime
@@ -36,7 +36,9 @@ from edge.ops.lock import hold
 from edge.ops.notify import Notifier
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.ops.upgrade import StartedAfterUpgrade, is_pending
+from edge.pages import installation
 from edge.pages.formats import Formats
+from edge.recent_log import set_up_log
 from edge.store.bounds import Bounds
 from edge.store.database import close_database, execute
 from edge.store.event_making import Silence
@@ -45,11 +47,11 @@ from edge.store.migrate import migrate
 from edge.store.raw_messages import Window
 from edge.sync.worker import Pace
 from edge.sync.worker import Worker as SyncWorker
-from edge.terminal import printable
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
+SETTINGS_SECONDS = 1.0  # until what was changed in the shell counts
 STEP_PAUSE_SECONDS = 0.05
 COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a circle
 
@@ -83,16 +85,18 @@ def running(config: Config) -> Iterator[str]:
         integrity.check_at_start(config.data_dir, config.backup_folder)
         migrate(config.data_dir)
         parts.callback(_close_store)
+        live = LiveSettings(config)
+        config = live.config
         use_signing_key(config.signing_key_file)
         health = Health()
         health.register(liveness.check_database)
 
-        subscriber = _start_ingest(config, health, parts)
-        _start_upkeep(config, subscriber, health, parts)
+        subscriber = _start_ingest(live, health, parts)
+        _start_upkeep(live, subscriber, health, parts)
         _start_continuous_backup(config, health, parts)
         _start_sync(config, health, parts)
-        streams = _start_events(config, health, parts)
-        server = _serve_http(config, health, page_parts.formats(subscriber), streams)
+        streams = _start_events(live, health, parts)
+        server = _serve_http(live, health, page_parts.formats(subscriber), streams)
         health.register(server.check)
         parts.callback(server.stop)
         parts.callback(streams.stop)  # before the server, whose connections they write to
@@ -104,24 +108,9 @@ def running(config: Config) -> Iterator[str]:
         yield server.address
 
 
-class OneLine(logging.Formatter):
-    """What others sent, such as a path or a topic, may hold line ends, and what follows them would look like ours."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return printable(super().formatMessage(record))
-
-
-def set_up_log(level: str) -> None:
-    """Plain lines on standard error, for the journal, which adds the time."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
-    recent_log.HANDLER.setFormatter(OneLine("%(message)s"))
-    logging.basicConfig(handlers=[handler, recent_log.HANDLER], level=level.upper(), force=True)
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each
-
-
-def _start_ingest(config: Config, health: Health, parts: ExitStack) -> Subscriber:
+def _start_ingest(live: LiveSettings, health: Health, parts: ExitStack) -> Subscriber:
     """From the broker to the database; with a broker of our own, where the settings say so."""
+    config = live.config
     broker = _broker(config, parts)
     pipeline = Pipeline(
         config.sighting_gap_seconds * SECOND,
@@ -131,6 +120,7 @@ def _start_ingest(config: Config, health: Health, parts: ExitStack) -> Subscribe
         is_smoothing=config.smoothing == "auto",
         is_vouched=lambda: clock.is_vouched(config.data_dir),
     )
+    live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap_seconds * SECOND))
     subscriber = Subscriber(
         broker,
         config.mqtt_topics,
@@ -173,8 +163,9 @@ def _broker(config: Config, parts: ExitStack) -> Broker:
     return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
 
 
-def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
+def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
     """Retention, the readers' accounts, and the numbers that are looked up when somebody asks."""
+    config = live.config
     parts.enter_context(
         metrics.sampling(
             lambda: stats.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
@@ -186,10 +177,10 @@ def _start_upkeep(config: Config, subscriber: Subscriber, health: Health, parts:
     checker = Housekeeper([Job("integrity", integrity.EVERY_SECONDS, background.run)], name="integrity")
     checker.start()
     parts.callback(checker.stop)
-    housekeeper = Housekeeper(_jobs(config))
+    housekeeper = Housekeeper(_jobs(live))
     health.register(housekeeper.check, vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), vital=False)
-    health.register(lambda: liveness.check_disk(config.data_dir, config.low_disk_mb), vital=False)
+    health.register(lambda: liveness.check_disk(config.data_dir, live.config.low_disk_mb), vital=False)
     housekeeper.start()
     parts.callback(housekeeper.stop)
 
@@ -213,17 +204,23 @@ def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
     parts.callback(worker.stop)
 
 
-def _start_events(config: Config, health: Health, parts: ExitStack) -> Streams:
+def _start_events(live: LiveSettings, health: Health, parts: ExitStack) -> Streams:
     """Always there, so that a destination needs no restart; without one it has nothing to do."""
-    silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
+    config = live.config
     settings.check_authority(config.events_authority_file, "events.authority_file")
-    worker = EventsWorker(EventsPace(silence, config.events_keep_days * DAY), config.events_authority_file)
+    worker = EventsWorker(_events_pace(config), config.events_authority_file)
+    live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
     health.register(lambda: liveness.check_events(worker, streams), vital=False)
     worker.start()
     parts.callback(worker.stop)
     streams.start()
     return streams
+
+
+def _events_pace(config: Config) -> EventsPace:
+    silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
+    return EventsPace(silence, config.events_keep_days * DAY)
 
 
 def _tell_systemd(health: Health, parts: ExitStack) -> None:
@@ -243,19 +240,21 @@ def _bounds(config: Config) -> Bounds:
     )
 
 
-def _jobs(config: Config) -> list[Job]:
-    limits = retention.Limits(
+def _limits(config: Config) -> retention.Limits:
+    return retention.Limits(
         config.history_days, config.audit_days, config.audit_lines, _bounds(config), config.low_disk_mb << 20
     )
 
+
+def _jobs(live: LiveSettings) -> list[Job]:
+    config = live.config
     counted = CountedTime(config.data_dir, lambda: clock.is_vouched(config.data_dir))
 
     def sweep(pause: Callable[[float], bool]) -> None:
-        retention.sweep(
-            limits, counted.now(), shutil.disk_usage(config.data_dir).free, lambda: pause(STEP_PAUSE_SECONDS)
-        )
+        free = shutil.disk_usage(config.data_dir).free
+        retention.sweep(_limits(live.config), counted.now(), free, lambda: pause(STEP_PAUSE_SECONDS))
 
-    jobs = [Job("retention", SWEEP_SECONDS, sweep)]
+    jobs = [Job("settings", SETTINGS_SECONDS, lambda _: live.refresh()), Job("retention", SWEEP_SECONDS, sweep)]
     if config.mqtt_accounts_dir and config.mqtt_password_file:
         folder = config.mqtt_accounts_dir
         own = accounts.own_account(
@@ -283,7 +282,8 @@ class _Server:
         self._thread.join(0.5)  # longer only while a browser keeps its connection; then it ends with the process
 
 
-def _serve_http(config: Config, health: Health, formats: Formats, streams: Streams) -> _Server:
+def _serve_http(live: LiveSettings, health: Health, formats: Formats, streams: Streams) -> _Server:
+    config = live.config
     app = create_app(
         AppSettings(
             environment=config.environment,
@@ -301,12 +301,13 @@ def _serve_http(config: Config, health: Health, formats: Formats, streams: Strea
             threads=config.http_threads,
             formats=formats,
             broker=page_parts.broker(config),
-            box=page_parts.box(config),
+            box=page_parts.box(live),
             streams=streams,
             is_upgrading=lambda: is_pending(config.data_dir),
         ),
         health,
     )
+    live.follow(lambda changed: installation.change(app, **page_parts.changeable(changed)))
     host, _, port = config.http_listen.rpartition(":")
     try:
         server = http.create(app, host, int(port), config.http_threads, **_proxy_options(config))

@@ -16,11 +16,13 @@ ALLOWED = {
     "cli": {"*"},
     "commands": {"*"},
     "demo": {"*"},
-    "page_parts": {"config", "ingest", "ops", "pages", "store"},
+    "page_parts": {"config", "ingest", "live_settings", "ops", "pages", "store"},
+    "live_settings": {"config", "store"},
     "liveness": {"events", "ingest", "ops", "store", "sync"},
     "runtime": {
         *(
             "liveness",
+            "live_settings",
             "page_parts",
             "app",
             "server",
@@ -180,7 +182,7 @@ def test_a_leaf_imports_only_leaves(leaf: str) -> None:
 
 def test_only_the_command_and_the_runtime_see_the_settings() -> None:
     seers = {arrow.importer.split(".")[0] for arrow in INNER if is_within(arrow.imported, {"edge.config"})}
-    assert seers <= {"cli", "commands", "demo", "runtime", "page_parts", "config"}
+    assert seers <= {"cli", "commands", "demo", "runtime", "page_parts", "live_settings", "config"}
 
 
 @pytest.mark.parametrize("library", sorted(HOMES))

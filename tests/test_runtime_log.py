@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 
-from edge.runtime import OneLine
+from edge.recent_log import OneLine
 
 
 def test_what_others_sent_makes_no_line_of_its_own() -> None:

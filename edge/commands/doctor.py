@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from edge import __version__
-from edge.commands.site import Setup, open_file
+from edge.commands.settings import shown
+from edge.commands.site import Setup, in_force, open_file
 from edge.commands.sync import told
 from edge.config import Config, Value, read_secret
 from edge.errors import EdgeError, Unavailable
@@ -22,7 +23,7 @@ from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
 from edge.ops.checks.readers import DROPPED, RETAINED
 from edge.ops.findings import Level, Subject
-from edge.store import sync_state
+from edge.store import migrate, sync_state
 from edge.validation.topics import DOCTOR_TOPIC
 
 BROKER_TOPICS = ("$SYS/broker/version", DROPPED, RETAINED)
@@ -40,7 +41,8 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> N
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
     open_file(setup)
     examined = []
-    for item in examination.examine(_subject(setup.config), examination.SLOW if publish else ()):
+    settings = _settings_in_force(setup)
+    for item in examination.examine(_subject(settings), examination.SLOW if publish else ()):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -49,7 +51,7 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> N
     if bundle:
         texts = {
             "doctor.json": examination.as_json(examined),
-            "settings.txt": _settings(setup.shown),
+            "settings.txt": _settings(shown(setup)),
             "sync.txt": _sync(),
         }
         write_bundle(bundle, texts)
@@ -86,6 +88,14 @@ def _sync() -> str:
 
 def _settings(shown: list[Value]) -> str:
     return "".join(f"{value.name} = {value.value} [{value.source}]\n" for value in shown)
+
+
+def _settings_in_force(setup: Setup) -> Config:
+    try:
+        migrate.check_schema(setup.config.data_dir)
+        return in_force(setup)
+    except EdgeError:  # a damaged file, or one of another release, is what somebody wants to know more of
+        return setup.config
 
 
 def _subject(config: Config) -> Subject:

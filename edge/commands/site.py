@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from edge import live_settings
 from edge.config import Config, Value
 from edge.errors import SetupError
 from edge.store import actors, migrate, organizations
@@ -69,6 +70,11 @@ def for_actor(command: Callable[..., None]) -> Callable[..., None]:
         command(shell(organization_id), **options)
 
     return acting
+
+
+def in_force(setup: Setup) -> Config:
+    """With what was changed while the service ran. The site must be open."""
+    return live_settings.in_force(setup.config)
 
 
 def shell(organization_id: int = actors.THE_BOX) -> Actor:

@@ -69,6 +69,10 @@ class Worker:
         self._threads = [threading.Thread(target=self._run, name="events", daemon=True)]
         self._threads += [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
 
+    def use_pace(self, pace: Pace) -> None:
+        """From the next look on."""
+        self._pace = pace
+
     def start(self) -> None:
         for thread in self._threads:
             thread.start()

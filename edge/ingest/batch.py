@@ -103,8 +103,7 @@ class Batch:
             reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER
             hour = ledger.hour_of(opened.received_at)
             buckets = [
-                (recorded if news[outcome] else repeat) if isinstance(outcome, int) else outcome
-                for outcome in outcomes
+                (recorded if news[outcome] else repeat) if isinstance(outcome, int) else outcome for outcome in outcomes
             ]
             if opened.line and live_reads.is_watched(reader_id):
                 self._live += self._told_live(opened, outcomes, buckets)

@@ -62,6 +62,10 @@ class Pipeline:
         self._held: set[Source] = set()  # whose messages are held back
         self._remember_held()
 
+    def use_gap(self, gap: int) -> None:
+        """From the next batch on."""
+        self._gap = gap
+
     def handle(self, messages: Sequence[Message]) -> None:
         """Commit a batch.
 

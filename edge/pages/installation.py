@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from flask import current_app
+from flask import Flask, current_app
 
 if TYPE_CHECKING:
     from edge.ops.health import Health
@@ -37,6 +37,12 @@ class Installation(NamedTuple):
     turns: Turns
     files: Files
     api_document: Callable[[], dict[str, Any]]
+
+
+def change(app: Flask, **values: Any) -> None:
+    """From the next request on."""
+    changed = app.extensions["installation"]._replace(**values)
+    app.extensions["installation"] = app.jinja_env.globals["site"] = changed
 
 
 def installation() -> Installation:

@@ -9,6 +9,7 @@ NOTICES = {
     "password": "Your password was changed. Other sessions of yours were ended.",
     "made": "Created.",
     "changed": "Saved.",
+    "setting-reset": "It is again as the settings file, the environment or the default says.",
     "retired": "Retired. Its history is kept.",
     "restored": "Restored, with its tags.",
     "tagged": "The tag was attached.",

@@ -38,6 +38,7 @@ from edge.pages import (
     print_labels,
     readers,
     scan,
+    settings,
     sign_in,
     status,
     stock_takes,
@@ -60,7 +61,7 @@ log = logging.getLogger(__name__)
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(stock_takes, languages),
-    *(readers, antennas, inbox, status, keys, people, devices, audit, sync, event_destinations),
+    *(readers, antennas, inbox, status, settings, keys, people, devices, audit, sync, event_destinations),
     *(imports, exports, api_docs, past, live_reads, floor_plans, trails),
 )  # imported for their views
 

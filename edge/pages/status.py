@@ -23,6 +23,7 @@ def show_status() -> str:
         counts=storage.counts(current_session().organization_id),
         box=facts if sees_box else None,
         backups=facts.backups() if sees_box else (),
+        settings=facts.settings() if sees_box else (),
         log_lines=facts.log_lines() if sees_box else (),
         is_shared=has_role(Role.ADMINISTRATOR) and not sees_box,
     )

@@ -17,6 +17,7 @@ from flask import Flask
 from edge import page_parts
 from edge.app import create_app
 from edge.config import Config
+from edge.live_settings import LiveSettings
 from edge.ops.health import Health
 from edge.pages.box_facts import BackupFile, BoxFacts, SettingInForce
 from edge.recent_log import KEPT, LogLine, RecentLog
@@ -45,7 +46,7 @@ def app(cast: Cast, tmp_path: Path) -> Flask:
     path.write_bytes(BACKUP)
     facts = BoxFacts(
         backups=lambda: [BackupFile(path, 1_772_439_330_000_000, len(BACKUP))],
-        settings=[SettingInForce("http.threads", "9", "threads that answer requests", False)],
+        settings=lambda: [SettingInForce("http.threads", "9", "threads that answer requests", False)],
         log_lines=lambda: [LogLine(1_772_439_330_000_000, "WARNING", "The <disk> is slow")],
     )
     return create_app(replace(SETTINGS, box=facts), Health())
@@ -95,7 +96,7 @@ def test_the_log_keeps_the_last_hour_bounded() -> None:
     assert lines[0].text == f"line {2 * KEPT - 1}"
 
 
-def test_no_secret_is_among_the_settings_that_are_shown(tmp_path: Path) -> None:
-    shown = page_parts.box(Config(mqtt_client_id="kept-to-itself", data_dir=tmp_path)).settings
+def test_no_secret_is_among_the_settings_that_are_shown(store: Path) -> None:
+    shown = page_parts.box(LiveSettings(Config(mqtt_client_id="kept-to-itself", data_dir=store))).settings()
     assert "kept-to-itself" not in repr(shown)
     assert {setting.name for setting in shown} >= {"data_dir", "http.listen", "backup.dir"}

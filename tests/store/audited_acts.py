@@ -30,6 +30,7 @@ from edge.store import (
     retired,
     scanned_codes,
     sessions,
+    settings,
     sites,
     stock_takes,
     target,
@@ -239,6 +240,15 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "label_printers.remove_printer": (
         lambda on: (label_printers.set_printer(on.ada, PRINTER), label_printers.remove_printer(on.ada)),
         "label_printer.deleted", "10.0.0.7:9100",
+    ),
+    "settings.change_setting": (
+        lambda on: settings.change_setting(on.ada, "pages.session_hours", "8", "12"),
+        "setting.changed", "pages.session_hours",
+    ),
+    "settings.reset_setting": (
+        lambda on: (settings.change_setting(on.ada, "pages.session_hours", "8", "12"),
+                    settings.reset_setting(on.ada, "pages.session_hours", "12")),
+        "setting.reset", "pages.session_hours",
     ),
     "conflicts.same_thing": (
         lambda on: conflicts.same_thing(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
