@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.soak.box import Box
-from tests.soak.site import ROOT, Ports, Row, Site, install, show, wait_for
+from tests.soak.installed_site import ROOT, Ports, Row, Site, install, show, wait_for
 
 NEW = "/root/edge-new"
 LOG = "/root/upgrade.log"
