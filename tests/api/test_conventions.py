@@ -1,6 +1,6 @@
 """What holds for every request and every response (spec: What the service does 8, 9; Conventions; Errors).
 
-Tests of edge/api/cors.py, edge/api/envelope.py, edge/api/middleware.py, edge/api/responses.py and edge/errors.py.
+Tests of edge/api/envelope.py, edge/api/middleware.py, edge/api/responses.py and edge/errors.py.
 """
 
 from __future__ import annotations
@@ -49,22 +49,6 @@ def test_every_response_carries_cors_request_id_and_rate_limit(acme: Api, operat
         assert ULID.fullmatch(response.headers["X-Request-ID"])
         assert response.headers["RateLimit-Policy"] == "100000;w=100"
         assert response.headers["X-RateLimit-Limit"] == "100000"
-
-
-@pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
-def test_options_answers_204_without_body_and_without_allow(acme: Api, operation: Operation) -> None:
-    """spec: What the service does 9"""
-    response = acme.call("OPTIONS", url(operation))
-    assert (response.status_code, response.data) == (204, b"")
-    assert "Allow" not in response.headers
-    assert "Content-Type" not in response.headers
-    assert CORS.items() <= dict(response.headers).items()
-
-
-def test_a_preflight_needs_no_user_agent(app: Flask) -> None:
-    """contract: Requests, limits, headers"""
-    headers = {"User-Agent": "", "Origin": "https://x.example", "Access-Control-Request-Method": "PATCH"}
-    assert app.test_client().options("/api/v1/assets/1", headers=headers).status_code == 204
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.method == "GET"], ids=ids)
@@ -338,11 +322,6 @@ def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monke
     response = acme.post("/assets", {"name": "x"})
     assert (response.status_code, error(response)["type"]) == (503, "service_unavailable")
     assert int(response.headers["Retry-After"]) > 0
-
-
-def test_pages_carry_no_cors(app: Flask) -> None:
-    """contract: Requests, limits, headers"""
-    assert "Access-Control-Allow-Origin" not in app.test_client().get("/").headers
 
 
 def test_a_page_of_a_list_has_exactly_its_four_keys(acme: Api) -> None:

@@ -24,16 +24,10 @@ from tests.ingest.site import (
     Site,
     buckets,
     csl,
-    make_site,
     message,
     pipeline,
     seen,
 )
-
-
-@pytest.fixture
-def site(cast: Cast) -> Site:
-    return make_site(cast.acme)
 
 
 def location_of(asset_id: int) -> int | None:

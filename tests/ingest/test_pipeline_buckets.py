@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from edge.clock import SECOND
 from edge.ingest.messages import Message
 from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
-from tests.conftest import Cast
 from tests.ingest.site import (
     AISLE,
     DOCK,
@@ -21,17 +19,10 @@ from tests.ingest.site import (
     buckets,
     csl,
     everything_recorded,
-    make_site,
     message,
     pipeline,
     seen,
 )
-
-
-@pytest.fixture
-def site(cast: Cast) -> Site:
-    return make_site(cast.acme)
-
 
 one_read = st.builds(
     seen,

@@ -16,23 +16,16 @@ from edge.store import assets
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.tags import NewTag
-from tests.conftest import Cast
 from tests.ingest.site import (
     AISLE,
     Site,
     buckets,
     csl,
     everything_recorded,
-    make_site,
     message,
     pipeline,
     seen,
 )
-
-
-@pytest.fixture
-def site(cast: Cast) -> Site:
-    return make_site(cast.acme)
 
 
 def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_again(

@@ -16,17 +16,11 @@ from edge.store.database import execute, writing
 from edge.store.raw_messages import Pack, Window
 from edge.store.readers import Placement
 from edge.store.tags import NewTag
-from tests.conftest import Cast
-from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, everything_recorded, make_site, message, seen
+from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, everything_recorded, message, seen
 
 MEGABYTE = 1 << 20
 MINUTE = 60 * SECOND
 UNKNOWN = "30BAD0"
-
-
-@pytest.fixture
-def site(cast: Cast) -> Site:
-    return make_site(cast.acme)
 
 
 def line(limit: int = MEGABYTE) -> Pipeline:

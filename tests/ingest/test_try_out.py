@@ -9,12 +9,7 @@ from edge.ingest.reads import Attempt
 from edge.ingest.try_out import try_out
 from edge.store.database import execute
 from tests.conftest import Cast
-from tests.ingest.site import DOCK, Site, csl, everything_recorded, make_site, seen
-
-
-@pytest.fixture
-def site(cast: Cast) -> Site:
-    return make_site(cast.acme)
+from tests.ingest.site import DOCK, Site, csl, everything_recorded, seen
 
 
 def test_each_read_is_shown_with_its_asset_its_location_and_its_bucket(site: Site) -> None:

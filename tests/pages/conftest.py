@@ -11,6 +11,8 @@ from werkzeug.test import Client, TestResponse
 
 from edge import clock
 from edge.app import AppSettings, create_app
+from edge.auth import badges, passwords
+from edge.auth import sessions as web_sessions
 from edge.auth.secrets import hash_secret
 from edge.auth.sessions import csrf_token
 from edge.errors import Invalid
@@ -23,7 +25,7 @@ from edge.store.actors import shell
 from edge.store.assets import AssetRow
 from edge.store.locations import LocationRow
 from edge.store.parents import UNSET, Parent
-from edge.store.people import Role
+from edge.store.people import PersonRow, Role
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from edge.store.unassigned_topics import Unassigned
@@ -31,6 +33,7 @@ from tests.conftest import Cast
 
 SETTINGS = AppSettings("production", "0.0", (), 1000, 1000)
 GAP = 300 * clock.SECOND
+EMAIL, PASSWORD = "ada@acme.example", "correct horse battery"
 
 
 def give(app: Flask, **changes: object) -> None:
@@ -154,3 +157,19 @@ def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
 @pytest.fixture
 def anybody(app: Flask) -> Browser:
     return Browser(app)
+
+
+@pytest.fixture
+def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash that costs nothing, and nobody has been wrong yet."""
+    monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(badges, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
+    for throttle in (web_sessions._by_account, web_sessions._by_network):
+        throttle.clear()
+
+
+@pytest.fixture
+def ada(cast: Cast, quick_and_forgiving: None) -> PersonRow:
+    hashed = passwords.hash_password(PASSWORD)
+    return people.add_person(shell(cast.acme), "Ada", Role.ADMINISTRATOR, email=EMAIL, password_hash=hashed)

@@ -1,6 +1,7 @@
 """Tables in and out: what spreadsheets write is understood, each row is judged, and it is all or nothing.
 
-Tests of edge/pages/import_jobs.py, edge/pages/import_rows.py, edge/store/imports.py and edge/validation/csv_text.py.
+Tests of edge/pages/import_jobs.py, edge/pages/import_rows.py, edge/store/asset_import.py, edge/store/imports.py and
+edge/validation/csv_text.py.
 """
 
 from __future__ import annotations

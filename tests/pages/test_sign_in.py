@@ -13,30 +13,9 @@ from edge.store import people
 from edge.store.actors import shell
 from edge.store.people import Role
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, give
+from tests.pages.conftest import PASSWORD, Browser, give
 
-PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(autouse=True)
-def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash that costs nothing, and nobody has been wrong yet."""
-    monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
-    monkeypatch.setattr(badges, "generate_password_hash", lambda text: f"hash of {text}")
-    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
-    for throttle in (sessions._by_account, sessions._by_network):
-        throttle.clear()
-
-
-@pytest.fixture
-def ada(cast: Cast) -> people.PersonRow:
-    return people.add_person(
-        shell(cast.acme),
-        "Ada",
-        Role.ADMINISTRATOR,
-        email="ada@acme.example",
-        password_hash=passwords.hash_password(PASSWORD),
-    )
+pytestmark = pytest.mark.usefixtures("quick_and_forgiving")
 
 
 def enter(browser: Browser, **form: object) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from flask import Flask
 
 from edge import buckets, clock
 from edge.addresses import network_of
-from edge.auth import badges, devices, known_browsers, passwords, sessions, tokens
+from edge.auth import devices, known_browsers, passwords, sessions, tokens
 from edge.auth.badges import hash_pin
 from edge.auth.secrets import hash_secret
 from edge.auth.sessions import Refused, SignIn, sign_in, sign_in_on_device
@@ -27,26 +27,12 @@ from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import MOST_WRONG_PINS, PersonRow, Role
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site
+from tests.pages.conftest import EMAIL, PASSWORD, Browser, Site
 
-PASSWORD, EMAIL = "correct horse battery", "ada@acme.example"
 LAN, ELSEWHERE = "192.168.1.20", "10.9.8.7"
 
 
-@pytest.fixture(autouse=True)
-def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
-    monkeypatch.setattr(badges, "generate_password_hash", lambda text: f"hash of {text}")
-    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
-    for throttle in (sessions._by_account, sessions._by_network):
-        throttle.clear()
-
-
-@pytest.fixture
-def ada(cast: Cast) -> PersonRow:
-    return people.add_person(
-        shell(cast.acme), "Ada", Role.ADMINISTRATOR, email=EMAIL, password_hash=passwords.hash_password(PASSWORD)
-    )
+pytestmark = pytest.mark.usefixtures("quick_and_forgiving")
 
 
 def attempt(password: str = PASSWORD, address: str = LAN, proof: str = "", email: str = EMAIL) -> SignIn | Refused:

@@ -1,0 +1,31 @@
+"""Browsers of other sites may use the API, and are told so on every response (spec: What the service does 9)."""
+
+from __future__ import annotations
+
+import pytest
+from flask import Flask
+
+from edge.api.operations import OPERATIONS, Operation
+from tests.api.conftest import Api
+from tests.api.test_conventions import CORS, ids, url
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
+def test_options_answers_204_without_body_and_without_allow(acme: Api, operation: Operation) -> None:
+    """spec: What the service does 9"""
+    response = acme.call("OPTIONS", url(operation))
+    assert (response.status_code, response.data) == (204, b"")
+    assert "Allow" not in response.headers
+    assert "Content-Type" not in response.headers
+    assert CORS.items() <= dict(response.headers).items()
+
+
+def test_a_preflight_needs_no_user_agent(app: Flask) -> None:
+    """contract: Requests, limits, headers"""
+    headers = {"User-Agent": "", "Origin": "https://x.example", "Access-Control-Request-Method": "PATCH"}
+    assert app.test_client().options("/api/v1/assets/1", headers=headers).status_code == 204
+
+
+def test_pages_carry_no_cors(app: Flask) -> None:
+    """contract: Requests, limits, headers"""
+    assert "Access-Control-Allow-Origin" not in app.test_client().get("/").headers
