@@ -166,6 +166,9 @@ class Heard:
         return is_new
 
 
+_SECOND = attrgetter("second")
+
+
 class Decision(NamedTuple):
     """A move to the location of `heard`; `collected` in dB, where it was a matter of strength."""
 
@@ -256,29 +259,34 @@ def lead(heard: Sequence[Heard], end: int, here: int, there: int, since: int) ->
     staying, coming = _Hearing(), _Hearing()
     collected = 0.0
     together = 0  # looks in which `there` was heard before `here` was heard last
-    stays: float | None = None
-    is_overlap = False
-    for second, look in groupby(heard[decided_from(heard, end) : end], key=attrgetter("second")):
-        looks.append(second)
-        is_heard = False
+    for second, look in groupby(heard[decided_from(heard, end) : end], key=_SECOND):
+        is_heard, before = False, coming.heard
         for one in look:
-            if one.location_id in (here, there):
-                (staying if one.location_id == here else coming).hear(len(looks) - 1, one)
+            if one.location_id == here:
+                staying.hear(len(looks), one)
+                is_heard, together = True, before
+            elif one.location_id == there:
+                coming.hear(len(looks), one)
                 is_heard = True
-                together = coming.heard if one.location_id == here else together
-        if not is_heard or coming.heard == 0:
+        looks.append(second)
+        if not is_heard or coming.heard == 0 or second <= since:
             continue
-        is_overlap = together >= OVERLAP and coming.weight in _RFID
-        stays = staying.strength_in(looks, is_overlap)
-        if second <= since:
-            continue
-        comes = coming.strength_in(looks, is_overlap)
-        if stays is None or comes is None:
-            difference = MOST if stays is None else -MOST
+        is_overlap = _is_overlap(together, coming)
+        stays, comes = staying.strength_in(looks, is_overlap), coming.strength_in(looks, is_overlap)
+        if stays is None:
+            difference = MOST
+        elif comes is None:
+            difference = -MOST
         else:
             difference = max(-MOST, min(MOST, comes - stays - MARGIN))
-        collected = max(0.0, collected) + difference
-    return Lead(None if stays is None else collected, _needed(coming.weight, looks, is_overlap))
+        collected = difference if collected < 0 else collected + difference
+    is_overlap = _is_overlap(together, coming)
+    is_gone = staying.strength_in(looks, is_overlap) is None
+    return Lead(None if is_gone else collected, _needed(coming.weight, looks, is_overlap))
+
+
+def _is_overlap(together: int, coming: _Hearing) -> bool:
+    return together >= OVERLAP and coming.weight in _RFID
 
 
 def _needed(weight: Weight, looks: Sequence[int], is_overlap: bool) -> float:
@@ -291,29 +299,32 @@ def _needed(weight: Weight, looks: Sequence[int], is_overlap: bool) -> float:
 class _Hearing:
     """How one location heard the asset, look by look."""
 
-    __slots__ = ("_first", "_last", "_strength", "heard", "weight")
+    __slots__ = ("_first", "_last", "_miss", "_second", "_step", "_strength", "heard", "weight")
 
     def __init__(self) -> None:
         self.heard = 0  # looks
-        self._first = self._last = 0
-        self._strength = 0.0
+        self._first = self._last = self._second = 0
+        self._strength = self._miss = 0.0
+        self._step = 0  # 0: the silence since the last time has not been measured
         self.weight = Weight.RFID_ZONE
 
     def hear(self, look: int, one: Heard) -> None:
-        self._first = self._first if self.heard else look
-        self._last, self._strength, self.weight = look, one.strength, one.weight
+        if not self.heard:
+            self._first = look
+        self._last, self._second, self._strength, self.weight = look, one.second, one.strength, one.weight
+        self._step = 0
         self.heard += 1
 
     def strength_in(self, looks: Sequence[int], is_overlap: bool) -> float | None:
         """As it counts in the last of the looks; None: the asset is gone from there."""
         if not self.heard:
             return None
-        silent = looks[-1] - looks[self._last]
+        silent = looks[-1] - self._second
         if silent <= ALIKE:
             return self._strength
-        step = pace(looks[max(0, self._last - GAPS) : self._last + 1])
-        watched = self._last - self._first + 1
-        miss = 10 * math.log10((watched + 2) / (watched - self.heard + 1))  # proves that, by the rule of succession
+        if not self._step:
+            self._measure_silence(looks)
+        step, miss = self._step, self._miss
         if silent > GONE * step and miss * silent / step > PROVED:
             return None
         if step == LEAST_PACE:
@@ -321,6 +332,12 @@ class _Hearing:
         elif is_overlap:
             miss /= 2
         return self._strength - miss * (silent - ALIKE) / step
+
+    def _measure_silence(self, looks: Sequence[int]) -> None:
+        """Once for each silence: the pace before it, and what a miss proves, by the rule of succession."""
+        self._step = pace(looks[max(0, self._last - GAPS) : self._last + 1])
+        watched = self._last - self._first + 1
+        self._miss = 10 * math.log10((watched + 2) / (watched - self.heard + 1))
 
 
 def decided_from(heard: Sequence[Heard], end: int) -> int:
@@ -338,7 +355,7 @@ def decided_from(heard: Sequence[Heard], end: int) -> int:
 
 def pace(looks: Sequence[int]) -> int:
     """Seconds from one look to the next, as usual in these: the lower median, which one long pause does not move."""
-    gaps = sorted(after - before for before, after in pairwise(looks))
+    gaps = sorted([after - before for before, after in pairwise(looks)])
     if len(gaps) < 2:
         return min([USUAL_PACE, *gaps])
     return max(LEAST_PACE, min(MOST_PACE, gaps[(len(gaps) - 1) // 2]))

@@ -192,6 +192,13 @@ def test_ten_reads_in_a_row_at_the_weaker_of_two_that_overlap_are_chance(site: S
     assert site.moves(tell(site, [*turns, *weaker, Read(1550, A, -46)])) == [(0, A)]
 
 
+def test_which_of_two_reads_of_one_second_came_first_decides_nothing(site: Site) -> None:
+    both = [Read(70, A, -60), Read(70, B, -50)]
+    told = [[Read(0, A), Read(10, B, -45), Read(50, B, -60), *order, Read(110, B, -45)] for order in permutations(both)]
+    first, second = (site.history(tell(site, reads)) for reads in told)
+    assert first == second
+
+
 def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> None:
     staging = every(0, 60, 0.5, A, -60)
     passing = every(20.2, 22, 0.5, B, -70, Weight.RFID_PORTAL)
