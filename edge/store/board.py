@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -101,23 +101,37 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
     """Live assets, or the retired ones, in the wanted order."""
     with reading():
         where, values = _where(organization_id, wanted)
-        start = BELOW if wanted.branch_id is not None else ""
-        counted = f"{start} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
-        total = execute(counted, values).fetchone()[0]
-        listed, values = board_statement(organization_id, wanted)
-        found = [BoardRow(*row) for row in execute(listed, {**values, "limit": limit, "offset": offset})]
-    return Page(found, total)
+        total = execute(_counted(where, values, wanted), values).fetchone()[0]
+        found = execute(_listed(where, wanted), {**values, "limit": limit, "offset": offset}).fetchall()
+    return Page([BoardRow(*row) for row in found], total)
 
 
 def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
     """The board's rows as SQL, with its values but for `limit` and `offset`."""
     where, values = _where(organization_id, wanted)
-    start = BELOW if wanted.branch_id is not None else ""
+    return _listed(where, wanted), values
+
+
+def _listed(where: str, wanted: BoardFilter) -> str:
     return (
-        f"{start} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
+        f"{_start(wanted)} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
         f"WHERE {where} ORDER BY {_order(wanted.sort)} LIMIT :limit OFFSET :offset"
-    ), values
+    )
+
+
+def _counted(where: str, values: Mapping[str, Any], wanted: BoardFilter) -> str:
+    """Only what the filter asks for is looked at: positions, or assets at all, would be most of the work."""
+    if wanted.branch_id is not None or wanted.unseen_hours:
+        return f"{_start(wanted)} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
+    if "needle" in values and "ids" not in values and not values["gs1_key"]:
+        is_deleted = "IS NOT NULL" if wanted.retired else "IS NULL"
+        return f"SELECT count(*) FROM searchable s WHERE {search.IN_TEXT} AND s.deleted_at {is_deleted}"
+    return f"SELECT count(*) FROM asset a WHERE {where}"
+
+
+def _start(wanted: BoardFilter) -> str:
+    return BELOW if wanted.branch_id is not None else ""
 
 
 def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]:
@@ -200,6 +214,8 @@ def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, An
         fits, found = has_words(organization_id, wanted.q)
         parts.append(fits)
         values |= found
+        if "ids" in found:
+            parts[0] = f"+{parts[0]}"  # from the few to their rows, not over all of the organization's
     if wanted.branch_id is not None:
         parts.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = wanted.branch_id
@@ -213,8 +229,8 @@ def has_words(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
     """The condition on an asset `a` that has `q` in its name, key or live tags, with its values."""
     found = search.match("asset", organization_id, q, descriptions=False)
     values = found.values | {"gs1_key": gs1.identity(q)}
-    if found.ids is None:
-        fits = f"a.id IN (SELECT s.id FROM searchable s WHERE {found.condition})"
+    if found.ids is None:  # so many that a page of them is soon found
+        fits = f"EXISTS (SELECT 1 FROM searchable s WHERE s.id = a.id AND {found.condition})"
     else:
         fits = "a.id IN (SELECT value FROM json_each(:ids))"
         values["ids"] = found.ids

@@ -21,6 +21,9 @@ FEW = 2000  # records that are looked up one by one
 _DIVIDER = "\x1f"  # a control character, which no query may have
 _INDEXED_LENGTH = 3
 _PHRASE_LENGTH = 24  # of what the index is asked: a longer phrase is slow, and hardly finds fewer records
+_OF_KIND = "s.organization_id = :organization_id AND s.kind = :kind"
+IN_TEXT = f"{_OF_KIND} AND instr(s.text, :needle)"
+IN_TEXT_OR_DESCRIPTION = f"{_OF_KIND} AND (instr(s.text, :needle) OR instr(s.description, :needle))"
 _NOBODY = 0  # no organization has this id
 _AT_ONCE = 200  # records, a few hundredths of a second
 _FOLDED = 3  # characters that one may become when it is folded
@@ -101,10 +104,7 @@ def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True
     needle = q.casefold()
     if len(needle) > _FOLDED * (MAX_DESCRIPTION if descriptions else MAX_NAME):  # names, keys and tags are as long
         return Match(kind, "[]", "", {})
-    fields = "instr(s.text, :needle)"
-    if descriptions:
-        fields = f"({fields} OR instr(s.description, :needle))"
-    condition = f"s.organization_id = :organization_id AND s.kind = :kind AND {fields}"
+    condition = IN_TEXT_OR_DESCRIPTION if descriptions else IN_TEXT
     values = {"organization_id": organization_id, "kind": kind, "needle": needle}
     ids = _few_ids(condition, values, needle, descriptions=descriptions)
     return Match(kind, None if ids is None else orjson.dumps(ids).decode(), condition, values)

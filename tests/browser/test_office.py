@@ -1,0 +1,126 @@
+"""What is done at a desk, from the first click to the last: tables, labels, two editors, tags of nobody, the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pypdfium2
+import pytest
+from playwright.sync_api import Page, expect
+
+from edge import clock
+from edge.store import assets, scans, unknown_tags
+from edge.store.actors import shell
+from edge.store.stays import Quality, Scan
+from tests.browser.conftest import PASSWORD, Site
+
+pytestmark = pytest.mark.browser
+Enter = Callable[..., Page]
+
+
+def test_a_table_is_checked_and_imported(enter: Enter, site: Site) -> None:
+    page = enter("ed", "/import")
+    rows = [f"CAGE-{number:04};Cage {number};AA{number:06X}" for number in range(300)]
+    table = "\n".join(["external_key;name;rfid", *rows, "CAGE-0000;Twice;"])
+
+    def send(text: str) -> None:
+        file = {"name": "cages.csv", "mimeType": "text/csv", "buffer": text.encode("cp1252")}
+        page.set_input_files("#file", [file])
+        page.click("text=Check the file")
+
+    send(table)
+    expect(page.locator("[role=alert]")).to_contain_text("1 row is wrong")
+    expect(page.locator("main")).to_contain_text("the key is in line 2, too")
+    page.click("text=Send a corrected file")
+    send(table.rpartition("\n")[0])
+    expect(page.locator(".facts")).to_contain_text("Would be created300")
+    page.click("text=Import 300 rows")
+    expect(page.locator(".facts")).to_contain_text("Created300")
+    page.click("text=To the assets")
+    page.fill("#q", "cage 299")
+    page.press("#q", "Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def test_the_second_of_two_editors_sees_what_the_first_saved(enter: Enter, site: Site) -> None:
+    path = f"/assets/{site.assets[0].id}/edit"
+    first, second = enter("ada", path), enter("ed", path, expected=("409",))
+    first.fill("[name=name]", "Renamed by Ada")
+    first.click("button:text-is('Save')")
+    expect(first.locator("h1")).to_have_text("Renamed by Ada")
+    second.fill("[name=name]", "Renamed by Ed")
+    second.click("button:text-is('Save')")
+    expect(second.locator("[role=alert]")).to_contain_text("saved: Renamed by Ada")
+    assert second.input_value("[name=name]") == "Renamed by Ed"
+    second.click("button:text-is('Save')")
+    expect(second.locator("h1")).to_have_text("Renamed by Ed")
+
+
+def test_what_was_typed_is_still_there_after_the_session_has_ended(enter: Enter, site: Site) -> None:
+    page = enter("ed", "/assets/new", expected=("401", "403"))
+    page.fill("[name=name]", "Typed for a long time")
+    page.context.clear_cookies()
+    page.click("button:text-is('Save')")
+    page.click("button:text-is('Continue')")
+    page.fill("#email", "ed@nord.example")
+    page.fill("#password", PASSWORD)
+    page.click(".door button.wide")
+    expect(page.locator("h1")).to_have_text("What you typed is still here")
+    page.dblclick("text=Save it now")
+    expect(page.locator("h1")).to_have_text("Typed for a long time")
+    assert assets.list_page(site.organization_id, assets.AssetFilter(q="typed for"), limit=5).total_count == 1
+
+
+def test_labels_of_what_was_chosen_on_the_board(enter: Enter, site: Site) -> None:
+    page = enter("vic", viewport={"width": 1280, "height": 900})
+    for number in (2, 3):
+        page.check(f"[aria-label='Choose Pallet {number}']")
+    page.click("[data-labels]")
+    expect(page.locator("h1")).to_have_text("2 labels")
+    chosen = page.evaluate("() => String(new URLSearchParams(new FormData(document.querySelector('main form'))))")
+    answer = page.request.get(f"/labels.pdf?{chosen}")
+    assert answer.headers["content-type"] == "application/pdf"
+    text = pypdfium2.PdfDocument(answer.body())[0].get_textpage().get_text_range()
+    assert "Pallet 2" in text
+    assert "Pallet 3" in text
+
+
+def test_an_unknown_tag_goes_to_the_asset_that_was_searched(enter: Enter, site: Site) -> None:
+    now = clock.now()
+    sighting = unknown_tags.Sighting(site.organization_id, "rfid", "E2AA", 0, "E2AA", "unmatched", now, None)
+    unknown_tags.record([sighting])
+    page = enter("ed", "/readers/unknown-tags")
+    page.locator("[data-suggest]").press_sequentially("pallet 17", delay=20)
+    expect(page.locator("#suggested option")).not_to_have_count(0)
+    page.fill("[data-suggest]", "ASSET-0017")
+    page.click("button:text-is('Attach')")
+    expect(page.locator(".empty h2")).to_have_text("None")
+    page.goto(f"/assets/{site.assets[16].id}")
+    expect(page.locator("main")).to_contain_text("E2AA")
+
+
+def test_where_things_were_and_what_was_not_seen_since(enter: Enter, site: Site) -> None:
+    for dock, ago in ((0, 5 * clock.HOUR), (1, 3 * clock.HOUR // 2)):
+        at = clock.now() - ago
+        where = site.docks[dock].id
+        scans.record([Scan(site.organization_id, site.assets[0].id, where, None, None, at, at, Quality.HANDHELD)], 0)
+    page = enter("vic", "/past")
+    expect(page.locator("tbody tr").first).to_contain_text("Dock 2")  # an hour ago
+    page.click("text=An hour earlier")
+    expect(page.locator("tbody tr").first).to_contain_text("Dock 1")
+    page.goto("/not-seen?hours=1")
+    expect(page.locator("tbody tr").first).to_contain_text("Pallet 1")
+    page.goto(f"/assets/{site.assets[0].id}/history")
+    expect(page.locator(".legend").first).to_contain_text("Dock 1")
+    page.goto(f"/locations/{site.docks[1].id}/history")
+    expect(page.locator("h1")).to_have_text("Coming and going")
+
+
+def test_a_retired_asset_is_found_and_restored(enter: Enter, site: Site) -> None:
+    shelf = shell(site.organization_id)
+    assets.delete(shelf, site.assets[5].id)
+    page = enter("ed", "/?show=retired")
+    page.click("text=Pallet 6")
+    page.click("button:has-text('Restore')")
+    expect(page.locator("h1")).to_have_text("Pallet 6")
+    assert assets.get(site.organization_id, site.assets[5].id).name == "Pallet 6"
