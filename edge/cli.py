@@ -35,7 +35,7 @@ from edge.store.together import all_or_none
 from edge.terminal import PrintableStream
 from edge.validation import values
 
-DAMAGED = 3  # exit code; systemd does not start the service anew then
+DAMAGED = 3  # exit code; systemd does not restart the service then
 
 
 @click.group()
@@ -51,7 +51,7 @@ def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> No
 @cli.command()
 @click.option("--org", required=True, help="Name of the organization.")
 @click.option("--email", required=True, help="Email address its first administrator signs in with.")
-@click.option("--hub", "is_hub", is_flag=True, help="This box shows what other boxes, its sites, tell it.")
+@click.option("--hub", "is_hub", is_flag=True, help="This box is a hub: it shows what other boxes, its sites, report.")
 @click.pass_obj
 def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     """Create the database, an organization and its first administrator.
@@ -75,7 +75,7 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     if not setup.config.http_public_url:
         port = setup.config.http_listen.rpartition(":")[2]
         click.echo(
-            "Before labels are printed, set the address they shall carry, for example: "
+            "Before you print labels, set the address they carry, for example: "
             f'http.public_url = "http://{socket.gethostname()}:{port}"'
         )
 
@@ -89,7 +89,7 @@ def _add_administrator(org: str, email: str, password_hash: str) -> None:
 @cli.command()
 @click.pass_obj
 def serve(setup: Setup) -> None:
-    """Run the service until it is told to stop."""
+    """Run the service until it is stopped."""
     require_database(setup)
     runtime.serve(setup.config)
 

@@ -43,10 +43,10 @@ class Config:
         "signing_key_file",
         None,
         setting_types.optional_path,
-        "file with the key that signs access tokens; empty: signing.key in data_dir, which is made",
+        "file with the key that signs access tokens; empty: signing.key in data_dir, created when missing",
     )
     log_level: str = _setting(
-        "log_level", "info", setting_types.word("debug", "info", "warning", "error"), "how much the log tells"
+        "log_level", "info", setting_types.word("debug", "info", "warning", "error"), "how much is logged"
     )
 
     http_listen: str = _setting("http.listen", "0.0.0.0:8080", setting_types.address, "where pages and API are served")
@@ -67,7 +67,7 @@ class Config:
         "http.authority_file",
         None,
         setting_types.optional_path,
-        "certificate of the authority of this box's HTTPS, which devices get at /certificate",
+        "certificate of the authority behind this box's HTTPS, offered to devices at /certificate",
     )
     http_metrics_from: tuple[str, ...] = _setting(
         "http.metrics_from",
@@ -114,19 +114,19 @@ class Config:
         "mqtt.tls_port",
         0,
         setting_types.whole(0, 65535),
-        "where the broker takes readers by TLS, shown with their accounts; 0: nowhere",
+        "port on which the broker accepts readers over TLS, shown with their accounts; 0: none",
     )
     mqtt_client_id: str = _setting(
         "mqtt.client_id",
         "edge",
         setting_types.text,
-        "fixed, as the broker keeps messages under this name; known to nobody else",
+        "fixed, since the broker keeps messages under this name; to be kept secret",
     )
     mqtt_topics: tuple[str, ...] = _setting(
         "mqtt.topics",
         ("#",),
         setting_types.texts,
-        "what is subscribed; readers pick from it, the rest is shown as not set up",
+        "what is subscribed to; topics of no reader are shown as not set up",
     )
 
     ingest_queue: int = _setting(
@@ -139,13 +139,13 @@ class Config:
         "ingest.sighting_gap_seconds",
         300,
         setting_types.whole(0, 86_400),
-        "unseen this long, the next read is a row of history; 0: all",
+        "after an asset was unseen for this long, its next read is a row of history; 0: every read is",
     )
     smoothing: str = _setting(
         "ingest.smoothing",
         "auto",
         setting_types.word("auto", "off"),
-        "auto: of locations that hear the same tag, the evidence decides; off: every read elsewhere is a move",
+        "auto: the evidence decides between locations that read the same tag; off: every read elsewhere is a move",
     )
     replay_days: int = _setting(
         "ingest.replay_days", 7, setting_types.whole(0, 365), "how old a reader's own time may be"
@@ -159,38 +159,41 @@ class Config:
     )
     session_hours: int = _setting("pages.session_hours", 12, setting_types.whole(1, 168), "how long a sign-in lasts")
     pin_required: bool = _setting(
-        "pages.pin_required", False, setting_types.flag, "on a shared handheld, ask for a PIN beside the badge"
+        "pages.pin_required", False, setting_types.flag, "on a shared handheld, ask for a PIN in addition to the badge"
     )
 
     history_days: int = _setting(
         "retention.history_days", 400, setting_types.whole(1, 36_500), "how long history is kept"
     )
     audit_days: int = _setting(
-        "retention.audit_days", 730, setting_types.whole(1, 36_500), "how long it is kept who changed what"
+        "retention.audit_days", 730, setting_types.whole(1, 36_500), "how long the audit (who changed what) is kept"
     )
     audit_lines: int = _setting(
-        "retention.audit_lines", 1_000_000, setting_types.whole(1_000, 100_000_000), "changes that are kept, the newest"
+        "retention.audit_lines",
+        1_000_000,
+        setting_types.whole(1_000, 100_000_000),
+        "how many changes the audit keeps; the oldest go first",
     )
     dead_letters: int = _setting(
         "retention.dead_letters",
         1_000,
         setting_types.whole(0, 100_000),
-        "messages set aside that are kept of each reader",
+        "unreadable messages kept for each reader",
     )
     unknown_tags: int = _setting(
-        "retention.unknown_tags", 5_000, setting_types.whole(0, 100_000), "unknown tags that are kept of each reader"
+        "retention.unknown_tags", 5_000, setting_types.whole(0, 100_000), "unknown tags kept for each reader"
     )
     unassigned_topics: int = _setting(
         "retention.unassigned_topics",
         1_000,
         setting_types.whole(0, 10_000),
-        "topics of no reader that are kept, the last heard",
+        "topics of no reader that are kept; the longest silent go first",
     )
     raw_mb: int = _setting(
         "retention.raw_mb",
         64,
         setting_types.whole(0, 100_000),
-        "messages that did not count are kept, compressed, in this much, for when a tag or reader is set up; 0: none",
+        "space for messages that did not count, kept compressed until their tag or reader is set up; 0: none",
     )
     raw_hours: int = _setting(
         "retention.raw_hours", 48, setting_types.whole(1, 8_760), "how long those messages are kept"
@@ -231,13 +234,16 @@ class Config:
     )
 
     events_unseen_hours: int = _setting(
-        "events.unseen_hours", 24, setting_types.whole(1, 8_760), "not seen so long, an asset is told as asset.unseen"
+        "events.unseen_hours",
+        24,
+        setting_types.whole(1, 8_760),
+        "an asset that was not seen for this long is reported as asset.unseen",
     )
     events_reader_offline_minutes: int = _setting(
         "events.reader_offline_minutes",
         15,
         setting_types.whole(1, 10_080),
-        "not heard so long, a reader is told as reader.offline",
+        "a reader that was not heard for this long is reported as reader.offline",
     )
     events_keep_days: int = _setting(
         "events.keep_days",
@@ -249,11 +255,11 @@ class Config:
         "events.authority_file",
         None,
         setting_types.optional_path,
-        "certificates of authorities that receivers of events may have beside the system's",
+        "certificate authorities that are trusted for receivers of events, beside the system's",
     )
 
     sync_interval_seconds: int = _setting(
-        "sync.interval_seconds", 5, setting_types.whole(1, 3600), "how often a site tells its hub what is new"
+        "sync.interval_seconds", 5, setting_types.whole(1, 3600), "how often a site sends its hub what is new"
     )
     sync_megabytes_a_day: int = _setting(
         "sync.megabytes_a_day",
@@ -265,7 +271,7 @@ class Config:
         "sync.keep_days",
         14,
         setting_types.whole(1, 400),
-        "how long a site remembers what it told, for a hub that is restored",
+        "how long a site remembers what it has sent, in case the hub is restored",
     )
 
     @property

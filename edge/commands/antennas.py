@@ -1,4 +1,4 @@
-"""`edge reader antenna`, `edge reader kind`: what antennas stand for."""
+"""`edge reader antenna`, `edge reader kind`: which locations antennas read, and what their reads mean."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from edge.store.readers import AntennaRow, Placement
 @click.argument("name")
 @click.argument("number", metavar="ANTENNA")
 @click.option("--location", help="External key of the location it reads; empty: that of the reader.")
-@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: what the reader says.")
+@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: as set for the reader.")
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
-@click.option("--forget", is_flag=True, help="Remove what was said of this antenna.")
+@click.option("--forget", is_flag=True, help="Remove the settings of this antenna.")
 @for_actor
 def antenna(
     actor: Actor,
@@ -31,7 +31,7 @@ def antenna(
     is_enabled: bool | None,
     forget: bool,
 ) -> None:
-    """Say what one antenna stands for, for example: edge reader antenna dock1 2 --location STAGING
+    """Say which location one antenna reads, for example: edge reader antenna dock1 2 --location STAGING
 
     ANTENNA is its number, or its name where it has one.
     """
@@ -39,7 +39,7 @@ def antenna(
     port = port_from(row.id, number)
     if forget:
         readers.remove_antenna(actor, row.id, port)
-        click.echo(f"Antenna {number} of {row.name} is what the reader says")
+        click.echo(f"Antenna {number} of {row.name} follows its reader again")
         return
     known = {one.port: one for one in readers.list_antennas(actor.organization_id, row.id)}
     before = known.get(port, AntennaRow(row.id, port, None, None, True))
@@ -60,7 +60,7 @@ def antenna(
 @click.option("--antenna", "number", help="Of this antenna only.")
 @for_actor
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
-    """Say what being heard by a reader, or one of its antennas, means, for example: edge reader kind dock1 portal
+    """Say what a read by a reader, or by one of its antennas, means, for example: edge reader kind dock1 portal
 
     zone: the asset is there if the evidence says so. portal: it passes, the first read counts at once. direct: every
     read counts. inherit: as the reader, or its location, says; if nobody does, a zone.

@@ -22,7 +22,7 @@ from edge.store.audit_trail import AuditFilter
 @click.option("--name", default="", help="A part of the name or key that the record had.")
 @click.option("--since", type=click.DateTime(), help="In the time zone of the box.")
 @click.option("--until", type=click.DateTime(), help="In the time zone of the box; not included.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The newest so many.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @for_organization
 def audit(

@@ -30,7 +30,7 @@ def account(setup: Setup, actor: Actor, reader: str) -> None:
 @click.command("accounts")
 @click.pass_obj
 def list_accounts(setup: Setup) -> None:
-    """List the readers' accounts at the broker, and write its files anew."""
+    """List the readers' accounts at the broker, and rewrite its files."""
     open_site(setup)
     write_accounts(setup.config)
     for row in broker_accounts.list_accounts():
@@ -51,7 +51,7 @@ def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     made, password = accounts.give_account(actor, reader_id, config.mqtt_broker)
     write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
-    click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would throw it off")
+    click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would disconnect it")
     if has_wildcard(made.topic):
         click.echo(
             "with + or # it can fill the memory of the broker with retained messages: give it a topic without, if"
@@ -70,6 +70,6 @@ def _ports(config: Config) -> str:
 
 def write_accounts(config: Config) -> None:
     if not (config.mqtt_accounts_dir and config.mqtt_password_file):
-        raise SetupError("Accounts are written to mqtt.accounts_dir, beside that of mqtt.password_file. Set both.")
+        raise SetupError("Accounts need both mqtt.accounts_dir and mqtt.password_file. Set both.")
     password = read_secret(config.mqtt_password_file, "mqtt.password_file")
     accounts.write_files(config.mqtt_accounts_dir, accounts.own_account(config.mqtt_broker, password))

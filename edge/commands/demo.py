@@ -1,4 +1,4 @@
-"""`edge demo`: everything at work with nothing installed."""
+"""`edge demo`: the whole service at work with nothing installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PORT = click.IntRange(1, 65535)
 @click.option("--mqtt-port", type=PORT, help="Port of the broker; 1883 or a free one.")
 @click.pass_obj
 def demo(setup: Setup, keep: Path | None, http_port: int | None, mqtt_port: int | None) -> None:
-    """Run a made-up warehouse with simulated readers; everything else is real. Settings do not count here."""
+    """Run a made-up warehouse with simulated readers; everything else is real. Settings are ignored."""
     for value in setup.shown:
         if value.source == "flag":
             raise SetupError(f"The demo has settings of its own: leave --set {value.name} out. See edge demo --help.")

@@ -1,4 +1,4 @@
-"""`edge events`: who is told what happens, from a shell."""
+"""`edge events`: the destinations of events, from a shell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NETWORK = click.option(
 
 @click.group()
 def events() -> None:
-    """Tell other programs what happens: webhooks and MQTT."""
+    """Notify other programs of what happens: webhooks and MQTT."""
 
 
 @events.command("add-webhook")
@@ -47,7 +47,7 @@ def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], locat
     checked = rules.webhook_url(url, is_on_internet=network == Network.INTERNET)
     secret = new_webhook_secret()
     row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network)
-    click.echo(f"Added {row.name}. Its secret, which is shown this once; the receiver verifies signatures with it:\n")
+    click.echo(f"Added {row.name}. Its secret, shown only this once; the receiver verifies signatures with it:\n")
     click.echo(secret)
     click.echo(f"\nTry it: edge events test {_quoted(row.name)}")
 
@@ -59,7 +59,7 @@ def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], locat
     "--topic",
     default=rules.DEFAULT_TOPIC,
     show_default=True,
-    help="Where events are published; {type}, {asset}, {location} and {reader} stand for those of the event.",
+    help="Where events are published; {type}, {asset}, {location} and {reader} are replaced by those of the event.",
 )
 @click.option("--sign-in", "signs_in", is_flag=True, help="Ask for the password of the user in URL.")
 @_ON
@@ -87,10 +87,10 @@ def add_mqtt(
 @events.command("list")
 @for_organization
 def list_destinations(organization_id: int) -> None:
-    """Who is told what, and how it goes."""
+    """List the destinations, what each receives, and how delivery is going."""
     rows = store.list_destinations(organization_id)
     if not rows:
-        click.echo("Nobody is told. Add somebody: edge events add-webhook NAME URL")
+        click.echo("There are no destinations. Add one: edge events add-webhook NAME URL")
         return
     head = ["NAME", "KIND", "TO", "EVENTS", "STATE", "DELIVERED", "WAITING", "LOST"]
     table = [
@@ -104,7 +104,7 @@ def list_destinations(organization_id: int) -> None:
 @click.argument("name")
 @for_organization
 def show(organization_id: int, name: str) -> None:
-    """The newest attempts to tell it something."""
+    """Show the newest delivery attempts to a destination."""
     row = _find(organization_id, name)
     attempts = store.list_attempts(organization_id, row.no, 20)
     table = [
@@ -118,7 +118,7 @@ def show(organization_id: int, name: str) -> None:
 @click.option("--wait", default=30, show_default=True, help="Seconds to wait for the answer.")
 @for_actor
 def test(actor: Actor, name: str, wait: int) -> None:
-    """Have the service send a test event, whatever else waits, and tell what came of it."""
+    """Have the service send a test event, before anything else that waits, and print the result."""
     row = _find(actor.organization_id, name)
     began = clock.now()
     store.ask_for_test(actor, row.no)
@@ -127,8 +127,8 @@ def test(actor: Actor, name: str, wait: int) -> None:
         tried = [one for one in store.list_attempts(actor.organization_id, row.no, 5) if one.event_kind == "test"]
         if tried and tried[0].at >= began:
             if not tried[0].is_delivered:
-                raise Unavailable(f"{row.name} did not take it: {tried[0].told}")
-            click.echo(f"{row.name} took it in {tried[0].milliseconds} ms: {tried[0].told}")
+                raise Unavailable(f"{row.name} did not accept it: {tried[0].told}")
+            click.echo(f"{row.name} accepted it in {tried[0].milliseconds} ms: {tried[0].told}")
             return
         time.sleep(0.1)
     raise Unavailable("No answer yet. Is the service running? Later: edge events show NAME")
@@ -138,25 +138,25 @@ def test(actor: Actor, name: str, wait: int) -> None:
 @click.argument("name")
 @for_actor
 def enable(actor: Actor, name: str) -> None:
-    """Go on with a destination that was disabled."""
+    """Resume a destination that was disabled."""
     store.enable(actor, _find(actor.organization_id, name).no)
-    click.echo("It goes on within seconds, with what is still in the log.")
+    click.echo("It resumes within seconds, with the events that are still in the log.")
 
 
 @events.command("disable")
 @click.argument("name")
 @for_actor
 def disable(actor: Actor, name: str) -> None:
-    """Tell it nothing for now."""
+    """Stop sending to a destination for now."""
     store.disable(actor, _find(actor.organization_id, name).no)
-    click.echo("Disabled. Go on: edge events enable NAME")
+    click.echo("Disabled. To resume: edge events enable NAME")
 
 
 @events.command("new-secret")
 @click.argument("name")
 @for_actor
 def new_secret(actor: Actor, name: str) -> None:
-    """Give a webhook another secret, or a broker another password. The old one ends at once."""
+    """Give a webhook another secret, or a broker another password. The old one stops working at once."""
     row = _find(actor.organization_id, name)
     secret = new_webhook_secret() if row.kind is DestinationKind.WEBHOOK else ask_password()
     store.change_secret(actor, row.no, sealed.seal(secret))
@@ -166,10 +166,10 @@ def new_secret(actor: Actor, name: str) -> None:
 
 @events.command("remove")
 @click.argument("name")
-@click.confirmation_option(prompt="What it was not told yet is never told. Remove it")
+@click.confirmation_option(prompt="Events that were not delivered yet are never delivered. Remove it")
 @for_actor
 def remove(actor: Actor, name: str) -> None:
-    """Tell it nothing any more."""
+    """Remove a destination."""
     store.remove(actor, _find(actor.organization_id, name).no)
     click.echo("Removed.")
 

@@ -1,4 +1,4 @@
-"""`edge reader import`, `edge renew-passwords`: many readers at once; the passwords go into a file, seen once."""
+"""`edge reader import`, `edge renew-passwords`: many readers at once; their passwords go into a new file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST = 1_000
 @for_actor
 @click.pass_obj
 def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> None:
-    """Set up the readers of a CSV file, with accounts, or none of them.
+    """Set up all readers of a CSV file, with their accounts, or none of them.
 
     Its columns are name, topic, format, location (an external key) and min_rssi; the last two may be missing.
     """
@@ -42,7 +42,7 @@ def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> No
         _write(descriptor, made)
     write_accounts(setup.config)
     click.echo(
-        f"Added {len(made)} readers. Their users and passwords are in {accounts}; remove it when they are entered."
+        f"Added {len(made)} readers. Their users and passwords are in {accounts}; delete it once they are entered."
     )
 
 
@@ -59,7 +59,7 @@ def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> No
         made = fleet.renew_passwords(actor, setup.config.mqtt_broker)
         _write(descriptor, made)
     write_accounts(setup.config)
-    click.echo(f"{len(made)} accounts have new passwords, in {accounts}; remove it when they are entered.")
+    click.echo(f"{len(made)} accounts have new passwords, in {accounts}; delete it once they are entered.")
 
 
 def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
@@ -72,7 +72,7 @@ def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
     except (Invalid, NotFound) as error:
         raise Invalid.one("file", "invalid_value", f"Line {line.number}: {error}") from error
     except ValueError as error:
-        raise Invalid.one("file", "invalid_value", f"Line {line.number}: min_rssi is a number of dBm") from error
+        raise Invalid.one("file", "invalid_value", f"Line {line.number}: min_rssi must be a number of dBm") from error
     return fleet.Described(line.number, cells["name"], cells["topic"], cells["format"], location_id, min_rssi)
 
 

@@ -20,7 +20,7 @@ from edge.store.snapshots import CopyFacts
 @click.command()
 @click.pass_obj
 def backup(setup: Setup) -> None:
-    """Back up the database, while the service runs, and drop backups that are no longer kept."""
+    """Back up the database, while the service runs, and remove the backups that are too old to be kept."""
     open_file(setup)  # also of an older schema: an upgrade begins with a backup
     config = setup.config
     kept = backups.Kept(config.backup_daily, config.backup_weekly)
@@ -37,12 +37,12 @@ def backup(setup: Setup) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--at", metavar="TIME", help="As it was then, by the continuous backup: 2026-03-02T08:15")
+@click.option("--at", metavar="TIME", help="The state of that time, from the continuous backup: 2026-03-02T08:15")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--identity", type=click.Path(path_type=Path), help="File with the private key of an encrypted backup.")
 @click.pass_obj
 def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity: Path | None) -> None:
-    """Make a backup the database of this box. Stop the service first; the present database is kept aside.
+    """Replace the database of this box by a backup. Stop the service first; the present database is set aside.
 
     Without FILE it is the newest point of the continuous backup or, where there is none, the newest backup.
     """
@@ -65,16 +65,16 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
     if restored.facts.is_site:
         click.echo("The hub may know what came after this backup. To get that back: edge sync recover")
     if restored.kept_aside:
-        click.echo(f"The database before that is {restored.kept_aside}; remove it when all is well.")
+        click.echo(f"The previous database is {restored.kept_aside}; delete it when all is well.")
 
 
 @click.command("trust-clock")
 @click.pass_obj
 def trust_clock(setup: Setup) -> None:
-    """Say that this box's clock is right, though it is far ahead of what was recorded: it was off for long."""
+    """Confirm that this box's clock is right, though far ahead of what was recorded, as after a long time off."""
     require_database(setup)
     clock.confirm(setup.config.data_dir)
-    click.echo(f"It is {clock.rfc3339(clock.now())}, and from now on that is believed.")
+    click.echo(f"It is {clock.rfc3339(clock.now())}. The clock is trusted from now on.")
 
 
 @click.command("restore-drill")
@@ -104,9 +104,9 @@ def repair(setup: Setup, yes: bool) -> None:
     for table, count in repaired.recovered.rejected.items():
         click.echo(f"Lost {count} rows of {table}: they contradict what else was recovered")
     for table, count in repaired.recovered.unreadable.items():
-        click.echo(f"Of {table} {count} parts of the file could not be read")
+        click.echo(f"{count} parts of the file that hold rows of {table} could not be read")
     _compare(setup.config, repaired.recovered.rows)
-    click.echo(f"The damaged database is {repaired.kept_aside}; remove it when all is well.")
+    click.echo(f"The damaged database is {repaired.kept_aside}; delete it when all is well.")
 
 
 def _newest_backup(config: Config) -> Path:
@@ -121,7 +121,7 @@ def _moment(text: str, time_zone: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.UsageError(f"--at {text} is no time; write it like 2026-03-02T08:15") from error
+        raise click.UsageError(f"--at {text} is not a time; write it like 2026-03-02T08:15") from error
     return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=clock.zone(time_zone)))
 
 
@@ -136,7 +136,7 @@ def _compare(config: Config, rows: dict[str, int]) -> None:
 
 @click.command("backup-key")
 def backup_key() -> None:
-    """Make a pair of keys for encrypted copies of the backups. Nothing of it is kept on this box."""
+    """Make a pair of keys for encrypted copies of the backups. Neither of them is kept on this box."""
     private, public = archives.new_key()
     click.echo(f"{private}\n    Keep this away from the box; without it nobody can read the copies.")
     click.echo(f'second_recipient = "{public}"\n    goes into the settings, under [backup].')

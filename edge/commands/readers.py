@@ -1,4 +1,4 @@
-"""`edge reader`: connect a reader, say what its antennas stand for, see whether it is heard."""
+"""`edge reader`: connect a reader, say what its antennas read, see whether it is heard."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from edge.store.readers import AntennaRow, ReaderRow
 
 SHOWN_BYTES = 300
 CLOCK_HELP = (
-    "What its times are worth: auto (corrected by what they are found to be off), reader (taken as they are), "
-    "receipt (not believed), or the time zone of a clock that tells none, such as Europe/Berlin."
+    "How its times are used: auto (corrected by the offset that is measured), reader (as they are), receipt (not at "
+    "all: the time of receipt counts), or the time zone of a clock that reports none, such as Europe/Berlin."
 )
 
 
@@ -146,7 +146,7 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
 @for_actor
 def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any) -> None:
-    """Change what is given, leave the rest."""
+    """Change the given settings and leave the others."""
     row = reader_of(actor.organization_id, name)
     changes = {"name": new_name, **{field: options[field] for field in ("topic", "clock_setting", "is_enabled")}}
     changes = {field: value for field, value in changes.items() if value is not None}
@@ -170,7 +170,7 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
 @click.argument("name", required=False)
 @click.option("--file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A message.")
 @click.option("--message", help="A message as text.")
-@click.option("--topic", help="The topic it came on; without a message, the last one on this topic that nobody claims.")
+@click.option("--topic", help="The topic it came on; without a message, the last one on this topic of no reader.")
 @click.option("--format", "format_name", help="Another format than the reader's.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @for_organization
@@ -244,7 +244,7 @@ def show_mappings(name: str | None) -> None:
 @click.argument("name")
 @for_actor
 def remove_reader(actor: Actor, name: str) -> None:
-    """Disconnect a reader. What it recorded stays."""
+    """Remove a reader. What it recorded stays."""
     readers.remove_reader(actor, reader_of(actor.organization_id, name).id)
     click.echo(f"Removed reader {name}")
 

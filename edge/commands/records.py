@@ -36,12 +36,12 @@ PAGE = 200
 
 @click.group()
 def org() -> None:
-    """Organizations: whose data it is."""
+    """Organizations, each with data of its own."""
 
 
 @org.command("add")
 @click.argument("name")
-@click.option("--topics", help="What the MQTT topics of its readers begin with; without it, made of the name.")
+@click.option("--topics", help="Prefix of the MQTT topics of its readers; made from the name unless given.")
 @click.pass_obj
 def add_org(setup: Setup, name: str, topics: str | None) -> None:
     """Add an organization. Its people see nothing of the others."""
@@ -56,7 +56,7 @@ def add_org(setup: Setup, name: str, topics: str | None) -> None:
 @click.argument("prefix")
 @for_actor
 def set_topics(actor: Actor, prefix: str) -> None:
-    """Say what the MQTT topics of an organization's readers begin with: edge org topics acme --org Acme"""
+    """Set the prefix of the MQTT topics of an organization's readers: edge org topics acme --org Acme"""
     topic_owners.set_prefix(actor, prefix)
     click.echo(f"Its readers publish below {prefix}/, and nobody else sees what comes there")
 
@@ -71,7 +71,7 @@ def list_orgs(setup: Setup) -> None:
 
 
 def _topics(prefix: str | None) -> str:
-    return f"{prefix}/…" if prefix else "all that are nobody else's"
+    return f"{prefix}/…" if prefix else "all that no other organization owns"
 
 
 @click.group()
@@ -139,7 +139,7 @@ def list_locations(organization_id: int) -> None:
 @click.argument("kind", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
 @for_actor
 def set_antennas(actor: Actor, key: str, kind: str) -> None:
-    """Say what being heard by the antennas at a location and below means.
+    """Say what a read by the antennas at a location, and below, means.
 
     zone: it is there if the evidence says so. portal: it passes, the first read counts at once. direct: every read
     counts. inherit: as the location above says.
@@ -186,7 +186,7 @@ def list_assets(organization_id: int, search: str) -> None:
 @click.argument("key")
 @for_organization
 def tell_why(organization_id: int, key: str) -> None:
-    """Tell why an asset is where it is: what was heard, which rule decided, what is held back."""
+    """Explain why an asset is where it is: what was heard, which rule decided, what is held back."""
     why = why_here(organization_id, asset_of(organization_id, key).id)
     if why is None:
         click.echo(f"{key} was never seen")
@@ -194,7 +194,7 @@ def tell_why(organization_id: int, key: str) -> None:
     for reason in reversed(why.reasons):
         click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.told}")
         _print_competitors(reason.competitors)
-    click.echo("Now" if why.now else "What was weighed is kept for some minutes only, and nothing has heard it since.")
+    click.echo("Now" if why.now else "Evidence is kept for a few minutes only, and no reader has heard it since.")
     _print_competitors(why.now)
 
 

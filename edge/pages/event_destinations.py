@@ -1,4 +1,4 @@
-"""Account menu, Events: who is told what happens, how it goes, and the buttons for it."""
+"""Account menu, Events: the destinations of events, how delivery is going, and how they are managed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH = "/event-destinations"
 MAX_PASSWORD = 200
 KIND_WORDS = {
     EventKind.ASSET_MOVED: "is seen at another location",
-    EventKind.ASSET_ARRIVED: "is seen for the first time, again, or in the location below",
+    EventKind.ASSET_ARRIVED: "is seen for the first time, seen again, or enters the location below",
     EventKind.ASSET_UNSEEN: "is not seen any more",
     EventKind.ASSET_CREATED: "is created",
     EventKind.ASSET_CHANGED: "is changed, or its tags are",
@@ -113,7 +113,7 @@ def disable_event_destination(no: int) -> AnyResponse:
 @pages.post(f"{PATH}/<int:no>/secret")
 @require_role(Role.ADMINISTRATOR)
 def new_event_secret(no: int) -> str | tuple[str, int] | AnyResponse:
-    """A webhook gets another secret, a broker the password that was entered."""
+    """A webhook gets a new secret, a broker the password that was entered."""
     row = store.get(current_session().organization_id, no)
     is_webhook = row.kind is DestinationKind.WEBHOOK
     secret = new_webhook_secret() if is_webhook else _password(request.form)
@@ -129,7 +129,7 @@ def remove_event_destination(no: int) -> AnyResponse:
 
 
 def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds: list[str]) -> NewDestination:
-    """Raises Invalid. The box itself is no choice here: only its shell may allow that."""
+    """Raises Invalid. The box itself cannot be chosen here: only its shell may allow that."""
     network = Network.PRIVATE if form.get("private") else Network.INTERNET
     is_on_internet = network is Network.INTERNET
     name, url, topic = values.name("name", form.get("name", "").strip()), form.get("url", "").strip(), ""
@@ -154,7 +154,7 @@ def _location(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
-        raise Invalid.one("location_id", "invalid_value", "Choose one of the list")
+        raise Invalid.one("location_id", "invalid_value", "Choose one from the list")
     return int(text)
 
 

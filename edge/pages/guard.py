@@ -116,7 +116,7 @@ def _take_turn() -> None:
     caller = f"person:{g.session.person_id}" if g.session else f"address:{network_of(address())}"
     if not turns.begin(caller):
         raise TooManyRequests(
-            "Too much of what you asked for is still under way. Try again when it is here.", retry_after=1
+            "Too many of your requests are still being answered. Try again when they are done.", retry_after=1
         )
     g.turn = caller
 

@@ -60,7 +60,7 @@ def start(job: Job) -> Job:
     """Raises Conflict while another import is on its way."""
     with _lock:
         if any(not one.is_done for one in _jobs.values()):
-            raise Conflict("Another import is on its way. Wait until it has ended")
+            raise Conflict("Another import is running. Wait until it has ended")
         _jobs[job.id] = job
         while len(_jobs) > KEPT:
             _jobs.popitem(last=False)

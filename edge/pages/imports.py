@@ -94,7 +94,7 @@ def csv_file(name: str, parts: Iterable[str]) -> Response:
 
 
 def _job(job_id: str) -> Job:
-    gone = "This import is not remembered any more. Send the file again."
+    gone = "This import is no longer known. Send the file again."
     return import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
 
 

@@ -1,4 +1,4 @@
-"""What waits for a technician: topics of nobody, unknown tags, messages that could not be read."""
+"""What waits for a technician: unassigned topics, unknown tags, messages that could not be read."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def show_dead_letters() -> str:
 @pages.post("/readers/dead-letters/<int:no>")
 @require_role(Role.ADMINISTRATOR)
 def treat_dead_letter(no: int) -> AnyResponse:
-    """Try again after the cause was fixed: it goes the whole way anew, and comes back here if it fails anew."""
+    """Try again after the cause was fixed: it goes through ingest again, and comes back here if it fails again."""
     requeue = formats().requeue
     if "drop" in request.form:
         dead_letters.drop(actor(), no)
         return done("/readers/dead-letters", "dropped")
     if requeue is None:
-        abort(503, "Ingest does not run here.")
+        abort(503, "Ingest is not running here.")
     letter = dead_letters.retry(actor(), no)
     requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")

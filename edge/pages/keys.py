@@ -40,7 +40,7 @@ def new_key() -> str | tuple[str, int]:
     days = form.get("expires", "")
     try:
         if days not in EXPIRIES:
-            raise Invalid.one("expires", "invalid_value", "Choose one of the list")
+            raise Invalid.one("expires", "invalid_value", "Choose one from the list")
         key = store.add_key(
             actor(),
             form.get("name", "").strip(),
@@ -83,7 +83,7 @@ def _chosen_scopes() -> list[str]:
     for resource in RESOURCES:
         level = request.form.get(resource, "")
         if level not in levels_of(resource):
-            raise Invalid.one("scopes", "invalid_value", "That is not a level")
+            raise Invalid.one("scopes", "invalid_value", "Choose one from the list")
         scopes += [f"{resource}:{step}" for step in LEVELS[level]]
     return scopes
 

@@ -1,4 +1,4 @@
-"""What the next page says after something was done. The address carries a word, never the text."""
+"""What the next page says after an action. The address carries a word, never the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTICES = {
     "dismissed": "Dismissed for good. It is still counted.",
     "brought-back": "It is shown again when it is next heard.",
     "plan-removed": "The plan was removed. Its locations are as they were.",
-    "retried": "Handed in again. If it fails once more, it comes back here.",
+    "retried": "Queued again. If it fails once more, it comes back here.",
     "disabled": "They cannot sign in any more, and were signed out everywhere.",
     "enabled": "They can sign in again.",
     "device-revoked": "The device was revoked; whoever used it is signed out.",
@@ -28,11 +28,11 @@ NOTICES = {
     "same": "They are one asset now, with the tags of both, and this hub keeps it.",
     "renamed": "It has the new key here, and what clashed with it has its own.",
     "pause": "Paused. What happens meanwhile is kept.",
-    "resume": "It goes on within seconds.",
+    "resume": "It resumes within seconds.",
     "verify": "It compares once nothing is waiting. Load this page again in a while.",
-    "destination-removed": "Removed. It is told nothing any more.",
-    "destination-enabled": "It goes on within seconds, with what is still in the log.",
-    "destination-disabled": "It is told nothing until it is enabled.",
+    "destination-removed": "Removed. It receives no more events.",
+    "destination-enabled": "It resumes within seconds, with the events that are still in the log.",
+    "destination-disabled": "It receives nothing until it is enabled.",
     "tested": "A test event is on its way. Load this page again to see what came of it.",
     "revoked": "The key was revoked. It stopped working at once.",
 }

@@ -101,7 +101,7 @@ def _person(person_id: int) -> PersonRow:
 def _entered() -> dict[str, Any]:
     form = request.form
     if form.get("role") not in ROLES:
-        raise Invalid.one("role", "invalid_value", "Choose one of the list")
+        raise Invalid.one("role", "invalid_value", "Choose one from the list")
     values: dict[str, Any] = {
         "name": text(form, "name"),
         "email": text(form, "email") or None,

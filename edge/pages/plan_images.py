@@ -29,7 +29,7 @@ def drawing_of(uploaded: bytes) -> Drawing:
             kind = opened.format
             image = ImageOps.exif_transpose(opened).convert("RGB" if kind == "JPEG" else "RGBA")
     except UnidentifiedImageError as error:
-        raise _unusable("This is no PNG or JPEG image. Export the drawing as one of these") from error
+        raise _unusable("This is not a PNG or JPEG image. Export the drawing as one of these") from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _unusable("The image is damaged") from error
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))

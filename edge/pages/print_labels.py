@@ -174,7 +174,7 @@ def _entered_printer() -> LabelPrinter | None:
         raise Invalid.one("address", "invalid_value", "Write its address, like 192.168.1.50 or 192.168.1.50:9100")
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
-        raise Invalid.one("paper", "invalid_value", "Choose one of the list")
+        raise Invalid.one("paper", "invalid_value", "Choose one from the list")
     return LabelPrinter(f"{host}:{port}", form["paper"], int(dots))
 
 

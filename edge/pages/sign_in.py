@@ -112,7 +112,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
     """One's own password; every other session of the person ends."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
-        return _account_again({"present": "That is not your present password"})
+        return _account_again({"present": "That is not your current password"})
     if request.form.get("password") != request.form.get("again"):
         return _account_again({"again": "The two are not the same"})
     try:

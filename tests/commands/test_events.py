@@ -25,10 +25,10 @@ def test_a_webhook_from_its_first_to_its_last_day(edge: Shell) -> None:
         worker = Worker(PACE)
         worker.start()
         try:
-            assert "ERP took it in" in edge.ok("events", "test", "ERP")
+            assert "ERP accepted it in" in edge.ok("events", "test", "ERP")
             receiver.answer = lambda _: 404
             code, said = edge("events", "test", "ERP")
-            assert (code, "ERP did not take it: 404 Not Found" in said) == (1, True)
+            assert (code, "ERP did not accept it: 404 Not Found" in said) == (1, True)
         finally:
             worker.stop()
     assert "404 Not Found" in edge.ok("events", "show", "ERP")
@@ -37,7 +37,7 @@ def test_a_webhook_from_its_first_to_its_last_day(edge: Shell) -> None:
     edge.ok("events", "enable", "ERP")
     assert re.search(r"whsec_\S+", edge.ok("events", "new-secret", "ERP"))
     edge.ok("events", "remove", "ERP", "--yes")
-    assert "Nobody is told" in edge.ok("events", "list")
+    assert "There are no destinations" in edge.ok("events", "list")
 
 
 def test_a_broker_with_its_password(edge: Shell, tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ def test_what_cannot_be_is_said_and_changes_nothing(edge: Shell) -> None:
     ):
         code, said = edge("events", *arguments)
         assert (code, words in said) == (1, True), said
-    assert "Nobody is told" in edge.ok("events", "list")
+    assert "There are no destinations" in edge.ok("events", "list")

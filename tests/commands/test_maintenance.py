@@ -28,7 +28,7 @@ def test_backup_and_restore_from_a_shell(site: Path) -> None:
     file = list_backups(site / "backups")[0].path
     result = edge(site, "restore", "--yes", str(file))
     assert result.exit_code == 0, result.output
-    assert "The database before that is" in result.output
+    assert "The previous database is" in result.output
 
 
 def test_restore_is_refused_while_the_service_runs(site: Path) -> None:

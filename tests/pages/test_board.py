@@ -167,3 +167,9 @@ def test_the_steps_offer_only_what_the_role_may(sign_in_as: SignIn) -> None:
     assert "To the first position" in text
     assert "/locations/new" not in text
     assert "Connect a reader" not in text
+
+
+def test_a_filter_that_finds_nothing_is_not_taken_for_a_new_site(sign_in_as: SignIn, site: Site) -> None:
+    text = sign_in_as(Role.VIEWER).get(f"/?location={site.dock.id}").text
+    assert "Nothing found" in text
+    assert "No assets yet" not in text
