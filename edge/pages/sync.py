@@ -49,6 +49,12 @@ def new_code(site_no: int) -> str:
     return _code_page(sites.offer_again(actor(), site_no, hash_secret(secret)), secret)
 
 
+@pages.get("/sync/sites/<int:site_no>/remove")
+@require_role(Role.ADMINISTRATOR)
+def ask_to_remove_site(site_no: int) -> str:
+    return render_template("sync-remove.html", site=sites.get_site(current_session().organization_id, site_no))
+
+
 @pages.post("/sync/sites/<int:site_no>/remove")
 @require_role(Role.ADMINISTRATOR)
 def remove_site(site_no: int) -> AnyResponse:

@@ -142,7 +142,7 @@ class Pair:
             shutil.copytree(made / name, folder / name)
         with closing(sqlite3.connect(folder / "ber" / FILE_NAME)) as connection, connection:
             connection.execute("UPDATE target SET url = ?", (f"https://127.0.0.1:{self.port}",))
-        self.hub = stack.enter_context(Service(folder / "hub", "none"))
+        self.hub = stack.enter_context(Service(folder / "hub", "embedded", mqtt__listen=f"127.0.0.1:{free_port()}"))
         self.site = stack.enter_context(Service(folder / "ber", broker.url))
         self._certificate = tls.Certificate(*(made / "tls" / name for name in ("hub.crt", "hub.key", "ca.crt")))
         self._wms = (made / "wms").read_text()
@@ -152,8 +152,8 @@ class Pair:
             assert service.process
             pin(service.process.pid, core)
         pin(broker.pid, 0)
-        wait_for(lambda: self.hub.has_logged("Serving pages"), 60, self.hub.read_log)
-        self.site.wait_until_connected(60)
+        wait_for(lambda: self.hub.has_logged("Serving pages"), 120, self.hub.read_log)
+        self.site.wait_until_connected(120)
 
     def connect(self) -> None:
         inner = int(self.hub.http.rpartition(":")[2])

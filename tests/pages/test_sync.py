@@ -49,6 +49,7 @@ def test_nobody_but_an_administrator_sees_it_and_nobody_of_another_organization(
     assert sign_in_as(Role.EDITOR).get("/sync").status_code == 403
     browser = sign_in_as(Role.ADMINISTRATOR)
     assert "Hamburg" not in browser.get("/sync").text
+    assert browser.get(f"/sync/sites/{rival.no}/remove").status_code == 404
     assert browser.post(f"/sync/sites/{rival.no}/remove").status_code == 404
     assert browser.post(f"/sync/sites/{rival.no}/code").status_code == 404
 
