@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS = 600.0
 SETTINGS_SECONDS = 1.0  # until what was changed in the shell counts
 STEP_PAUSE_SECONDS = 0.05
+MANY_READS = 200  # waiting to be recorded: sync gives way
 COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a circle
 
 
@@ -94,7 +95,7 @@ def running(config: Config) -> Iterator[str]:
         subscriber = _start_ingest(live, health, parts)
         _start_upkeep(live, subscriber, health, parts)
         _start_continuous_backup(config, health, parts)
-        _start_sync(config, health, parts)
+        _start_sync(config, subscriber, health, parts)
         streams = _start_events(live, health, parts)
         server = _serve_http(live, health, page_parts.formats(subscriber), streams)
         health.register(server.check)
@@ -195,10 +196,10 @@ def _start_continuous_backup(config: Config, health: Health, parts: ExitStack) -
     parts.callback(backup.stop)
 
 
-def _start_sync(config: Config, health: Health, parts: ExitStack) -> None:
+def _start_sync(config: Config, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
     """Always there, so that `edge sync join` needs no restart; without a hub it has nothing to do."""
     pace = Pace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
-    worker = SyncWorker(config.data_dir, pace)
+    worker = SyncWorker(config.data_dir, pace, lambda: subscriber.state().queued > MANY_READS)
     health.register(lambda: liveness.check_sync(worker), vital=False)
     worker.start()
     parts.callback(worker.stop)

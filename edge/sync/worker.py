@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ RETRY_SECONDS = 3.0
 UNEXPECTED_SECONDS = 60.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
+GIVE_WAY = 19  # times as long as it worked: what reads that wait leave it is a twentieth of a core
 MAX_FEED_OF_HUB = 1_000_000  # changes of master data
 MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
 
@@ -36,9 +38,10 @@ class Pace(NamedTuple):
 
 
 class Worker:
-    def __init__(self, data_dir: Path, pace: Pace) -> None:
+    def __init__(self, data_dir: Path, pace: Pace, has_reads_waiting: Callable[[], bool]) -> None:
         self._data_dir = data_dir
         self._pace = pace
+        self._has_reads_waiting = has_reads_waiting
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self._client: HubClient | None = None
@@ -59,8 +62,11 @@ class Worker:
     def _run(self) -> None:
         wait = 1.0
         while not self._stopping.wait(min(wait, MAX_WAIT_SECONDS)):
+            began = time.thread_time()
             try:
                 wait = self._round()
+                if self._has_reads_waiting():
+                    wait = max(wait, (time.thread_time() - began) * GIVE_WAY)
             except Stopped as error:
                 log.error("Sync has stopped: %s", error)
                 self._note(str(error), stopped=str(error))
