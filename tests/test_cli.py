@@ -120,7 +120,7 @@ def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
     assert shown.splitlines()[-1].split() == ["recorded", "1", "1"]
 
     edge.ok("reader", "change", "dock1", "--clock", "receipt")
-    assert "Its clock: not believed, the time of receipt counts" in edge.ok("reader", "show", "dock1")
+    assert "Its clock: not trusted, the time of receipt counts" in edge.ok("reader", "show", "dock1")
     edge.ok("reader", "change", "dock1", "--name", "door", "--topic", "site/door", "--off", "--min-rssi", "")
     assert "csl on site/door, at DOCK-1 (off)" in edge.ok("reader", "show", "door")
     edge.ok("reader", "antenna", "door", "2", "--forget")

@@ -15,18 +15,18 @@ _RUNS = ("0123456789012345678901", "9876543210987654321098")
 
 
 def hash_badge(code: str) -> bytes:
-    """Keyed with the box's own secret: badge numbers are short, and a plain hash of one is soon guessed."""
+    """Keyed with the box's own secret: badge numbers are short, and the plain hash of one is soon guessed."""
     return hmac.digest(badge_key(), b"badge:" + code.strip().encode("utf-8", "surrogatepass"), "sha256")
 
 
 def hash_pin(pin: str, role: Role) -> str:
-    """Raises Invalid for one that is too short for the role, or among the first that anybody tries."""
+    """Raises Invalid for a PIN that is too short for the role, or one of the first that anybody would try."""
     shortest = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
     if not (pin.isascii() and pin.isdigit() and shortest <= len(pin) <= PIN_MAX):
         raise Invalid.one("pin", "invalid_value", f"The PIN of this role is {shortest} to {PIN_MAX} digits")
     if _is_trivial(pin):
         raise Invalid.one(
-            "pin", "invalid_value", "Choose a PIN that is no sequence and repeats nothing, not 1234 or 1212"
+            "pin", "invalid_value", "Choose a PIN without a sequence or repetition, not one like 1234 or 1212"
         )
     return generate_password_hash(pin)
 

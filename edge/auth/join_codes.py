@@ -15,7 +15,7 @@ _MAX_LENGTH = 16_384
 
 
 class JoinCode(NamedTuple):
-    """`authority` is the hub's own certificate authority (PEM), empty where its certificate is a public one."""
+    """`authority` is the hub's own certificate authority (PEM); empty if its certificate comes from a public one."""
 
     url: str
     secret: str
@@ -28,13 +28,13 @@ def write(code: JoinCode) -> str:
 
 
 def read(text: str) -> JoinCode:
-    """Raises Invalid for a text that is not one, or only part of one."""
+    """Raises Invalid for a text that is not a join code, or only part of one."""
     bare = "".join(text.split()).removeprefix(_PREFIX)
     try:
         packed = base64.urlsafe_b64decode(bare[:_MAX_LENGTH] + "=" * (-len(bare[:_MAX_LENGTH]) % 4))
         parts = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
         url, secret, authority = map(str, parts)
     except (binascii.Error, zlib.error, ValueError, TypeError) as error:
-        message = "That is not a whole join code. Copy all of it from the hub's Sites page"
+        message = "That is not a complete join code. Copy all of it from the hub's Sites page"
         raise Invalid.one("code", "invalid_value", message) from error
     return JoinCode(url, secret, authority)

@@ -11,7 +11,7 @@ MAX_LENGTH = 1024
 
 
 def hash_password(password: str) -> str:
-    """Raises Invalid for one that is too short, or long enough to be an attack on the hash."""
+    """Raises Invalid for a password that is too short, or long enough to be an attack on the hash."""
     if len(password) < MIN_LENGTH:
         raise Invalid.one(
             "password",
@@ -27,7 +27,7 @@ def hash_password(password: str) -> str:
 
 
 def matches(stored: str | None, password: str) -> bool:
-    """In equal time whether there is a hash to compare with or not."""
+    """Takes the same time whether there is a hash to compare with or not."""
     return check_password_hash(stored or _NOBODY, password[:MAX_LENGTH]) and stored is not None
 
 

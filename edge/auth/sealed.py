@@ -1,6 +1,6 @@
-"""Secrets that must be used as they are: the keys that sign webhooks, and the passwords of brokers.
+"""Secrets that are needed in plain text: the keys that sign webhooks, and the passwords of brokers.
 
-They lie in the database encrypted (age) to a key that is a file of the data directory and in no backup. So whoever has
+They are in the database encrypted (age) to a key that is a file in the data directory and in no backup. So whoever has
 a backup can sign nothing, and a copy of the database on another box can send nothing in this one's name.
 """
 
@@ -20,7 +20,7 @@ def seal(secret: str) -> bytes:
 
 
 def unseal(sealed: bytes) -> str:
-    """Raises SetupError where it was sealed on another box."""
+    """Raises SetupError if it was sealed on another box."""
     try:
         secret: bytes = pyrage.decrypt(sealed, [_key()])
     except pyrage.DecryptError as error:
@@ -37,4 +37,4 @@ def _key() -> pyrage.x25519.Identity:
     try:
         return pyrage.x25519.Identity.from_str(file.read_text("ascii").strip())
     except (OSError, UnicodeDecodeError, pyrage.IdentityError) as error:
-        raise SetupError(f"{file} cannot be read as a key ({error}). Bring it back, or remove it") from error
+        raise SetupError(f"{file} cannot be read as a key ({error}). Restore it, or remove it") from error

@@ -1,6 +1,6 @@
-"""Secrets this program hands out: made here, shown once, kept as a hash only (spec: Authentication 1).
+"""Secrets that this program issues: made here, shown once, stored only as a hash (spec: Authentication 1).
 
-Those that sign webhooks cannot be kept as a hash; see `sealed`.
+Those that sign webhooks cannot be stored as a hash; see `sealed`.
 """
 
 from __future__ import annotations

@@ -17,21 +17,21 @@ from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
 from edge.texts import N_
 
-# Wrong answers that may be given in a row, and how soon one more may be. An account is counted for each network by
-# itself, so that nobody can lock its owner out from elsewhere.
+# How many wrong attempts are allowed in a row, and how soon another one is. An account is counted separately for each
+# network, so that nobody can lock its owner out from elsewhere.
 _by_account = Buckets(burst=10, per_second=1 / 60)
 _by_network = Buckets(burst=60, per_second=1 / 10)
 _V4_BITS = 24
 
-_LONGEST_EMAIL = 255  # of an account; what is counted by is remembered, so it must not be as long as somebody likes
+_LONGEST_EMAIL = 255  # the key of a counter stays in memory, so its length must be limited
 
 # Each check takes 32 MB for a moment (scrypt), and the box is small.
 _checks_at_once = BoundedSemaphore(2)
-_MOST_COMPARED = 4  # passwords for one sign-in, in case an email has accounts in several organizations
+_MOST_COMPARED = 4  # hashes for one sign-in, in case an email has accounts in several organizations
 
 
 class SignIn(NamedTuple):
-    """A session that was begun; `token` goes into the cookie and is stored nowhere."""
+    """A new session; `token` goes into the cookie and is stored nowhere."""
 
     token: str
     person: PersonRow
@@ -40,8 +40,7 @@ class SignIn(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """`wait_seconds` is set when there were too many wrong answers; `needs_pin` when only the PIN is missing, then
-    `name` says whose."""
+    """`wait_seconds` is set after too many wrong attempts; `needs_pin` if only the PIN of `name` is missing."""
 
     reason: str
     wait_seconds: int = 0
@@ -58,7 +57,7 @@ TOO_MANY = N_("Too many wrong attempts")
 
 
 class Attempts(NamedTuple):
-    """What one attempt is counted by. A browser with a proof is counted by itself alone."""
+    """The keys by which one attempt is counted. A browser with a proof is counted on its own."""
 
     account: str
     network: str | None
@@ -79,7 +78,7 @@ class Attempts(NamedTuple):
 def sign_in(email: str, password: str, *, address: str, hours: int, proof: str = "") -> SignIn | Refused:
     """The answer, and the time it takes, are the same whether the account exists or not.
 
-    An email can have an account in several organizations, which its password tells apart.
+    An email can have accounts in several organizations, which are told apart by their passwords.
     """
     known = people.with_email(email.strip())
     attempts = _attempts(email, known, address, proof)
@@ -100,10 +99,10 @@ def sign_in(email: str, password: str, *, address: str, hours: int, proof: str =
 
 
 def _whose_password(known: list[PersonRow], password: str) -> PersonRow | None:
-    """As many hashes are compared as on this box anybody could have, or the time would tell who has more than one."""
-    least = min(len(organizations.list_organizations()), _MOST_COMPARED)
+    """Compares as many hashes as anybody on this box could have, or the time would reveal who has more than one."""
+    at_least = min(len(organizations.list_organizations()), _MOST_COMPARED)
     stored = [person.password_hash for person in known]
-    fits = [_matches(one, password) for one in [*stored, *[None] * (least - len(stored))]]
+    fits = [_matches(one, password) for one in [*stored, *[None] * (at_least - len(stored))]]
     return next((person for person, fit in zip(known, fits, strict=False) if fit), None)
 
 
@@ -126,13 +125,16 @@ def sign_in_on_device(
     address: str,
     hours: int,
 ) -> SignIn | Refused:
-    """By badge or by name. A PIN is asked for where the site requires one, of everybody who has one, and always of
-    editors; administrators use their password. A badge never replaces a PIN."""
+    """By badge or by name.
+
+    A PIN is required where the site says so, of everybody who has one, and always of editors; administrators use their
+    password. A badge never replaces a PIN.
+    """
     network = network_of(address, v4_bits=_V4_BITS)
     guesses = Attempts(f"badge:{device.id}", network)
     person = _on_device(device.organization_id, badge, person_id)
     attempts = Attempts(f"device:{device.id}:{person.id}", network) if person else guesses
-    wait = max(attempts.wait_seconds(), guesses.wait_seconds() if badge else 0)  # a good badge waits, too
+    wait = max(attempts.wait_seconds(), guesses.wait_seconds() if badge else 0)  # a known badge has to wait, too
     if wait:
         return Refused(TOO_MANY, wait)
     if person is None or person.role == Role.ADMINISTRATOR:
@@ -156,7 +158,7 @@ def sign_in_on_device(
 
 
 def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
-    """For the change of one's own password; throttled like a sign-in."""
+    """For changing one's own password; throttled like a sign-in."""
     attempts = Attempts(f"own:{person.id}", network_of(address, v4_bits=_V4_BITS))
     if attempts.wait_seconds():
         return False
@@ -172,14 +174,14 @@ def find(token: str) -> sessions.SessionRow | None:
 
 
 def sign_out(token: str) -> None:
-    """Nothing happens for a token of no session."""
+    """Does nothing for a token without a session."""
     found = find(token)
     if found is not None:
         sessions.end_session(sessions.actor_of(found), hash_secret(token))
 
 
 def csrf_token(cookie: str) -> str:
-    """The proof, in every form, that it was made for the browser that holds `cookie`."""
+    """What proves, in every form, that it was made for the browser that holds `cookie`."""
     return sha256(b"form:" + cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 

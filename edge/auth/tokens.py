@@ -1,7 +1,7 @@
-"""Access tokens (spec: Authentication 2-8; contract: Authentication): made, refreshed, and checked on each request.
+"""Access tokens (spec: Authentication 2-8; contract: Authentication): issued, refreshed, and checked on each request.
 
-A token proves only that this installation made it, for whom, and until when. Whether its key, its family or its
-person is still welcome is asked of the store each time.
+A token proves only that this installation issued it, for whom, and until when. Whether its key, its family or its
+person is still valid is looked up in the store each time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SESSION_LIFETIME_SECONDS = 300
 _ALGORITHM = "HS256"
 _CLAIMS = {"iss": str, "aud": str, "sub": str, "org": int, "scope": str, "iat": int, "exp": int, "jti": str}
 _HASH = re.compile("[0-9a-f]{64}")
-_MAX_LENGTH = 4096  # far more than any of ours; longer ones are not worth remembering
+_MAX_LENGTH = 4096  # far longer than any of ours; longer ones are not even decoded
 
 
 class Pair(NamedTuple):
@@ -35,14 +35,14 @@ class Pair(NamedTuple):
 
 
 def exchange(environment: str, client_id: str, client_secret: str) -> Pair | None:
-    """None for a pair of id and secret that does not work, whatever the reason."""
+    """None if id and secret are not valid, whatever the reason."""
     refresh_token = new_token()
     grant = token_families.start_family(client_id, hash_secret(client_secret), hash_secret(refresh_token))
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 
 def refresh(environment: str, spent_token: str) -> Pair | None:
-    """None for a token that does not work; a replay also ends its family (spec: Authentication 4)."""
+    """None for an invalid token; a replay also revokes its family (spec: Authentication 4)."""
     refresh_token = new_token()
     grant = token_families.rotate(hash_secret(spent_token), hash_secret(refresh_token))
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
@@ -58,7 +58,7 @@ def session_token(environment: str, session: SessionRow, cookie: str) -> str:
 
 
 def principal(environment: str, token: str) -> Principal | None:
-    """Who bears the token; None when it is not, or no longer, good."""
+    """The bearer of the token; None if the token is not, or no longer, valid."""
     claims = _claims(token, environment, signing_key()) if len(token) <= _MAX_LENGTH else None
     if claims is None or not _is_of_now(claims):
         return None
@@ -73,13 +73,13 @@ def principal(environment: str, token: str) -> Principal | None:
 
 
 def _is_of_now(claims: dict[str, Any]) -> bool:
-    """A token from the future was made while the clock was wrong, and would else be good until then."""
+    """A token from the future was issued while the clock was wrong, and would otherwise be valid until then."""
     now = clock.now()
     return bool(claims["iat"] * clock.SECOND <= now + clock.SET_BACK and now < claims["exp"] * clock.SECOND)
 
 
 def _person(claims: dict[str, Any]) -> Principal | None:
-    """While the session lasts in which it was made, with what the role still allows."""
+    """Valid as long as the session in which it was issued, with the scopes that the role still allows."""
     hashed = str(claims.get("session"))
     found = sessions.find_session(bytes.fromhex(hashed)) if _HASH.fullmatch(hashed) else None
     if found is None or (str(found.person_id), found.organization_id) != (claims["sub"], claims["org"]):
@@ -103,7 +103,7 @@ def _sign(environment: str, claims: dict[str, Any], seconds: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
-    """Of a token this installation signed. Remembered, because nothing in it depends on time or database."""
+    """The claims of a token that this installation signed. Cached: they depend on neither time nor database."""
     try:
         claims = jwt.decode(
             token,
@@ -118,7 +118,7 @@ def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
     if not all(isinstance(claims[name], type_) for name, type_ in _CLAIMS.items()):
         return None
     longest = SESSION_LIFETIME_SECONDS if claims.get("kind") == "session" else LIFETIME_SECONDS
-    if claims["exp"] - claims["iat"] > longest:  # none of ours, whoever had the key
+    if claims["exp"] - claims["iat"] > longest:  # not issued by this program, even if signed with its key
         return None
     return {**claims, "scopes": tuple(claims["scope"].split())}
 

@@ -45,11 +45,11 @@ class Job:
 
     @property
     def counts(self) -> Counter[str]:
-        return Counter(outcome.told for outcome in self.outcomes)
+        return Counter(outcome.result for outcome in self.outcomes)
 
     @property
     def faults(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.told == "faulty"]
+        return [outcome for outcome in self.outcomes if outcome.result == "faulty"]
 
 
 _lock = threading.Lock()

@@ -77,7 +77,7 @@ def run_import(job_id: str) -> AnyResponse:
 @pages.get("/import/<job_id>/results.csv")
 @require_role(Role.EDITOR)
 def import_results(job_id: str) -> Response:
-    rows = [(one.line, one.external_key, one.told, one.reason) for one in _job(job_id).outcomes]
+    rows = [(one.line, one.external_key, one.result, one.reason) for one in _job(job_id).outcomes]
     return csv_file("import-results.csv", csv_text.written(("line", "external_key", "result", "reason"), rows))
 
 

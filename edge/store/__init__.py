@@ -1,1 +1,1 @@
-"""The only part that knows the database: tables, queries, invariants, transactions, migrations."""
+"""The only package that knows the database: tables, queries, invariants, transactions, migrations."""

@@ -1,11 +1,11 @@
-"""Who acts: made at the door (API, pages, shell, service), and an argument of everything that writes."""
+"""Who is acting: created where a request or command comes in, and an argument of every function that writes."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import NamedTuple
 
-THE_BOX = 0  # stands for the organization where something concerns the box and no organization
+THE_BOX = 0  # in place of an organization's id, for what concerns the box and no organization
 
 
 class ActorKind(StrEnum):
@@ -21,8 +21,8 @@ class ActorKind(StrEnum):
 class Actor(NamedTuple):
     """`name` is what the actor is called at the time; `device_id` the shared device on which a person acts.
 
-    `sender_id` and `sender_name`: who is signed in there now, and brings what this person did before. The audit names
-    them, since only their sign-in is proved.
+    `sender_id` and `sender_name`: who is signed in there now and uploads what this person did earlier. The audit names
+    the sender, since only the sender's sign-in is proven.
     """
 
     organization_id: int
@@ -46,7 +46,7 @@ def person(
 
 
 def on_behalf_of(sender: Actor, person_id: int, name: str) -> Actor:
-    """A person who did on a shared device what another one, who is signed in there now, sends."""
+    """A person whose earlier work on a shared device is uploaded by somebody else, who is signed in there now."""
     return sender._replace(id=str(person_id), name=name, sender_id=sender.id, sender_name=sender.name)
 
 
@@ -64,5 +64,5 @@ def device(organization_id: int, device_id: int, name: str) -> Actor:
 
 
 def service(organization_id: int = THE_BOX) -> Actor:
-    """The running service by itself, such as its retention."""
+    """The running service itself, for example when retention deletes."""
     return Actor(organization_id, ActorKind.SERVICE)

@@ -1,4 +1,4 @@
-"""What being heard by an antenna means, where somebody said so: for one antenna, a reader, or all below a location."""
+"""What being read by an antenna means, where it is set: for one antenna, a reader, or everything below a location."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from edge.store.evidence import AntennaKind
 
 
 class Kinds(NamedTuple):
-    """All that was said."""
+    """Everything that is set."""
 
     antennas: Mapping[tuple[int, int], AntennaKind]  # by reader and port
     readers: Mapping[int, AntennaKind]
-    locations: Mapping[int, AntennaKind]  # also of those below one that was named
+    locations: Mapping[int, AntennaKind]  # also those below a location for which it is set
 
     def of(self, reader_id: int, port: int | None, location_id: int | None) -> AntennaKind:
-        """What is said closest to the antenna."""
+        """The setting closest to the antenna."""
         if port is not None and (kind := self.antennas.get((reader_id, port))):
             return kind
         return self.readers.get(reader_id) or self.locations.get(location_id or 0) or AntennaKind.ZONE
 
 
 def set_reader_kind(actor: Actor, reader_id: int, name: str, kind: AntennaKind | None, port: int | None = None) -> None:
-    """Of a reader, or of one of its antennas; None: as what is above it says. `name` is for the audit."""
+    """For a reader, or for one of its antennas; None: inherited from above. `name` is for the audit."""
     with acting(actor) as act:
         execute(
             "DELETE FROM antenna_kind WHERE organization_id = ? AND reader_id = ? AND port IS ?",
@@ -41,7 +41,7 @@ def set_reader_kind(actor: Actor, reader_id: int, name: str, kind: AntennaKind |
 
 
 def set_location_kind(actor: Actor, location_id: int, name: str, kind: AntennaKind | None) -> None:
-    """Of all antennas at a location and below; None: as what is above it says. `name` is for the audit."""
+    """For all antennas at a location and below; None: inherited from above. `name` is for the audit."""
     with acting(actor) as act:
         execute(
             "DELETE FROM antenna_kind WHERE organization_id = ? AND location_id = ?",
@@ -56,7 +56,7 @@ def set_location_kind(actor: Actor, location_id: int, name: str, kind: AntennaKi
 
 
 def kind_of_location(organization_id: int, location_id: int) -> AntennaKind | None:
-    """What was said of this location itself."""
+    """What is set for this location itself."""
     sql = "SELECT kind FROM antenna_kind WHERE organization_id = ? AND location_id = ?"
     found = execute(sql, (organization_id, location_id)).fetchone()
     return AntennaKind(found[0]) if found else None
@@ -85,7 +85,7 @@ def _kinds(condition: str, organization_id: int) -> Kinds:
 
 
 _READERS = "SELECT reader_id, port, kind FROM antenna_kind WHERE reader_id IS NOT NULL {}"
-# The nearest above counts: a path stops where another kind is said.
+# The nearest one above counts: the path down stops where another kind is set.
 _LOCATIONS = """
 WITH RECURSIVE below (location_id, kind) AS (
     SELECT location_id, kind FROM antenna_kind WHERE location_id IS NOT NULL {}

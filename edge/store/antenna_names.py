@@ -1,4 +1,4 @@
-"""Antennas that have names instead of numbers: each name gets a number of its own when it is first heard or set up."""
+"""Antennas with names instead of numbers: each name gets a number when it is first heard or set up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = f"ifnull(an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
 
 
 def port_of(reader_id: int, name: str) -> int | None:
-    """The number of a named antenna. None where a reader has made up so many names that no more are kept."""
+    """The number of a named antenna. None where the reader has used so many names that no more are kept."""
     with writing():
         found = execute("SELECT port FROM antenna_name WHERE reader_id = ? AND name = ?", (reader_id, name)).fetchone()
         if found is None:
@@ -26,7 +26,7 @@ def port_of(reader_id: int, name: str) -> int | None:
 
 
 def port_from(reader_id: int, written: str) -> int:
-    """The antenna a person means, by number or name. Raises Invalid."""
+    """The antenna that a person named, by number or by name. Raises Invalid."""
     if written.isascii() and written.isdigit() and len(written) <= 6:
         return int(written)
     port = port_of(reader_id, written) if 0 < len(written) <= LONGEST else None

@@ -1,8 +1,8 @@
 """What the antennas of a reader read in the last minutes: how much, how strongly, and what others read as well.
 
-From the reads that positions are decided from (`recent_reads`), so it costs ingest nothing. Those are reads of tags
-that belong to assets, where an antenna has a location; none are kept while `ingest.smoothing` is off, and of one second
-at one location only those that told more than the one before.
+It uses the reads that positions are decided from (`recent_reads`), so it costs ingest nothing. Those are reads of tags
+that belong to assets, by antennas that have a location. None are kept while `ingest.smoothing` is off, and within one
+second at one location only those that added something.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from edge.store.database import execute, reading
 from edge.store.readers import get_reader
 
 LOOKED_BACK = 300 * SECOND
-MOST_READS = 100_000  # that are looked at; of a busy site the last minute or two
+MOST_READS = 100_000  # that are looked at; at a busy site, the last minute or two
 MOST_SHARED = 50
-STEP = 5  # dBm of one bar
-WEAKEST, STRONGEST = -95, -25  # what is beyond counts with the last bar
+STEP = 5  # dBm in one bar
+WEAKEST, STRONGEST = -95, -25  # what lies beyond counts in the last bar
 
 
 class Antenna(NamedTuple):
-    """`strengths` counts reads from `WEAKEST` on in steps of `STEP` dBm; `usual` is the median, None if not told."""
+    """`strengths` counts reads from `WEAKEST` up in steps of `STEP` dBm; `usual` is the median, if any is reported."""
 
     label: str
     location_name: str
@@ -39,9 +39,9 @@ class Antenna(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Two antennas, the first of the reader, that read the same assets; at how many of them the first was stronger.
+    """Two antennas that read the same assets. The first belongs to the reader; `stronger` counts where it was stronger.
 
-    `stronger` is None where one of them does not tell strengths.
+    `stronger` is None where one of the two does not report strengths.
     """
 
     label: str
@@ -64,7 +64,7 @@ class _Source(NamedTuple):
 
 
 class _Tally:
-    """What one antenna read: how often each asset, and how strongly at best."""
+    """What one antenna read: how often, which assets, and how strongly each at best."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -116,7 +116,7 @@ def _histogram(strengths: Sequence[float]) -> list[int]:
 
 
 def _shared(own: set[int], sources: dict[int, _Source], tallies: dict[int, _Tally]) -> list[Shared]:
-    """The pairs that share most first. A pair of the reader's own antennas is told once."""
+    """The pairs that share most come first. A pair of the reader's own antennas is listed once."""
     found = []
     for no in own:
         for other in tallies:

@@ -65,13 +65,13 @@ class _AssetOptional(TypedDict, total=False):
 
 
 class AssetChanges(_AssetOptional, total=False):
-    """Columns that a patch may set. `metadata` is compact JSON text."""
+    """The columns that a patch may set. `metadata` is compact JSON text."""
 
     name: str
 
 
 class AssetFields(_AssetOptional, total=False):
-    """What `create` takes by these names. `metadata` is compact JSON text."""
+    """The arguments of `create` with these names. `metadata` is compact JSON text."""
 
     name: Required[str]
     external_key: str
@@ -202,7 +202,7 @@ def edit(
 
 
 def delete(actor: Actor, asset_id: int) -> None:
-    """Softly, with its tags; key and tags are free again."""
+    """Soft-delete an asset and its tags; its key and tags are free again."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)

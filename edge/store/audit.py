@@ -20,7 +20,7 @@ from edge.store.group_commit import write_in_group
 
 Result = TypeVar("Result")
 
-LONGEST_VALUE = 1000  # characters of one value; what is longer is cut, since metadata may be a megabyte
+LONGEST_VALUE = 1000  # characters of one value; what is longer is cut, since metadata may be 64 KiB
 
 _thread = threading.local()
 
@@ -73,11 +73,11 @@ class Act:
         )
 
     def touch(self) -> None:
-        """Only the time of the last change moved on: a client that writes the same all day must not fill the audit."""
+        """Nothing but `updated_at` changed: a client that sends the same values all day must not fill the audit."""
         _thread.notes = _notes() + 1
 
     def count(self, action: str, subject: Subject, detail: Mapping[str, Any]) -> None:
-        """As `note`, for what strangers can repeat: all of one hour is one line, which counts the `attempts`."""
+        """As `note`, for what strangers can repeat: all of one hour makes one line, which counts the `attempts`."""
         found = execute(
             "SELECT no, detail FROM audit WHERE subject_id = ? AND at > ? AND action = ? AND organization_id IS ? "
             "ORDER BY at DESC LIMIT 1",
@@ -96,7 +96,7 @@ class Act:
 def acting(actor: Actor) -> Iterator[Act]:
     """One durable transaction of an audited write; nested, it joins the outer one.
 
-    Raises RuntimeError, and writes nothing, when rows were changed and nothing was noted.
+    Raises RuntimeError, and writes nothing, when rows changed without a line in the audit.
     """
     with writing():
         changes, notes = _changes(), _notes()
@@ -121,12 +121,12 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 
 
 def given(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a new record says, without what it leaves open."""
+    """The facts of a new record that are not empty."""
     return {name: value for name, value in facts.items() if value not in (None, "", [])}
 
 
 def shortened(value: Any) -> Any:
-    """Long texts are cut, and end with how long they were."""
+    """Long texts are cut, with a note of their full length."""
     if isinstance(value, str) and len(value) > LONGEST_VALUE:
         return f"{value[:LONGEST_VALUE]}… ({len(value)} characters)"
     if isinstance(value, Mapping):

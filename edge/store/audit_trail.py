@@ -1,4 +1,4 @@
-"""What the audit tells: who changed what and when, for administrators and the shell."""
+"""Reading the audit, for administrators and the shell: who changed what, and when."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AuditRow(NamedTuple):
 class AuditFilter(NamedTuple):
     """`subject` is a part of its name. `since` and `until` in microseconds; until is not included.
 
-    `BOX` as `subject_kind` asks for what belongs to no organization: sign-ins of nobody known, data that was dropped.
+    `BOX` as `subject_kind` asks for what belongs to no organization: sign-ins by unknown people, data that was dropped.
     """
 
     actor_kind: str = ""

@@ -1,4 +1,4 @@
-"""Where things are, as people look at it: the list of assets with their locations, and one asset's way here."""
+"""Where things are, for people: the list of assets with their locations, and the movements of one asset."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from edge.store.records import Page
 
 class BoardFilter(NamedTuple):
     """`location_id` includes everything below it; `unseen_hours` also finds what was never seen. `site_id` is the
-    location that stands for a site of a hub; a location says more, and goes before it.
+    location that represents a site at a hub; `location_id` is more specific and takes precedence.
 
-    `sort` is a name of SORTS, with a minus in front from the end. `retired` shows the deleted assets instead.
+    `sort` is a name of SORTS, with a leading minus for descending. `retired` shows the deleted assets instead.
     """
 
     q: str = ""
@@ -29,12 +29,12 @@ class BoardFilter(NamedTuple):
 
     @property
     def branch_id(self) -> int | None:
-        """The location below which to look."""
+        """The top of the part of the location tree to search in."""
         return self.location_id or self.site_id
 
 
-# What was never seen comes last either way. Keys keep their order while things move, and minted ones are numbers in
-# the order of creation; that is why they are what the board is sorted by unless somebody asks for another order.
+# What was never seen comes last either way. The default is the key: keys keep their order while things move, and
+# minted ones are numbers in the order of creation.
 SORTS = {
     "name": "a.name COLLATE NOCASE {0}",
     "key": "a.external_key {0}",
@@ -75,7 +75,7 @@ class Move(NamedTuple):
     person_name: str | None
     quality: int
     delay: int
-    site_name: str | None  # on a hub, of the site that saw it; None where it was this box itself
+    site_name: str | None  # on a hub, the site that saw it; None for this box itself
 
 
 _BY_GS1 = """
@@ -107,7 +107,7 @@ def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int 
 
 
 def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
-    """The board's rows as SQL, with its values but for `limit` and `offset`."""
+    """The board's rows as SQL, and its parameters, without `limit` and `offset`."""
     where, values = _where(organization_id, wanted)
     return _listed(where, wanted), values
 
@@ -135,7 +135,7 @@ def _start(wanted: BoardFilter) -> str:
 
 
 def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]:
-    """How many live assets were not seen for so many hours; those that never were are in each number."""
+    """How many live assets were not seen for so many hours, by hours; those never seen count in every number."""
     now = clock.now()
     columns = ", ".join("sum(p.last_seen_at IS NULL OR p.last_seen_at < ?)" for _ in lengths)
     found = execute(
@@ -198,7 +198,7 @@ ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 
 
 def moves(organization_id: int, asset_id: int, *, before: int | None = None, limit: int = 50) -> list[Move]:
-    """The newest first; `before` leads to older ones. On a hub, what the sites saw is merged by time."""
+    """Newest first; `before` pages to older ones. On a hub, what the sites saw is merged by time."""
     numbers = execute(
         "SELECT no FROM track WHERE asset_id = ? AND organization_id = ?", (asset_id, organization_id)
     ).fetchall()

@@ -1,6 +1,6 @@
-"""How much is kept of what nobody asked for.
+"""How much is kept of what arrives without being asked for.
 
-Bounded for each reader by itself: none can fill the disk, make a sweep take long, or push out what another one sent.
+Each reader has bounds of its own: none can fill the disk, make a sweep slow, or push out what another one sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """What is kept of one reader's; of topics, of one organization's. What comes beyond is counted in the ledger."""
+    """Per reader; `unassigned_topics` per organization. Whatever comes beyond is only counted, in the ledger."""
 
     unknown_tags: int = 5_000
     dead_letters: int = 1_000
@@ -22,5 +22,5 @@ MOST_PORTS = 256  # antennas of one reader that are shown
 
 
 def until_swept(keep: int) -> int:
-    """What may gather between two sweeps: when the bound itself was the end, a new tag would find no room."""
+    """How many may gather between two sweeps: with a hard limit at the bound, a new tag would find no room."""
     return keep + keep // 4

@@ -25,7 +25,7 @@ class BrokerAccountRow(NamedTuple):
 
 
 def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Collection[str] = ()) -> BrokerAccountRow:
-    """Give a reader its account, or the account it has another password; never a reserved name. Raises NotFound."""
+    """Create a reader's account, or change its password. The name is never a reserved one. Raises NotFound."""
     with acting(actor) as act:
         reader = get_reader(actor.organization_id, reader_id)
         known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
@@ -39,7 +39,7 @@ def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Coll
 
 
 def list_accounts() -> list[BrokerAccountRow]:
-    """Of all organizations, since the box has one broker. Readers that are removed or switched off have none."""
+    """Of all organizations, since the box has one broker. Removed and disabled readers have none."""
     return [BrokerAccountRow(*row) for row in execute(_LIVE)]
 
 
@@ -51,7 +51,7 @@ _LIVE = """
 
 
 def _free_name(reader_name: str, reserved: Collection[str]) -> str:
-    """Short and typable on a reader's own pages; unique on the box, whoever the reader belongs to."""
+    """Short and easy to type on a reader's own pages; unique on the box, across organizations."""
     plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower())[:LONGEST_NAME].strip("-") or "reader"
     name, number = plain, 1
     while name in reserved or BrokerAccount.get_or_none(BrokerAccount.name == name):

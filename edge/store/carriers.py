@@ -1,7 +1,7 @@
 """Carriers: what was put on a pallet or a trolley goes where its carrier is seen, until it is taken off.
 
-What is carried gets history rows of its own, marked as carried, so that everybody sees the same position as if it had
-been scanned. A thing that is seen on its own somewhere else has been taken off, whoever forgot to say so.
+What is carried gets history rows of its own, marked as carried, so its position looks as if it had been scanned. A
+thing that is seen on its own somewhere else has been taken off, even if nobody scanned it off.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Carried(NamedTuple):
 
 
 def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
-    """Put an asset on a carrier; from another one it is taken. False for a carrier that is not here, or is on it.
+    """Put an asset on a carrier, and take it off any other one. Repeating it changes nothing.
 
-    The same again changes nothing.
+    False for a carrier that does not exist, or that is itself on the asset.
     """
     with writing():
         if not _is_live(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
@@ -44,7 +44,7 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
                 "(?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?))",
                 (asset_id, at, carrier_id, actor.person_id, carrier_id),
             )
-            _go_after(actor.organization_id, carrier_id, at)
+            _catch_up(actor.organization_id, carrier_id, at)
         return True
 
 
@@ -58,7 +58,7 @@ def unload(asset_id: int, at: int) -> None:
 
 
 def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
-    """Take everything off a carrier; False for one that is not here."""
+    """Take everything off a carrier; False for one that does not exist."""
     with writing():
         if not _is_live(organization_id, carrier_id):
             return False
@@ -72,7 +72,7 @@ def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
 def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
     """Carriers were seen: what is on them is where they are now. `gap` as in `scans.record`.
 
-    Within the transaction that recorded the scans; it goes by the position that was decided, not by a single read.
+    Within the transaction that recorded the scans. It follows the position that was decided, not a single read.
     """
     by_carrier = {scan.asset_id: scan for scan in seen}
     if not by_carrier or depth > DEEPEST or execute(_ANY).fetchone() is None:
@@ -90,8 +90,8 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
     follow(carried, gap, depth + 1)
 
 
-def _go_after(organization_id: int, carrier_id: int, at: int) -> None:
-    """It was said late that something is on a carrier: it went where the carrier was seen since."""
+def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
+    """When a load is reported late, what was loaded went wherever the carrier was seen since."""
     for location_id, observed_at in execute(_WENT, (carrier_id, at)).fetchall():
         scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         carried = [one for one in _carried_then(scan) if not _is_known(one)]
@@ -100,15 +100,15 @@ def _go_after(organization_id: int, carrier_id: int, at: int) -> None:
 
 
 def _carried_late(scan: Scan) -> list[Scan]:
-    """For a person's scan of a carrier that arrives after newer ones: what was on it was there with it."""
+    """For a person's scan of a carrier that arrives after newer ones: what was on the carrier then was there too."""
     if scan.quality not in (Quality.HANDHELD, Quality.CARRIED):
-        return []  # what a reader told late is weighed with what it told before
+        return []  # late reads of a reader are weighed together with its earlier ones
     newest = execute("SELECT last_seen_at FROM position WHERE asset_id = ?", (scan.asset_id,)).fetchone()
     return _carried_then(scan) if newest and newest[0] > scan.observed_at else []
 
 
 def _carried_then(scan: Scan) -> list[Scan]:
-    """What was on a carrier at the moment of a scan, and had not been seen on its own where the carrier never was."""
+    """What was on a carrier at the time of a scan, and had not been seen on its own where the carrier never was."""
     values = {"carrier": scan.asset_id, "at": scan.observed_at, "here": scan.location_id, "carried": Quality.CARRIED}
     return [
         scan._replace(asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
@@ -121,7 +121,7 @@ def _is_known(scan: Scan) -> bool:
 
 
 def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
-    """A person's scan of a carrier was taken back, and with it what it did to the things on it."""
+    """A person's scan of a carrier was undone: undo what it did to the things on it."""
     found = execute(_CARRIED_ROWS, (carrier_id, observed_at, int(Quality.CARRIED))).fetchall()
     for asset_id, seq in found if depth <= DEEPEST else []:
         stay_changes.take_back(asset_id, observed_at, seq, gap)
@@ -193,7 +193,7 @@ def _on(carriers: Iterable[int]) -> list[Carried]:
 
 
 def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
-    """Where the carrier is, for a thing on it; None when it is known there, or was taken off without a word."""
+    """A scan of a thing where its carrier is; None when it is known to be there, or was taken off unreported."""
     now = execute("SELECT location_id, last_seen_at FROM position WHERE asset_id = ?", (one.carrier_id,)).fetchone()
     if now is None:
         return None

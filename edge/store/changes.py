@@ -1,8 +1,8 @@
 """The change feed: which rows changed, in the order of the commits.
 
-It is filled by triggers, so that no write can pass it by, whichever part or process makes it; and the triggers exist
-only while somebody wants the feed, so that a box without sync pays nothing. Only keys are kept: what a row is now is
-read when it is sent, so the feed can be lost, or sent twice, and nothing is wrong.
+It is filled by triggers, so that no write can bypass it, whichever part or process makes it. The triggers exist only
+while somebody wants the feed, so that a box without sync pays nothing. Only keys are kept; the row is read when it is
+sent, so no harm is done if the feed is lost or sent twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def start(*, tracking: bool) -> None:
-    """Fill the feed from now on. A site tells also what it tracks; a hub tells its sites master data only."""
+    """Fill the feed from now on. A site also sends what it tracks; a hub sends its sites master data only."""
     with writing():
         for statement in (FEED_OF_SITE if tracking else FEED_OF_HUB).values():
             execute(statement)
@@ -55,13 +55,13 @@ def after(seq: int, limit: int) -> list[Change]:
 
 
 def newest() -> int:
-    """The last number that was given out, also when its row was dropped since."""
+    """The last number that was given out, even if its row has been dropped since."""
     row = execute("SELECT seq FROM sqlite_sequence WHERE name = 'change'").fetchone()
     return row[0] if row else 0
 
 
 def claim(after_seq: int) -> int | None:
-    """A number for a batch that tells no change, so that each batch has one of its own; None when there is a change."""
+    """A number for a batch without changes, so that every batch has a number; None when there is a change to send."""
     with writing():
         if newest() != after_seq:
             return None
@@ -72,7 +72,7 @@ def claim(after_seq: int) -> int | None:
 
 
 def oldest_kept() -> int:
-    """All changes from this number on are there."""
+    """All changes from this number on are still in the feed."""
     row = execute("SELECT min(seq) FROM change").fetchone()
     return newest() + 1 if row[0] is None else row[0]
 
@@ -82,12 +82,12 @@ def count_after(seq: int) -> int:
 
 
 def add_range(track: int, since: int, until: int) -> None:
-    """Have the history of a track sent as it is now."""
+    """Queue the history of a track, to be sent as it is now."""
     execute("INSERT INTO change (kind, a, b, c) VALUES (?, ?, ?, ?)", (Kind.RANGE, track, since, until))
 
 
 def add_everything(organization_id: int) -> None:
-    """Have everything sent as it is now, what is named before what names it: a first copy."""
+    """Queue everything for a first copy, records before the history that refers to them."""
     with writing():
         add_names(organization_id)
         execute(
@@ -98,7 +98,7 @@ def add_everything(organization_id: int) -> None:
 
 
 def add_names(organization_id: int) -> None:
-    """Have all records sent as they are now, but no history."""
+    """Queue all records, to be sent as they are now, but no history."""
     with writing():
         for sql in (
             "INSERT INTO change (kind, a) SELECT 3, id FROM location WHERE organization_id = ? ORDER BY id",
@@ -114,7 +114,7 @@ def tracks_after(seq: int) -> set[int]:
 
 
 def trim(until_seq: int, limit: int) -> int:
-    """Forget the oldest changes up to a number; how many went."""
+    """Drop the oldest changes up to a number; returns how many."""
     with writing():
         return execute(
             "DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq <= ? ORDER BY seq LIMIT ?)",

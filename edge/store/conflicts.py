@@ -1,4 +1,4 @@
-"""Records of two boxes that clash at a hub, and how a person ends that."""
+"""Records of two boxes that clash at a hub, and how a person resolves that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.store.tags import TagRow
 
 
 class Clash(NamedTuple):
-    """`key` and `name` are those of the record that came, `local_id` is the one that was here before."""
+    """`key` and `name` are those of the incoming record; `local_id` is the record that was here before."""
 
     site_no: int
     site_code: str
@@ -33,7 +33,7 @@ class Clash(NamedTuple):
 
     @property
     def ends_by_renaming(self) -> bool:
-        """Here and now: the two have one key, and the record that was here before may be changed here."""
+        """Whether the two share a key, and the record that was here before may be changed here."""
         wanted = self.key if self.kind == "asset" else f"{self.site_code}-{self.key}"
         return bool(self.is_kept_here) and self.local_key == wanted
 
@@ -56,9 +56,9 @@ def list_conflicts(organization_id: int) -> list[Clash]:
 
 
 def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
-    """Two assets are one: the hub adopts it, with the tags of both, and both sites go on with it as a mirror.
+    """Merge two assets that are one thing: the hub adopts it, with the tags of both, and both sites mirror it.
 
-    Raises NotFound without such a clash, Conflict where it is none of two assets.
+    Raises NotFound without such a clash, Conflict where it is not between two assets.
     """
     with acting(actor) as act:
         clash = _get(actor.organization_id, site_no, remote_id)
@@ -87,14 +87,14 @@ def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
 
 
 def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> None:
-    """Give the record that was here before another key, so that the one that came can have its own.
+    """Give the record that was here before another key, so that the incoming one can have its own.
 
     Raises NotFound without such a clash; Conflict where the record is kept elsewhere, or for a key that is taken.
     """
     with writing():
         clash = _get(actor.organization_id, site_no, remote_id)
         if not clash.ends_by_renaming:
-            raise Conflict(f"another key at this hub does not end it: change the key or the tag at {clash.home}")
+            raise Conflict(f"another key at this hub does not resolve it: change the key or the tag at {clash.home}")
         if external_key == clash.local_key:
             raise Conflict(f"{external_key} is the key that both have; choose another")
         if clash.kind == "asset":
@@ -107,12 +107,12 @@ def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> Non
 def _get(organization_id: int, site_no: int, remote_id: int) -> Clash:
     row = execute(_SELECT + "AND c.peer = ? AND c.remote_id = ?", (organization_id, site_no, remote_id)).fetchone()
     if row is None:
-        raise NotFound("there is no such conflict any more")
+        raise NotFound("this conflict no longer exists")
     return Clash(*row)
 
 
 def _merge(organization_id: int, clash: Clash) -> None:
-    """What the site calls by its name is the record that was here, and the hub is its home."""
+    """Link the site's asset to the record that was here, and make the hub its home."""
     shell = execute(
         "SELECT local_id FROM link WHERE peer = ? AND remote_id = ?", (clash.site_no, clash.remote_id)
     ).fetchone()[0]

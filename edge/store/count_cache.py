@@ -1,6 +1,6 @@
-"""How many rows a whole list has, remembered until a record changes or a window opens or closes.
+"""How many rows a whole list has, cached until a record changes or a validity window opens or closes.
 
-Counting ten thousand assets costs more than reading a page of them, and the answer is nearly always the same.
+Counting ten thousand assets costs more than reading a page of them, and the count is nearly always the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from edge.store.database import database, execute
 from edge.store.records import effective
 
-_MANY = 1000
+_MOST = 1000
 _FAR = 2**63 - 1
 
 
@@ -27,7 +27,7 @@ _known: dict[Any, _Count] = {}
 
 
 def forget() -> None:
-    """For measuring what an answer costs that is not remembered."""
+    """For measuring what a request costs without the cache."""
     _known.clear()
 
 
@@ -43,7 +43,7 @@ def count_list(
     key = (database.database, source, conditions, include_deleted, others)
     known = _known.get(key)
     if known is None or known.version != version or not known.since <= now < known.until:
-        if len(_known) >= _MANY:
+        if len(_known) >= _MOST:
             _known.clear()
         known = _known[key] = _count(source, alias, conditions, values, include_deleted=include_deleted)
     return known.rows

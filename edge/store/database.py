@@ -1,8 +1,8 @@
 """The SQLite database of one box: how it is opened, and how everything is written to it.
 
 One connection per thread, opened when the thread first asks. Readers never wait for the writer (WAL). Writers
-queue behind one lock in the process and begin IMMEDIATE, so that nobody meets "database is locked": a transaction
-that reads first and then writes would fail at once when another connection wrote in between.
+queue behind one lock in the process and begin IMMEDIATE, so that nobody sees "database is locked": a transaction
+that reads first and then writes would fail at once if another connection had written in between.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PRAGMAS = {
     "temp_store": "memory",
     "journal_size_limit": 64 * 1024 * 1024,
 }
-_STEPS = 20_000  # of SQLite's machine, between two looks at the clock: about a millisecond
+_STEPS = 20_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
 
 
 class _Limit(threading.local):
-    """How long a statement of this thread may run, and when the present one has to end."""
+    """How long a statement of this thread may run, and when the current one has to end."""
 
     seconds: float | None = None
     deadline = float("inf")
@@ -60,7 +60,7 @@ class _Database(peewee.SqliteDatabase):
         return connection
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Built queries fail as the written ones do."""
+        """Queries from the builder raise the same errors as `execute`."""
         _limit.start()
         try:
             return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
@@ -92,16 +92,16 @@ def close_database() -> None:
 
 
 def limit_statements(seconds: float | None) -> None:
-    """From now on each statement of this thread raises Unavailable after so long; None: it may take its time.
+    """From now on, a statement of this thread that takes longer raises Unavailable; None removes the limit.
 
-    Answering a request is limited, so that no query of anybody can hold the store; ingest and housekeeping are not.
+    Requests are limited, so that no single query can hold up the store; ingest and housekeeping are not.
     """
     _limit.seconds = seconds
     _limit.deadline = float("inf")
 
 
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-    """Run one statement as written. For the queries that are too hot, or too recursive, for the query builder."""
+    """Run one SQL statement as written; `tables` says when that is better than the query builder."""
     _limit.start()
     try:
         return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]
@@ -126,13 +126,13 @@ def writing() -> Iterator[None]:
     if database.in_transaction():
         yield
         return
-    with _turn(), translating(), database.atomic("IMMEDIATE"):
+    with _holding_write_lock(), translating(), database.atomic("IMMEDIATE"):
         yield
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
-    """Writers queue. A request does not wait behind an import: it would hold a thread that those who read need."""
+def _holding_write_lock() -> Iterator[None]:
+    """Writers queue, but a request does not wait behind an import: it would block a thread that readers need."""
     while not _write_lock.acquire(timeout=BEHIND_IMPORT_SECONDS):
         if _limit.seconds is not None and is_long_writing():
             raise Busy("An import is being written; try again in a few seconds", retry_after_seconds=5)
@@ -168,7 +168,7 @@ def reading() -> Iterator[None]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """For the few places that use the connection itself: a full disk and a lock are Unavailable there, too."""
+    """For the few places that use the connection itself: a full disk or a lock raises Unavailable there as well."""
     try:
         yield
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
@@ -179,10 +179,10 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: "The disk is full; make room and try again",
     sqlite3.SQLITE_BUSY: "Another process holds the database; try again",
     sqlite3.SQLITE_LOCKED: "Another process holds the database; try again",
-    sqlite3.SQLITE_READONLY: "The database is read-only, as after a fault of the disk: see `dmesg` and `mount`",
+    sqlite3.SQLITE_READONLY: "The database is read-only, as happens after a disk fault: see `dmesg` and `mount`",
     sqlite3.SQLITE_IOERR: "The disk cannot be read or written; see `dmesg`",
     sqlite3.SQLITE_INTERRUPT: TOO_SLOW,
-    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; is its disk mounted, and its folder the service's?",
+    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; is its disk mounted, and its folder accessible?",
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PRIMARY = 0xFF  # an extended code holds the primary one in its lowest byte
@@ -196,10 +196,10 @@ def _raise(error: Exception) -> NoReturn:
 
 
 def domain_error(error: Exception) -> Exception:
-    """An error of SQLite, or of Peewee around one, as what it means to the caller; any other one as it is.
+    """The domain error for an error of SQLite, or of Peewee wrapping one; any other error is returned unchanged.
 
-    Unavailable for what may pass (disk full, busy, read-only, input/output, cannot open), Damaged for a database
-    that is corrupt or not one. Decided by SQLite's code, never by its words.
+    Unavailable for what may pass (disk full, busy, read-only, input/output, cannot open), Damaged for a file that is
+    corrupt or not a database. Decided by SQLite's error code, never by its message.
     """
     cause: Exception | None = error
     while isinstance(cause, peewee.PeeweeException):  # Peewee wraps once for each of its own calls

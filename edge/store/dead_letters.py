@@ -20,7 +20,7 @@ class NewDeadLetter(NamedTuple):
     size: int  # of the whole message, of which `payload` may be the beginning
     reason: str
     received_at: int
-    is_requeued: bool = False  # it was kept already, and takes its own place
+    is_requeued: bool = False  # it was already kept, so there is room for it
 
 
 class DeadLetter(NamedTuple):
@@ -28,15 +28,15 @@ class DeadLetter(NamedTuple):
     reader_id: int | None
     reader_name: str | None
     topic: str
-    payload: bytes  # in a list only its beginning
+    payload: bytes  # in a list, only its beginning
     size: int
-    is_whole: bool  # else only the beginning was kept, and reading it again is no use
+    is_whole: bool  # otherwise only its beginning was kept, and there is no use in reading it again
     reason: str
     received_at: int
 
 
 def add(letters: Sequence[NewDeadLetter], bounds: Bounds = DEFAULT) -> list[NewDeadLetter]:
-    """Keep them as far as there is room for more of their readers'; returns the others."""
+    """Keep them as long as there is room for their readers; returns the others."""
     room = {reader_id: _room(reader_id, bounds) for reader_id in {letter.reader_id for letter in letters}}
     kept, others = [], []
     for letter in letters:
@@ -56,7 +56,7 @@ def add(letters: Sequence[NewDeadLetter], bounds: Bounds = DEFAULT) -> list[NewD
 
 
 def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
-    """How many more of a reader's may be kept, and how many bytes."""
+    """How many more letters of a reader may be kept, and how many bytes."""
     rows, size = execute(
         "SELECT count(*), ifnull(sum(kept_bytes), 0) FROM dead_letter WHERE reader_id = ?", (reader_id,)
     ).fetchone()
@@ -64,7 +64,7 @@ def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
 
 
 def discard(dead_letter_ids: Iterable[int]) -> None:
-    """They were queued again, and what became of them this time is in the ledger."""
+    """Delete letters that were queued again: the ledger shows what became of them this time."""
     execute_many("DELETE FROM dead_letter WHERE no = ?", [(no,) for no in dead_letter_ids])
 
 
@@ -120,7 +120,7 @@ def drop(actor: Actor, no: int) -> None:
 
 
 def retry(actor: Actor, no: int) -> DeadLetter:
-    """For handing it to ingest once more, which takes it off the list. Raises NotFound."""
+    """A letter to be handed to ingest again, which then deletes it here. Raises NotFound."""
     with acting(actor) as act:
         letter = find(actor.organization_id, no)
         act.note("dead_letter.retried", _subject(letter), {"reason": letter.reason})

@@ -1,7 +1,7 @@
-"""What a handheld keeps of the site for the time without a connection: assets, their codes, and where they were last.
+"""What a handheld keeps of the site for times without a connection: assets, their codes, and where they were last.
 
-The assets are dealt into buckets by their ids. A device sends the digest of each bucket as it has it and gets those
-that differ: whatever changed, in whatever way, is found without any book about changes.
+The assets are divided into buckets by id. A device sends the digests of its buckets and gets those that differ, so
+every change is found without a log of changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_ASSETS = 20_000  # of those seen last; more would be slow to load on a handh
 DIGEST_LENGTH = 8
 EMPTY = "-" * DIGEST_LENGTH
 
-# Seen times in steps of ten minutes: an asset that stands under a reader must not change its bucket with every read.
+# Last seen in steps of ten minutes: an asset that stands under a reader must not change its bucket with every read.
 _ASSETS = f"""
 SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000,
        p.last_seen_at / 600000000 * 600,
@@ -52,7 +52,7 @@ def buckets(organization_id: int) -> list[Bucket]:
 
 
 def differing(organization_id: int, digests: str) -> list[tuple[int, Bucket]]:
-    """The buckets that are not as a device has them; `digests` are its own, one after the other, or nothing yet."""
+    """The buckets that a device has otherwise; `digests` are the device's, concatenated, or empty at first."""
     known = [digests[at : at + DIGEST_LENGTH] for at in range(0, BUCKETS * DIGEST_LENGTH, DIGEST_LENGTH)]
     return [
         (no, bucket)

@@ -1,4 +1,4 @@
-"""Handhelds that people share: enrolled by an administrator, revoked by one."""
+"""Handhelds that people share, enrolled and revoked by administrators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COLUMNS = (
 
 
 def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
-    """Raises Invalid for a name that cannot be."""
+    """Raises Invalid for a name that is empty or too long."""
     if not name.strip() or len(name) > MAX_NAME:
         raise Invalid.one("name", "invalid_value", f"Give the device a name of 1 to {MAX_NAME} characters")
     with acting(actor) as act:
@@ -84,7 +84,7 @@ def find_by_enrolment(enrolment_hash: bytes) -> DeviceRow | None:
 
 
 def enrol(enrolment_hash: bytes, token_hash: bytes) -> DeviceRow | None:
-    """The link works once: of two that use it together one gets None. The device itself acts: it has the link."""
+    """The link works once: the second of two that use it gets None. The actor is the device itself."""
     with writing():
         device = find_by_enrolment(enrolment_hash)
         if device is None:
@@ -106,7 +106,7 @@ def find_by_token(token_hash: bytes) -> DeviceRow | None:
 
 
 def seen(device_id: int) -> None:
-    """It asked for something just now."""
+    """Note that the device sent a request just now."""
     moment = clock.now()
     stale = "SELECT 1 FROM device WHERE id = ? AND (last_seen_at IS NULL OR last_seen_at < ?)"
     if execute(stale, (device_id, moment - _SEEN_EVERY)).fetchone():

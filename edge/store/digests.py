@@ -1,7 +1,7 @@
-"""Do a site and its hub have the same history? Asked with a few numbers for each day, then for each track of a day.
+"""Do a site and its hub have the same history? Compared with two numbers for each day, then for each track of a day.
 
-A digest is how many rows there are and the sum of their hashes, so the order in which they are read does not matter.
-Both sides hash what the site calls things; people's names are left out, since they go with the handheld scans.
+A digest is the number of rows and the sum of their hashes, so the order in which they are read does not matter. Both
+sides hash the site's ids; people are left out, since they are sent with the handheld scans.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _add_up(rows: Iterable[tuple[int, Row]]) -> dict[int, Digest]:
 
 
 def _rows(of: Of, since: int, until: int) -> Iterable[Row]:
-    """Track by track, since history is kept that way; the origin of a row as one number."""
+    """Track by track, as history is stored; the origin of a row as one number."""
     origins = {no: _origin(facts) for no, *facts in execute(_ORIGINS, (of.site_no or 0, of.organization_id))}
     tracks = execute(_TRACKS, (of.organization_id, of.site_no)).fetchall()
     for no, remote_no in tracks:

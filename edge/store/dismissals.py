@@ -1,4 +1,4 @@
-"""Unknown tags and topics of nobody that were dismissed for good: they are counted, and no longer shown."""
+"""Unknown tags and unassigned topics that were dismissed for good: they are counted, but no longer shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many
 from edge.validation.topics import matches
 
-MOST = 5_000  # of each kind; each batch of messages is compared with them
+MOST = 5_000  # of each kind in an organization; every batch of messages is compared with them
 
 
 class Dismissal(NamedTuple):
@@ -25,7 +25,7 @@ class Dismissal(NamedTuple):
 
 
 def dismiss_tag(actor: Actor, tag_type: str, match_key: str) -> None:
-    """From now on no reader shows it. Attaching it to an asset works as ever."""
+    """From now on it is not shown for any reader. It can still be attached to an asset."""
     with acting(actor) as act:
         dropped = execute(
             "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ? RETURNING value",
@@ -58,7 +58,7 @@ def bring_back(actor: Actor, kind: str, subject: str) -> None:
             (actor.organization_id, kind, subject),
         ).fetchone()
         if gone is None:
-            raise NotFound("it was not dismissed")
+            raise NotFound("this was not dismissed")
         action = "unknown_tag.brought_back" if kind == "tag" else "topic.brought_back"
         act.note(action, Subject("unknown_tag" if kind == "tag" else "topic", subject, gone[0]))
 
@@ -88,7 +88,7 @@ def dismissed_tags(keys: Iterable[tuple[int, str, str]]) -> set[tuple[int, str, 
 
 
 def topic_finder() -> Callable[[int | None, str], bool]:
-    """For many topics: whether its owner dismissed it."""
+    """A function that tells whether the owner of a topic dismissed it; for looking at many topics."""
     filters: dict[int, list[str]] = {}
     for organization_id, subject in execute("SELECT organization_id, subject FROM dismissal WHERE kind = 'topic'"):
         filters.setdefault(organization_id, []).append(subject)
@@ -96,7 +96,7 @@ def topic_finder() -> Callable[[int | None, str], bool]:
 
 
 def forget_tags(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
-    """They belong to assets now. Within the caller's transaction."""
+    """For tags that belong to assets now. Within the caller's transaction."""
     execute_many(
         "DELETE FROM dismissal WHERE organization_id = ? AND kind = 'tag' AND subject = ?",
         [(organization_id, f"{tag_type}:{key}") for tag_type, key in keys],
@@ -108,7 +108,7 @@ def _add(organization_id: int, kind: str, subject: str, name: str) -> None:
         "SELECT count(*) FROM dismissal WHERE organization_id = ? AND kind = ?", (organization_id, kind)
     ).fetchone()[0]
     if number >= MOST:
-        raise Conflict(f"{MOST} were dismissed already; show some of them again first")
+        raise Conflict(f"{MOST} are dismissed already; show some of them again first")
     execute(
         "INSERT INTO dismissal (organization_id, kind, subject, name, dismissed_at) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",

@@ -1,4 +1,4 @@
-"""What somebody took away from the box as a file."""
+"""The audit of files that somebody downloaded from the box."""
 
 from __future__ import annotations
 

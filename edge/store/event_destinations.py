@@ -1,7 +1,6 @@
-"""Who is told of events: webhooks, brokers, and the live stream of an organization; and how far each of them is.
+"""Who receives events: webhooks, brokers, and the live stream of an organization; and how far each of them has got.
 
-Every change of a destination by somebody is audited. What the deliveries note of themselves is not, see
-`event_progress`.
+Every change that somebody makes to a destination is audited. The progress of deliveries is not; see `event_progress`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class DestinationKind(StrEnum):
 
 
 class Network(StrEnum):
-    """Where a destination may be. An administrator allows more than the internet, the shell of the box everything."""
+    """Where a destination may be. Administrators may allow private networks; only the box's shell may allow all."""
 
     INTERNET = "internet"
     PRIVATE = "private"
@@ -85,9 +84,9 @@ _SELECT = f"SELECT {', '.join(Destination._fields)} FROM event_destination "
 
 
 def add(actor: Actor, new: NewDestination) -> Destination:
-    """It is told of what happens from now on.
+    """It receives what happens from now on.
 
-    Raises Conflict for a name that is taken, or one too many, and Invalid for a location that is not there.
+    Raises Conflict for a name that is taken or one destination too many, Invalid for a location that does not exist.
     """
     organization_id = actor.organization_id
     with acting(actor) as act:
@@ -113,7 +112,7 @@ def add(actor: Actor, new: NewDestination) -> Destination:
 
 
 def open_stream(actor: Actor) -> None:
-    """Have events logged for live streams, unless they are already."""
+    """Have events logged for live streams, if they are not logged yet."""
     if _stream(actor.organization_id) is None:
         with acting(actor):
             if _stream(actor.organization_id) is None:
@@ -122,7 +121,7 @@ def open_stream(actor: Actor) -> None:
 
 
 def remove(actor: Actor, no: int) -> None:
-    """What it was not told yet is never told. Raises NotFound."""
+    """What it did not receive yet is never delivered. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute("DELETE FROM event_destination WHERE no = ?", (no,))
@@ -130,7 +129,7 @@ def remove(actor: Actor, no: int) -> None:
 
 
 def enable(actor: Actor, no: int) -> None:
-    """Go on after it was disabled, with what is still in the log. Raises NotFound."""
+    """Resume after it was disabled, with what is still in the log. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute(
@@ -143,7 +142,7 @@ def enable(actor: Actor, no: int) -> None:
 
 
 def disable(actor: Actor, no: int) -> None:
-    """Tell it nothing until it is enabled. Raises NotFound."""
+    """Deliver nothing until it is enabled again. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute("UPDATE event_destination SET disabled_at = ?, disabled_reason = NULL WHERE no = ?", (clock.now(), no))
@@ -159,7 +158,7 @@ def change_secret(actor: Actor, no: int, secret: bytes) -> None:
 
 
 def ask_for_test(actor: Actor, no: int) -> None:
-    """Have a test event sent soon, whatever else waits; its attempt tells how it went. Raises NotFound, Conflict."""
+    """Have a test event sent soon, ahead of all others; its attempt shows the result. Raises NotFound, Conflict."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         if row.disabled_at is not None:
@@ -191,7 +190,7 @@ def list_attempts(organization_id: int, no: int, limit: int = MOST_ATTEMPTS) -> 
 
 
 def count_waiting(row: Destination) -> int:
-    """How many events it may still have to be told, of whatever kind."""
+    """How many events may still have to be delivered, whatever their kind."""
     waiting = events.count_between(row.organization_id, row.seq, events.newest())
     retries: int = execute("SELECT count(*) FROM event_retry WHERE destination_no = ?", (row.no,)).fetchone()[0]
     return waiting + retries
@@ -209,18 +208,18 @@ def find_enabled(no: int) -> Destination | None:
 
 
 def all_destinations() -> list[Destination]:
-    """Of all organizations, disabled ones too: for those who look after the box."""
+    """Of all organizations, including disabled ones: for those who look after the box."""
     return _rows("ORDER BY organization_id, name", ())
 
 
 def troubles() -> list[str]:
-    """Of destinations that were given up, or take nothing for a while; one sentence each, by name."""
+    """Destinations that were given up or have taken nothing for a while: one sentence each, by name."""
     told = []
     for row in all_destinations():
         if row.disabled_reason:
             told.append(f"{row.name} was disabled: {row.disabled_reason}")
         elif row.failing_since and not row.disabled_at and row.failing_since < clock.now() - TROUBLE_AFTER:
-            told.append(f"{row.name} takes no events since {clock.rfc3339(row.failing_since)}: {row.last_error}")
+            told.append(f"{row.name} has taken no events since {clock.rfc3339(row.failing_since)}: {row.last_error}")
     return told
 
 
@@ -252,7 +251,7 @@ def _subject(row: Destination) -> Subject:
 
 
 def _told(row: Destination) -> dict[str, object]:
-    """Without the secret, and without the query of the address, where some receivers have one."""
+    """For the audit, without the secret, and without the query of the URL, where some receivers have a secret."""
     kinds, url = list(row.event_kinds), row.url.partition("?")[0]
     facts = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
     return given({**facts, "network": row.network})

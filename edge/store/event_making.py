@@ -1,10 +1,10 @@
-"""How events come about: what is now is compared with what was told last, and the difference goes to the log.
+"""How events come about: the current state is compared with what was told last, and the difference goes to the log.
 
-Triggers note which assets may have something to tell, in the transaction of the write itself; this looks at them soon
-after. So no write can pass it by, an ingest batch pays for its moves only, and nothing is told twice or lost by a kill:
-what is told, and that it is told, is one transaction. For each asset the events make a chain: it arrives, moves from
-where it was last told to be, is unseen. A late scan that changes only the past is not told; one that is taken back is
-told as a move to where the asset is now.
+Triggers note which assets may have an event, in the transaction of the write itself; this module looks at them soon
+after. So no write can bypass it, an ingest batch pays for its moves only, and a kill neither loses nor repeats an
+event: the event, and the note that it was told, are one transaction. The events of each asset form a chain: it arrives,
+moves from where it was last told to be, is unseen. A late scan that changes only the past makes no event; one that is
+undone makes a move to where the asset is now.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_STAYS = 200  # of one asset in one transaction; the rest follows in the nex
 
 
 class Candidate(IntEnum):
-    """What `key` is in `event_candidate`."""
+    """What `key` means in `event_candidate`."""
 
     TRACK = 1  # the number of a track
     GONE = 2  # an asset whose track is gone
@@ -34,7 +34,7 @@ class Candidate(IntEnum):
 
 
 class Silence(NamedTuple):
-    """Not seen or heard for so long (microseconds), an asset is unseen and a reader offline."""
+    """After how many microseconds without a read an asset is unseen, and without a message a reader is offline."""
 
     asset: int
     reader: int
@@ -64,14 +64,14 @@ class _Asset(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Since when the asset is somewhere, or nowhere that anybody knows of."""
+    """Since when the asset is at a location; None: nobody knows where."""
 
     at: int
     location_id: int | None
 
 
 def start(silence: Silence) -> None:
-    """Take down how everything is, and note from now on what may have to be told. Nothing where it runs already."""
+    """Take the current state as told, and note from now on what may have to be. Does nothing if it runs already."""
     with writing():
         if is_running():
             return
@@ -91,7 +91,7 @@ def start(silence: Silence) -> None:
 
 
 def stop() -> None:
-    """Nobody is told any more; what is in the log stays as long as it is kept."""
+    """Make no more events; the log keeps what is in it until that is too old."""
     with writing():
         for name in TRIGGERS:
             execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -113,7 +113,7 @@ def has_candidates() -> bool:
 
 
 def make(silence: Silence) -> int:
-    """Put into the log what the oldest candidates have to tell; how many candidates were looked at."""
+    """Log the events of the oldest candidates; returns how many candidates were looked at."""
     with writing():
         found = execute("SELECT no, kind, key FROM event_candidate ORDER BY no LIMIT ?", (MOST_CANDIDATES,)).fetchall()
         if not found:
@@ -127,9 +127,10 @@ def make(silence: Silence) -> int:
 
 
 def make_unseen(silence: Silence, limit: int = MOST_CANDIDATES) -> int:
-    """Tell of assets that were not seen for too long, or are seen again where they were; how many there were."""
+    """Log assets that have become unseen, or are seen again where they were; returns how many."""
     seen_after = clock.now() - silence.asset
-    overdue = execute(_OVERDUE, {"seen_after": seen_after, "limit": limit}).fetchall()  # outside: it looks at all
+    # Outside of the transaction, since it goes through all assets.
+    overdue = execute(_OVERDUE, {"seen_after": seen_after, "limit": limit}).fetchall()
     if overdue:
         with writing():
             _tell({asset_id for (asset_id,) in overdue}, set(), silence)
@@ -143,7 +144,7 @@ _OVERDUE = """
 
 
 def make_readers(silence: Silence) -> int:
-    """Tell of readers that went silent, said goodbye, or are heard again; how many there were."""
+    """Log readers that went silent, said goodbye, or are heard again; returns how many."""
     changed = execute(_CHANGED_READERS, (clock.now() - silence.reader,)).fetchall()
     if not changed:
         return 0
@@ -193,7 +194,7 @@ def _tell(asset_ids: Collection[int], changed_records: Collection[int], silence:
     for asset in assets:
         before = told.get(asset.id, _Told())
         if asset.deleted_at is not None and not before.is_live:
-            continue  # made and deleted between two looks, or told before
+            continue  # created and deleted in between, or told before
         made.append(_Made(asset, before, asset.id in changed_records, silence))
     locations = _Locations([location_id for one in made for location_id in one.location_ids()])
     events.add([event for one in made for event in one.events(locations)])
@@ -221,7 +222,7 @@ _SET_TOLD = """
 
 
 class _Made:
-    """What there is to tell of one asset."""
+    """The events of one asset."""
 
     def __init__(self, asset: _Asset, before: _Told, is_record_changed: bool, silence: Silence) -> None:
         self.asset = asset
@@ -244,7 +245,7 @@ class _Made:
         at = self._before.location_id
         record = self._record_event()
         if record and record is not EventKind.ASSET_DELETED:
-            is_new = record is EventKind.ASSET_CREATED  # a tag does not touch when the record was changed
+            is_new = record is EventKind.ASSET_CREATED  # attaching a tag does not change `updated_at`
             yield self._event(record, self.asset.updated_at if is_new else clock.now(), locations, at)
         for step in self._steps:
             if step.location_id is None:
@@ -276,7 +277,7 @@ class _Made:
         return NewEvent(asset.organization_id, kind, asset.id, at, locations.within(location_id), (), data)
 
     def _find_steps(self) -> list[_Step]:
-        """The stays since the last one that was told, and what else it takes to end where the asset is now."""
+        """The stays since the last one that was told, and a step to where the asset is now if they end elsewhere."""
         asset, before = self.asset, self._before
         if asset.last_seen_at is None:
             return [_Step(clock.now(), None)] if before.location_id else []
@@ -311,7 +312,7 @@ _STAYS_SINCE = """
 
 
 class _Locations:
-    """Locations as they are shown, and what each of them is within."""
+    """Locations as events show them, and the locations above each of them."""
 
     def __init__(self, ids: Collection[int | None]) -> None:
         wanted = orjson.dumps(sorted({one for one in ids if one is not None})).decode()

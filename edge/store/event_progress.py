@@ -1,4 +1,4 @@
-"""What the deliveries of events note of themselves: how far they are, what is to be tried again, and the attempts."""
+"""The progress of deliveries: how far each destination has got, what is to be tried again, and the attempts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from edge import clock
 from edge.store.database import execute, execute_many, writing
 
-MOST_ATTEMPTS = 100  # that are kept of each destination
+MOST_ATTEMPTS = 100  # kept of each destination
 
 
 class Retry(NamedTuple):
-    """An event that was refused, or waits for one of the same asset that was."""
+    """An event that was refused, or that waits for one of the same asset that was refused."""
 
     seq: int
     subject_id: int
@@ -31,7 +31,7 @@ class Attempt(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What became of one round of deliveries. `retries` replace those that were there."""
+    """The result of one round of deliveries. `retries` replace those that were there before."""
 
     seq: int
     retries: Collection[Retry]
@@ -59,7 +59,7 @@ def retries_due() -> set[int]:
 
 
 def note_progress(no: int, progress: Progress) -> None:
-    """In one transaction, after the receiver had it: what a kill undoes is sent once more under the same id."""
+    """In one transaction, after the receiver got it: if a kill undoes it, it is sent again under the same id."""
     delivered = sum(attempt.is_delivered for attempt in progress.attempts)
     with writing():
         execute(

@@ -1,7 +1,7 @@
-"""The triggers of outbound events, which a database has only while somebody is told.
+"""The triggers of outbound events, which a database has only while there is a destination for them.
 
-They belong to the schema, and a backup with any other is refused, as with those of `sync_triggers`. None of them looks
-at a sighting that changes nothing but when an asset was last seen: those are nearly all writes of an ingest batch.
+They belong to the schema, and a backup with any other trigger is refused, as with those of `sync_triggers`. None of
+them fires for a sighting that only changes when an asset was last seen: those are nearly all writes of an ingest batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The log of outbound events: what happened, in the order it became known, kept for some days.
 
-Every destination reads the same log with a position of its own, so that a slow one delays nobody. `event_making` fills
-it, `event_destinations` knows who is told.
+Every destination reads the same log from a position of its own, so that a slow one delays nobody. `event_making` fills
+it; `event_destinations` knows who receives it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ID = re.compile(r"evt_([0-9]{1,18})_([0-9a-f]{16})")
 
 
 class NewEvent(NamedTuple):
-    """`within` are the ids of the locations it happened in, each with all above it; `within_before` before a move."""
+    """`within` holds the location it happened in and all above it; `within_before` the same from before a move."""
 
     organization_id: int
     kind: EventKind
@@ -59,18 +59,18 @@ class Event(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The same at every attempt, and never that of another event."""
+        """The same at every attempt, and never used for another event."""
         return f"evt_{self.seq}_{self.nonce}"
 
 
 class Filter(NamedTuple):
-    """Which events somebody wants; `location_id` stands for its sub-locations, too."""
+    """Which events somebody wants; `location_id` includes its sub-locations."""
 
     kinds: Collection[str]
     location_id: int | None = None
 
     def kind_of(self, event: Event) -> EventKind | None:
-        """What the event is to whoever filters so; None: nothing. A move into the location is an arrival there."""
+        """The kind of the event for this filter; None: it does not match. A move into the location is an arrival."""
         is_in = self._covers(event.within)
         if event.kind in (EventKind.ASSET_MOVED, EventKind.ASSET_ARRIVED):
             was_in = event.kind is EventKind.ASSET_MOVED and self._covers(event.within_before)
@@ -91,7 +91,7 @@ def body(event: Event, kind: str) -> bytes:
 
 
 def add(events: Iterable[NewEvent]) -> None:
-    """To the end of the log; within the transaction that notes what was told."""
+    """Append to the log, within the transaction that notes what was told."""
     made_at = clock.now()
     execute_many(
         "INSERT INTO event (nonce, organization_id, kind, subject_id, at, made_at, within, within_before, data) "
@@ -108,7 +108,7 @@ def add(events: Iterable[NewEvent]) -> None:
 
 
 def after(organization_id: int, seq: int, limit: int) -> list[Event]:
-    """The oldest that came after a position in the log."""
+    """The oldest events after a position in the log."""
     return _events("WHERE organization_id = ? AND seq > ? ORDER BY seq LIMIT ?", (organization_id, seq, limit))
 
 
@@ -126,13 +126,13 @@ def with_numbers(organization_id: int, numbers: Collection[int]) -> dict[int, Ev
 
 
 def newest() -> int:
-    """The last number that was given out, also when its event was dropped since."""
+    """The last number that was given out, even if its event has been dropped since."""
     row = execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").fetchone()
     return row[0] if row else 0
 
 
 def oldest_kept() -> int:
-    """All events from this number on are there."""
+    """All events from this number on are still in the log."""
     row = execute("SELECT min(seq) FROM event").fetchone()
     return newest() + 1 if row[0] is None else row[0]
 
@@ -146,7 +146,7 @@ def count_between(organization_id: int, seq: int, until: int) -> int:
 
 
 def position_of(organization_id: int, event_id: str) -> int | None:
-    """Where the log goes on after an event; None where nobody can tell any more."""
+    """The position after an event in the log; None where that is no longer known."""
     found = _ID.fullmatch(event_id)
     if found is None:
         return None
@@ -158,7 +158,7 @@ def position_of(organization_id: int, event_id: str) -> int | None:
 
 
 def drop_old(before: int, limit: int, most: int = MOST_ROWS) -> int:
-    """Drop the oldest that were made before a moment, or are more than are kept; how many went."""
+    """Drop the oldest events that were made before a time, or exceed `most`; returns how many."""
     with writing():
         return execute(
             "DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, made_at FROM event ORDER BY seq LIMIT ?) "

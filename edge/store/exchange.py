@@ -1,7 +1,7 @@
-"""What a site and its hub tell each other, as plain values: the same types on both sides, apart from how they travel.
+"""What a site and its hub send each other, as plain values: the same types on both sides, whatever the wire format.
 
-Records are named by the id they have at their home. A site names a record that it only mirrors, because its home is
-the hub, by the hub's id with a minus: so a name says by itself whose number it is.
+Records are identified by their id at their home. A site refers to a record that it only mirrors, because its home is
+the hub, by the hub's id negated: so the sign says whose number it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AssetRecord(NamedTuple):
     updated_at: int
     deleted_at: int | None
     tags: Sequence[tuple[str, str]]
-    home: str = ""  # the name of the box it is kept at, where that is not the one that tells
+    home: str = ""  # the name of the box it is kept at, where that is not the sender
 
 
 class LocationRecord(NamedTuple):
@@ -59,7 +59,7 @@ class Origin(NamedTuple):
 
 
 class TrackState(NamedTuple):
-    """Where an asset is as far as the site knows. `asset` is named where the hub may not know the track yet."""
+    """Where an asset is as far as the site knows. `asset` is given where the hub may not know the track yet."""
 
     no: int
     asset: int | None
@@ -85,7 +85,7 @@ class Stay(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """The truth of one track from one time to another, both included: these rows and no others."""
+    """All rows of one track from one time to another, both included: these and no others."""
 
     track: int
     since: int
@@ -94,7 +94,7 @@ class Patch(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What became of the changes up to `until_seq`. Assets and locations come before what names them."""
+    """The state behind the changes up to `until_seq`. Assets and locations come before what refers to them."""
 
     until_seq: int
     horizon: int  # nothing is said of stays that ended before
@@ -106,11 +106,11 @@ class Batch(NamedTuple):
     gone_tracks: Sequence[int]
     origins: Sequence[Origin]
     patches: Sequence[Patch]
-    report: Mapping[str, int] = {}  # what the site tells of itself: how much waits, and so on
+    report: Mapping[str, int] = {}  # the site's own status: how much waits, and so on
 
 
 class Needs(NamedTuple):
-    """What a batch named and the hub does not know: it is declared in the next attempt."""
+    """What a batch referred to and the hub does not know: the next attempt declares it."""
 
     assets: Sequence[int] = ()
     locations: Sequence[int] = ()
@@ -118,7 +118,7 @@ class Needs(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """How far a hub has a site: the database's epoch, its last change, and the chain of hashes over all batches."""
+    """How far a hub has a site's data: the database's epoch, the last change, and the hash chain over all batches."""
 
     epoch: str | None
     acked_seq: int

@@ -1,4 +1,4 @@
-"""Whole tables, row for row from one statement, for files that are written while they are read."""
+"""Whole tables, streamed from one statement into files for download."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class LedgerRow(NamedTuple):
 
 
 def board_rows(organization_id: int, wanted: BoardFilter) -> Iterator[BoardRow]:
-    """The board without its pages."""
+    """The whole board, not divided into pages."""
     sql, values = board_statement(organization_id, wanted)
     for row in _all(sql, {**values, "limit": -1, "offset": 0}):
         yield BoardRow(*row)
 
 
 def past_rows(organization_id: int, wanted: PastFilter) -> Iterator[PastRow]:
-    """The board of a moment without its pages."""
+    """The whole board of a past moment, not divided into pages."""
     sql, values = past_statement(organization_id, wanted)
     for row in _all(sql, {**values, "limit": -1, "offset": 0}):
         yield past_row(row)
@@ -73,7 +73,7 @@ ORDER BY a.external_key, h.observed_at, h.seq
 def history_rows(
     organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
 ) -> Iterator[StayRow]:
-    """Stays that began in the time, asset by asset, the oldest first."""
+    """Stays that began in this period, asset by asset, oldest first."""
     values = {
         "organization_id": organization_id,
         "asset_id": asset_id,

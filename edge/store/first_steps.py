@@ -8,7 +8,7 @@ from edge.store.database import execute
 
 
 class FirstSteps(NamedTuple):
-    """What is there already; `has_heard` is a message of any reader, and the last one a position."""
+    """What exists already; `has_heard`: any reader has sent a message."""
 
     has_locations: bool
     has_readers: bool

@@ -63,7 +63,7 @@ def image(organization_id: int, location_id: int) -> tuple[bytes, str]:
 
 
 def shapes(organization_id: int, plan_id: int) -> list[Shape]:
-    """Of live locations, the large ones first, so that the small ones lie on top."""
+    """Of live locations, the largest first, so that small ones are drawn on top."""
     rows = execute(
         "SELECT s.location_id, s.points FROM floor_shape s JOIN floor_plan p ON p.location_id = s.plan_id "
         "JOIN location l ON l.id = s.location_id AND l.deleted_at IS NULL "
@@ -87,7 +87,7 @@ def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:
 
 
 def set_image(actor: Actor, location_id: int, image: bytes, media_type: str, size: tuple[int, int]) -> None:
-    """The first one, or another drawing below the same shapes. Raises NotFound."""
+    """Add the plan, or replace its drawing and keep the shapes. Raises NotFound."""
     with acting(actor) as act:
         location = locations.get(actor.organization_id, location_id)
         execute(
@@ -110,10 +110,10 @@ def remove_plan(actor: Actor, location_id: int) -> None:
 
 
 def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Point]], opened_at: int) -> int:
-    """All shapes of the plan; returns the new `updated_at`.
+    """Replace all shapes of the plan; returns the new `updated_at`.
 
-    Raises NotFound for the plan, Invalid for a shape that is none or a location that is not live, and Conflict when
-    somebody else has changed the plan since it was opened at `opened_at`.
+    Raises NotFound for the plan, Invalid for a malformed shape or a location that is not live, and Conflict when
+    somebody else has changed the plan since it was opened, when its `updated_at` was `opened_at`.
     """
     _check(drawn)
     with acting(actor) as act:
@@ -121,12 +121,12 @@ def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Poi
         if plan is None:
             raise NotFound("no such plan")
         if plan.updated_at != opened_at:
-            raise Conflict("somebody else has changed this plan meanwhile; load it again")
+            raise Conflict("somebody else has changed this plan in the meantime; reload it")
         for shown in drawn:
             try:
                 locations.get(actor.organization_id, shown)
             except NotFound as error:
-                message = "A location on the plan is not there any more"
+                message = "A location on the plan no longer exists"
                 raise Invalid.one("location_id", "fk_not_found", message) from error
         moment = max(now(), plan.updated_at + 1)
         execute("DELETE FROM floor_shape WHERE plan_id = ?", (location_id,))
@@ -147,7 +147,7 @@ def centre(points: Sequence[Point]) -> Point:
 
 
 def whole_plan(organization_id: int, location_id: int) -> tuple[Plan, list[Shape]]:
-    """As of one moment. Raises NotFound."""
+    """A plan with its shapes, as of one moment. Raises NotFound."""
     with reading():
         plan = find_plan(organization_id, location_id)
         if plan is None:

@@ -1,4 +1,4 @@
-"""What came to a location and went away from it over days, and how much was there: the numbers behind its chart."""
+"""What arrived at and left a location over time, and how much was there: the numbers behind its chart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[int, int, int, int, int]  # asset, track, when it was observed, orde
 
 
 class Span(NamedTuple):
-    """A piece of time at a location. `asset_time` is how long assets were there, in microseconds, all together."""
+    """One interval at a location. `asset_time` is how long assets were there, in microseconds, summed over all."""
 
     since: int
     until: int
@@ -38,9 +38,9 @@ ORDER BY t.asset_id
 
 
 def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[Span]:
-    """Between each two edges, for the location and what is below it now. An asset is there until it is seen elsewhere.
+    """One span between each two `edges`, for the location and everything that is below it now.
 
-    Moves between locations that are both inside are no arrivals.
+    An asset is there until it is seen elsewhere. Moves between two locations inside are not arrivals.
     """
     values = {"organization_id": organization_id, "location_id": location_id}
     with reading():

@@ -1,8 +1,8 @@
 """Small writes of many requests in one transaction.
 
 A durable commit costs far more than the writes in it, and only one can run at a time. While one is on its way to the
-disk, the writes that arrive wait; the next of them to have the turn takes them all along. Each is as alone as in a
-transaction of its own: a savepoint undoes the one that is refused, and nobody is told before the commit.
+disk, the writes that arrive wait; the next of them to get the lock commits them all. Each is as isolated as in a
+transaction of its own: a savepoint undoes the one that is refused, and nobody gets an answer before the commit.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Work:
 
 
 def write_in_group(do: Callable[[], Result]) -> Result:
-    """Run `do` in a durable transaction, perhaps with others' and in another's thread; its refusals are raised here.
+    """Run `do` in a durable transaction, perhaps with other writes and in another thread; its errors are raised here.
 
-    Within a transaction it simply joins. `do` may run twice, when the first transaction failed as a whole.
+    Within a transaction it simply joins. `do` runs a second time if the shared transaction failed as a whole.
     """
     if database.in_transaction():
         return do()
@@ -62,16 +62,16 @@ def _commit(batch: list[_Work]) -> None:
         with writing():
             for work in batch:
                 _attempt(work)
-    except Exception as error:  # noqa: BLE001 -- raised again by the one who asked for it
+    except Exception as error:  # noqa: BLE001 -- raised again in the thread that asked for the write
         for work in batch:
-            _alone(work, error if len(batch) == 1 or isinstance(error, Busy) else None)
+            _write_alone(work, error if len(batch) == 1 or isinstance(error, Busy) else None)
     finally:
         for work in batch:
             work.is_done = True
 
 
 def _attempt(work: _Work) -> None:
-    """A refusal is the answer to one; anything else fails the transaction of all."""
+    """A refusal concerns one write only; anything else fails the whole transaction."""
     work.error = None
     try:
         with database.savepoint():
@@ -82,12 +82,12 @@ def _attempt(work: _Work) -> None:
         work.error = error
 
 
-def _alone(work: _Work, error: Exception | None) -> None:
-    """After the transaction of all has failed: the others must not pay for the one that broke it."""
+def _write_alone(work: _Work, error: Exception | None) -> None:
+    """After the shared transaction failed: the others must not suffer for the one that broke it."""
     work.error = error
     if error is None:
         try:
             with writing():
                 work.result = work.do()
-        except Exception as own:  # noqa: BLE001 -- raised again by the one who asked for it
+        except Exception as own:  # noqa: BLE001 -- raised again in the thread that asked for the write
             work.error = own

@@ -1,4 +1,4 @@
-"""What a code means by GS1's standards: one identity for all spellings of one thing.
+"""What a code means by GS1 standards: one identity for all spellings of one thing.
 
 A printed element string, with a symbology identifier or in brackets, a Digital Link, an EPC URI and the EPC of an RFID
 tag name the same SGTIN, SSCC, GRAI or GIAI. The identity is its element string in brackets. Codes that name only a kind
@@ -39,7 +39,7 @@ _HEX = re.compile(r"[0-9A-F]+")
 
 @lru_cache(maxsize=20_000)
 def identity(code: str) -> str | None:
-    """`(01)80614141123458(21)6789` and the like, or None for a code that names no single thing by GS1's standards."""
+    """`(01)80614141123458(21)6789` and the like, or None for a code that names no single thing by GS1 standards."""
     text = code.strip()
     try:
         if text.startswith("urn:epc:"):
@@ -55,12 +55,12 @@ def identity(code: str) -> str | None:
         if message != text or SEPARATOR in text or _PLAIN.fullmatch(text):
             return _of_elements(GS1Message.parse(message.lstrip(SEPARATOR)).element_strings)
     except (ParseError, ConvertException, ValueError, IndexError, KeyError):
-        return None  # it only began like one of these
+        return None  # it only looked like one of these
     return None
 
 
 def printable(code: str) -> str:
-    """A code as it can be kept: an element string with separators, which no tag value may have, in brackets."""
+    """A code as it can be stored: tag values cannot have separators, so an element string is written in brackets."""
     if SEPARATOR not in code:
         return code
     try:
@@ -70,7 +70,7 @@ def printable(code: str) -> str:
 
 
 def has_wrong_check_digit(code: str) -> bool:
-    """Whether a code says of itself that it is GS1's, and its check digit is wrong: it was misread or misprinted."""
+    """Whether a code is marked as GS1 and its check digit is wrong: it was misread or misprinted."""
     found = _MARKED.search(code.strip())
     if found is None:
         return False

@@ -1,6 +1,6 @@
-"""Scans by people: each under the id its device made, recorded exactly once, taken back on demand.
+"""Scans by people: each under an id that its device made, recorded exactly once, and undone on demand.
 
-The row in `handheld_scan` is the memory of an id: whatever arrives under it again gets the first answer again.
+The row in `handheld_scan` remembers the id: whatever arrives under it again gets the first answer again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edge.texts import N_
 from edge.validation.values import MAX_TEXT
 
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
-AGAIN_WITHIN = 12 * clock.HOUR  # a shift: scanned at the same location again within it is news to nobody
+AGAIN_WITHIN = 12 * clock.HOUR  # a shift, in which another scan at the same location tells nobody anything new
 
 WRONG_CHECK_DIGIT = N_("The check digit of this code is wrong: it was misread or misprinted. Scan it again")
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
@@ -33,28 +33,28 @@ _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 class Result(StrEnum):
     RECORDED = "recorded"
     AGAIN = "again"  # recorded, and somebody had scanned it at this location in this shift
-    UNKNOWN = "unknown"  # parked in the unknown-tag inbox
+    UNKNOWN = "unknown"  # listed among the unknown tags
     LOCATION = "location"  # the label of a location: not a scan of a thing
     UNCLEAR = "unclear"  # not recorded: it follows such a label, and the device must ask where it was made
-    RETIRED = "retired"  # not recorded: its location was retired meanwhile, and the device must ask where it was made
+    RETIRED = "retired"  # not recorded: its location has been retired, and the device must ask where it was made
     COUNTED = "counted"  # kept by a stock-take until it is signed off
-    DONE = "done"  # an act that is no scan
+    DONE = "done"  # an action that is not a scan
     REFUSED = "refused"
     UNDONE = "undone"
 
 
 class Submitted(NamedTuple):
-    """A scan as a device kept it; `observed_at` by the device's clock, already corrected."""
+    """A scan as the device kept it; `observed_at` is from the device's clock, already corrected."""
 
     id: str
     code: str
     location_id: int
     observed_at: int
-    sent_by: int | None = None  # the person of the session, where it is not who made it
+    sent_by: int | None = None  # who was signed in when it was sent, if not the person who made it
 
 
 class Answer(NamedTuple):
-    """What became of a scan. `was` is where the asset was before, None when that was told with an earlier answer."""
+    """What became of a scan. `was` is where the asset was before; None if an earlier answer has said so."""
 
     id: str
     result: Result
@@ -64,20 +64,20 @@ class Answer(NamedTuple):
 
 
 def one_batch() -> AbstractContextManager[None]:
-    """For what a device sends together: scans and undos, recorded in one transaction."""
+    """One transaction for the scans and undos that a device sends together."""
     return writing()
 
 
 def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[Answer]:
-    """Record a batch in its order, in one transaction. A scan that was here before changes nothing."""
+    """Record a batch in its order, in one transaction. A scan that arrived before changes nothing."""
     with writing():
         return [_submit_one(sender, scan, received_at) for scan in batch]
 
 
 def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
-    """Take back a scan of one's own, or one that oneself sent: all becomes what it would be without it.
+    """Undo a scan that the sender made or sent: everything becomes what it would be without it.
 
-    One that never arrived is barred, so that a late delivery of it records nothing. `gap` as in `scans.record`.
+    If it has not arrived yet, its id is blocked, so that a late delivery records nothing. `gap` as in `scans.record`.
     """
     moment = clock.now()
     with writing():
@@ -125,7 +125,7 @@ def _record_waiting(organization_id: int, tag: NewTag) -> None:
 def waits_for(code: str) -> str:
     """The same for all codes and tag values that could match each other, whatever the type of the tag.
 
-    Coarser than every match key: case, separators, leading zeros and symbology prefixes do not count in it.
+    Coarser than every match key: it ignores case, separators, leading zeros and symbology prefixes.
     """
     identity = gs1.identity(code)
     if identity:
@@ -228,7 +228,7 @@ def _park(sender: Actor, scan: Submitted, received_at: int) -> None:
 
 
 def _unpark(row: StoredScan) -> None:
-    """Out of the inbox of unknown tags, unless others scanned it as well."""
+    """Off the list of unknown tags, unless others scanned it as well."""
     tag_type = guess_type(row.code)
     values = (row.organization_id, tag_type, tags.match_key(tag_type, row.code), BY_HANDHELD)
     one = "WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?"
@@ -237,7 +237,7 @@ def _unpark(row: StoredScan) -> None:
 
 
 class StoredScan(NamedTuple):
-    """A row of the table, whatever became of the scan."""
+    """A row of the table `handheld_scan`, whatever became of the scan."""
 
     id: str
     organization_id: int
@@ -256,7 +256,7 @@ class StoredScan(NamedTuple):
 
 
 def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
-    """Scans of codes that may be this tag's, oldest first; whether they are is for the look-up to say."""
+    """Scans of codes that may be this tag's, oldest first; the look-up decides whether they are."""
     sql = (
         f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan "
         "WHERE organization_id = ? AND waits_for = ? AND undone_at IS NULL ORDER BY observed_at"
@@ -316,7 +316,7 @@ def _asset(organization_id: int, asset_id: int) -> Found | None:
 
 
 def _is_live_location(organization_id: int, location_id: int) -> bool | None:
-    """None for one that the organization never had."""
+    """None for a location that the organization never had."""
     sql = "SELECT deleted_at IS NULL FROM location WHERE id = ? AND organization_id = ?"
     found = execute(sql, (location_id, organization_id)).fetchone()
     return bool(found[0]) if found else None

@@ -46,14 +46,14 @@ def keep(messages: Iterable[NewHeld]) -> None:
 
 
 def outlines() -> list[Outline]:
-    """Of all that are held back, in the order they came."""
+    """Of everything that is held back, in the order of arrival."""
     return [
         Outline(*row) for row in execute("SELECT reader_id, topic, received_at, newest FROM held_message ORDER BY no")
     ]
 
 
 def first_of(reader_id: int, topic: str = "") -> list[Held]:
-    """The first few of a reader's, on a topic or on all of them."""
+    """A reader's first few messages, on one topic or on all of them."""
     return [
         Held(*row)
         for row in execute(
@@ -65,5 +65,5 @@ def first_of(reader_id: int, topic: str = "") -> list[Held]:
 
 
 def discard(numbers: Sequence[int]) -> None:
-    """They were read. Within the caller's transaction."""
+    """Delete messages that were read. Within the caller's transaction."""
     execute_many("DELETE FROM held_message WHERE no = ?", [(no,) for no in numbers])

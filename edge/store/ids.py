@@ -1,7 +1,7 @@
 """Public ids: a counter put through a keyed permutation of 1..2^53-1 (spec: Identifiers).
 
-Unique over all types because there is one counter, never reused because it never goes back, opaque because the
-key is random for each database, and without look-ups because a permutation cannot collide.
+Unique over all types because there is one counter, never reused because it never goes back, and opaque because the
+key is random for each database. No look-ups are needed, because a permutation cannot collide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _id_keys: dict[str, bytes] = {}
 
 
 def permute(number: int, key: bytes) -> int:
-    """The id of the `number`-th record, 1..2^53-1: a Feistel network, walked until it lands in the range."""
+    """The id of the `number`-th record, 1..2^53-1: a Feistel network, applied until the result is in the range."""
     while True:
         left, right = number >> _HALF_BITS, number & _MASK
         for turn in range(_ROUNDS):
@@ -35,7 +35,7 @@ def new_id() -> int:
 
 
 def new_ids(count: int) -> list[int]:
-    """Ids nobody had before. Inside a transaction they are taken back with it, unseen."""
+    """Ids that were never used. A transaction that is rolled back returns those that it took."""
     with writing():
         row = execute("UPDATE instance SET id_count = id_count + ? RETURNING id_count", (count,)).fetchone()
     return [permute(number, _id_key()) for number in range(row[0] - count + 1, row[0] + 1)]

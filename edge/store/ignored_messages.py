@@ -52,7 +52,7 @@ class ReaderIgnored(NamedTuple):
 
 
 def newest_of_each(received_since: int) -> list[ReaderIgnored]:
-    """Of all organizations: only for the operator of the box."""
+    """Of all organizations; only for whoever runs the box."""
     return [ReaderIgnored(name, IgnoredMessage(*row)) for name, *row in execute(_NEWEST, (received_since,))]
 
 

@@ -21,7 +21,7 @@ _TRIES = 3  # of an import whose assets others change between check and writing
 
 
 class NewRecord(NamedTuple):
-    """One row, its values validated; `fault` says why it is none. Tags that the record has already stay as they are."""
+    """One row with validated values; `fault` says why it is unusable. Tags the record already has stay as they are."""
 
     line: int
     external_key: str | None
@@ -32,11 +32,11 @@ class NewRecord(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """`told` is created, changed, unchanged, or faulty with its `reason`."""
+    """`result` is created, changed, unchanged, or faulty with its `reason`."""
 
     line: int
     external_key: str
-    told: str
+    result: str
     reason: str = ""
 
 
@@ -81,7 +81,7 @@ def _import_anew(actor: Actor, records: Sequence[NewRecord], progress: Callable[
     for _ in range(_TRIES):
         judged = _judge_all(actor.organization_id, "asset", records, progress)
         outcomes = [one.outcome for one in judged]
-        if any(outcome.told == "faulty" for outcome in outcomes):
+        if any(outcome.result == "faulty" for outcome in outcomes):
             return _nothing_done(outcomes)
         drafts = asset_import.prepare(actor, [one.wanted for one in judged if one.wanted])
         with long_writing(), acting(actor) as act:
@@ -115,17 +115,17 @@ def _import_locations(actor: Actor, records: Sequence[NewRecord], progress: Call
 
 
 def _refuse_faults(outcomes: Sequence[Outcome]) -> None:
-    if any(outcome.told == "faulty" for outcome in outcomes):
+    if any(outcome.result == "faulty" for outcome in outcomes):
         raise _Refused
 
 
 def _note(act: Act, kind: str, outcomes: Sequence[Outcome]) -> None:
-    counts = {told: sum(1 for one in outcomes if one.told == told) for told in ("created", "changed")}
+    counts = {result: sum(one.result == result for one in outcomes) for result in ("created", "changed")}
     act.note(f"{kind}.imported", Subject(kind, "import", f"{len(outcomes)} rows"), counts)
 
 
 def _nothing_done(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return [one if one.told == "faulty" else one._replace(told="unchanged") for one in outcomes]
+    return [one if one.result == "faulty" else one._replace(result="unchanged") for one in outcomes]
 
 
 def _judge_all(
@@ -170,13 +170,13 @@ def _judge(organization_id: int, kind: str, record: NewRecord, new_keys: set[str
 
 def _judged(
     record: NewRecord,
-    told: str,
+    result: str,
     row: AssetRow | LocationRow | None,
     changes: dict[str, Any],
     new_tags: Sequence[NewTag],
 ) -> _Judged:
     found = row if isinstance(row, AssetRow) else None
-    outcome = Outcome(record.line, record.external_key or "", told)
+    outcome = Outcome(record.line, record.external_key or "", result)
     return _Judged(outcome, Wanted(record.external_key, found, changes, new_tags))
 
 
@@ -195,10 +195,10 @@ def _outcome(actor: Actor, record: NewRecord) -> Outcome:
         return Outcome(record.line, record.external_key or "", "faulty", record.fault)
     try:
         with database.savepoint():
-            key, told = _put_location(actor, record)
+            key, result = _put_location(actor, record)
     except EdgeError as error:
         return Outcome(record.line, record.external_key or "", "faulty", _reason(error))
-    return Outcome(record.line, key, told)
+    return Outcome(record.line, key, result)
 
 
 def _put_location(actor: Actor, record: NewRecord) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a hub does with what a site tells: rows are replaced as they are there, never computed again.
+"""What a hub does with a site's batch: it copies the site's rows as they are and never computes them again.
 
 The hub answers after its commit, and the cursor moves in the same transaction as the data.
 """
@@ -19,7 +19,7 @@ from edge.store.sources import ScanSource, number_of
 
 
 class Taken(NamedTuple):
-    """What became of a batch. `is_applied` is False when the cursor did not match or something was not known."""
+    """The result of a batch. `is_applied` is False when the cursor did not match or something was unknown."""
 
     is_applied: bool
     cursor: Cursor
@@ -29,12 +29,12 @@ class Taken(NamedTuple):
 
 class _NotKnown(Exception):
     def __init__(self, needs: Needs) -> None:
-        super().__init__("the batch names what was never declared")
+        super().__init__("the batch refers to something that was never declared")
         self.needs = needs
 
 
 def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
-    """Apply a batch that follows directly on what the hub has of the site, whole or not at all."""
+    """Apply a batch that directly follows what the hub has of the site, whole or not at all."""
     try:
         with writing():
             present = cursor_of(peer.no)
@@ -102,10 +102,10 @@ def _track_numbers(site_no: int, remote_numbers: Sequence[int]) -> dict[int, int
 
 
 def _keep_track(peer: Peer, state: TrackState, no: int | None, assets: dict[int, int], location_id: int) -> int:
-    """The site's values replace the hub's, never the greater of both: an undo moves the last sighting backwards."""
+    """The site's values always replace the hub's, also older ones: an undo moves the last sighting backwards."""
     values = (location_id, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
     if no is not None and state.asset is not None and _asset_of(no) != assets[state.asset]:
-        # A database that was copied back gave the number out a second time: what it was before stays history.
+        # A database that was copied back used the number a second time: keep the history of its first use.
         execute("UPDATE track SET remote_no = -no WHERE no = ?", (no,))
         no = None
     if no is None and state.asset is not None:
@@ -141,7 +141,7 @@ def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
 
 
 def _replace_stays(patches: Sequence[Patch], known: dict[int, int], sources: Sequence[int], horizon: int) -> None:
-    """What the site dropped from before its horizon stays here."""
+    """What the site's retention has dropped, before its horizon, stays here."""
     execute_many(
         "DELETE FROM history WHERE position_no = ? AND observed_at BETWEEN ? AND ? AND observed_at + seen_for >= ?",
         [(known[patch.track], patch.since, patch.until, horizon) for patch in patches],

@@ -19,7 +19,7 @@ _key_file: Path | None = None
 
 
 def badge_key() -> bytes:
-    """Keys the hashes of badges, and goes with them into every backup."""
+    """The key for the hashes of badges; it is in every backup, as they are."""
     path = database.database
     if path not in _badge_keys:
         _badge_keys[path] = execute("SELECT badge_key FROM instance").fetchone()[0]
@@ -36,11 +36,11 @@ def use_signing_key(file: Path | None) -> None:
 def signing_key() -> bytes:
     """Signs access and session tokens.
 
-    A file of its own, never in the database: whoever has a backup could make tokens with it. So a backup that is
-    restored on another box meets another key, and the tokens of the old box are worth nothing there.
+    It is in a file of its own, never in the database: otherwise whoever has a backup could make tokens. A backup that
+    is restored on another box finds another key there, which does not accept the tokens of the old box.
     """
     files = (_key_file, database.database)
-    if files not in _signing_keys:  # every request asks, so that no path is put together for it
+    if files not in _signing_keys:  # cached, since every request asks
         _signing_keys[files] = _read_or_make_key()
     return _signing_keys[files]
 
@@ -71,7 +71,7 @@ def beside_database(name: str) -> Path:
 
 
 def make_key(file: Path, key: str) -> None:
-    """Unless there is one; whole or not at all, also when two processes begin at once."""
+    """Create the file unless it exists; whole or not at all, even when two processes start at once."""
     if file.exists():
         return
     unfinished = file.with_name(f"{file.name}.{os.getpid()}")
@@ -86,6 +86,6 @@ def make_key(file: Path, key: str) -> None:
 
 
 def fingerprint() -> str:
-    """Tells this box from others, also after a restore, and tells nothing else."""
+    """Identifies this box, also after a restore, and reveals nothing else."""
     key: bytes = execute("SELECT id_key FROM instance").fetchone()[0]
     return blake2b(key, digest_size=8, person=b"edge-instance").hexdigest()

@@ -1,4 +1,4 @@
-"""Is the database file sound? Asked quickly at the start, and table by table while the service runs."""
+"""Is the database file sound? Checked quickly at the start, and table by table while the service runs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-_STEPS = 10_000  # of SQLite's own machine between two looks at the clock; about a millisecond
+_STEPS = 10_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
 
 
 def faults_at_start(path: Path, seconds: float) -> list[str]:
-    """What is wrong, as far as it is found within so many seconds; a large file is read on in the background."""
+    """What is wrong, as far as it is found within `seconds`; a large file is checked further in the background."""
     deadline = time.monotonic() + seconds
     try:
         with closing(_read_only(path)) as connection:
             connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
             return _faults(connection, "PRAGMA quick_check(3)")
     except sqlite3.OperationalError as error:
-        if "interrupted" in str(error):
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             return []
         raise
 
 
 def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each table with what is wrong in it; whoever takes the next one may pause before."""
+    """Each table with what is wrong in it; the caller may pause before it asks for the next one."""
     with closing(_read_only(path)) as connection:
         names = [
             name

@@ -14,11 +14,11 @@ from edge.store.tables import ApiKey, rows
 from edge.validation.values import MAX_NAME
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
-SYNC_SCOPE = "sync:write"  # of the key of a site, which nobody can make by hand and no session has
+SYNC_SCOPE = "sync:write"  # only for the key of a site, which cannot be made by hand; no session has it
 
 
 class KeyRow(NamedTuple):
-    """Without the hash of its secret, which nobody outside the exchange needs."""
+    """Without the hash of its secret, which only the token exchange needs."""
 
     id: str
     organization_id: int
@@ -34,7 +34,7 @@ class KeyRow(NamedTuple):
 def add_key(
     actor: Actor, name: str, scopes: Sequence[str], secret_hash: bytes, *, expires_at: int | None = None
 ) -> KeyRow:
-    """Raises Invalid for a name, scopes or an expiry that cannot be."""
+    """Raises Invalid for a bad name, scope or expiry."""
     moment = clock.now()
     _check(name, scopes, expires_at, moment)
     ordered = tuple(scope for scope in (*SCOPES, SYNC_SCOPE) if scope in scopes)
@@ -58,7 +58,7 @@ def list_keys(organization_id: int, *, include_revoked: bool = False) -> list[Ke
 
 
 def revoke_key(actor: Actor, key_id: str) -> None:
-    """At once and for good. Raises NotFound when there is no such key that still works."""
+    """At once and for good. Raises NotFound for an unknown or already revoked key."""
     with acting(actor) as act:
         key = next((row for row in list_keys(actor.organization_id) if row.id == key_id), None)
         if key is None:

@@ -1,4 +1,4 @@
-"""The label printer of an organization: where it is on the network, and what is in it."""
+"""The label printer of an organization: its network address, and the paper in it."""
 
 from __future__ import annotations
 

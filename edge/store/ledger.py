@@ -24,18 +24,18 @@ class Bucket(StrEnum):
     __hash__ = str.__hash__  # of an Enum it is a Python function, and the ledger asks several times for each read
 
     RECORDED = "recorded"
-    REPEAT = "repeat"  # delivered again, or older than what the stay it belongs to already tells
+    REPEAT = "repeat"  # delivered again, or within a stay that is already known
     UNMATCHED_TAG = "unmatched_tag"
     AMBIGUOUS_TAG = "ambiguous_tag"
     NO_LOCATION = "no_location"
-    FILTERED = "filtered"  # below the antenna's signal threshold, or the antenna is switched off
+    FILTERED = "filtered"  # below the antenna's signal threshold, or the antenna is disabled
     MALFORMED = "malformed"
     TOO_LARGE = "too_large"  # over 1 MiB, which is more than any reader sends at once
     UNKNOWN_TOPIC = "unknown_topic"
     STATUS = "status"  # a sign of life without reads
     IGNORED = "ignored"  # a shape that the reader's format does not know
     HELD = "held"  # for some seconds, until it is known how far the reader's clock is off
-    RETAINED = "retained"  # the broker's memory, no news
+    RETAINED = "retained"  # an old message that the broker keeps for new subscribers
 
 
 class Tally(NamedTuple):
@@ -63,7 +63,7 @@ class Hour(NamedTuple):
 def add(
     messages: Mapping[Tally, int], reads: Mapping[Tally, int], not_kept: Mapping[Tally, int] = MappingProxyType({})
 ) -> None:
-    """`not_kept`: how many of these are only counted, because there was no room for more (`store.bounds`)."""
+    """`not_kept`: how many of them are only counted, because there was no room to keep more (`store.bounds`)."""
     execute_many(
         "INSERT INTO ledger (reader_id, hour, bucket, messages, reads, not_kept) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET messages = messages + excluded.messages, reads = reads + excluded.reads, "
@@ -76,7 +76,7 @@ def add(
 
 
 def strike(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
-    """Take back, with numbers below zero, what counts elsewhere now; buckets that are emptied vanish."""
+    """Subtract, with negative numbers, what is counted elsewhere now; empty buckets are deleted."""
     add(messages, reads)
     execute_many(
         "DELETE FROM ledger WHERE reader_id = ? AND messages <= 0 AND reads <= 0",

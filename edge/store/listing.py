@@ -30,7 +30,7 @@ class Source(NamedTuple):
 
 
 class Wanted:
-    """The conditions of one list, and the values they speak of."""
+    """The conditions of one list, and the values of their parameters."""
 
     def __init__(self, organization_id: int, organization_column: str, *, include_deleted: bool) -> None:
         self.include_deleted = include_deleted
@@ -52,7 +52,7 @@ class Wanted:
 
 
 def view(wanted: Wanted, q: str) -> AbstractContextManager[None]:
-    """Where several statements must agree, one view for all; a plain page is one statement."""
+    """One view of the database where several statements must agree; a plain page is a single statement."""
     return reading() if q or wanted.is_narrow else nullcontext()
 
 
@@ -83,8 +83,11 @@ def read_page(
 
 
 def _at_once(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[list[Any]]]:
-    """The rows as one JSON text, with the version of the records: fetched one by one, each row would give up the
-    interpreter's lock, and with many requests at once that costs more than the query."""
+    """The rows as one JSON text, with the version of the records.
+
+    Fetched one by one, each row would release the interpreter's lock, and with many requests at once that costs more
+    than the query.
+    """
     names = [f"c{number}" for number in range(len(source.columns))]
     columns = ", ".join(f"{column} AS {name}" for column, name in zip(source.columns, names, strict=True))
     if source.tagged:

@@ -1,4 +1,4 @@
-"""Locations as people look at them: the tree with what is where, and what came and went."""
+"""Locations for people: the tree with what is where, and what came and went."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WHERE position.organization_id = ? AND asset.deleted_at IS NULL GROUP BY positio
 
 
 def tree(organization_id: int) -> list[Branch]:
-    """Every live location, depth first, siblings by name. A cycle made by hand is left out, it hangs nowhere."""
+    """Every live location, depth first, siblings by name. A cycle (made by hand) is left out: no root leads to it."""
     with reading():
         counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
         found = execute(_LOCATIONS, (organization_id,)).fetchall()
@@ -114,7 +114,7 @@ SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS 
 
 
 def with_codes(organization_id: int) -> list[LocationCodes]:
-    """In the order of the tree; without those that are not in use."""
+    """In the order of the tree, without inactive ones."""
     branches = tree(organization_id)
     names = {branch.id: branch.name for branch in branches}
     codes: dict[int, list[str]] = {}
@@ -141,7 +141,7 @@ WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND 
 
 
 def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[BoardRow]:
-    """What is at the location now, by name, so that rows stay where they are."""
+    """What is at the location now, by name, so that rows keep their order."""
     values = {"location_id": location_id, "organization_id": organization_id, "limit": limit, "offset": offset}
     with reading():
         total = execute(f"SELECT count(*) {_HERE}", values).fetchone()[0]
@@ -178,6 +178,6 @@ ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
 
 
 def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
-    """What came to a location and went away from it, the newest first."""
+    """What came to a location and went away from it, newest first."""
     values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
     return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]

@@ -1,4 +1,4 @@
-"""Locations: where things can be, as a tree. Values come in validated; every write is one transaction, and audited."""
+"""Locations: a tree of where things can be. Values come in validated; every write is one transaction, and audited."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class _LocationOptional(TypedDict, total=False):
 
 
 class LocationChanges(_LocationOptional, total=False):
-    """Columns that a patch may set. The parent and the tags are apart."""
+    """The columns that a patch may set; parent and tags are passed separately."""
 
     name: str
 
 
 class LocationFields(_LocationOptional, total=False):
-    """What `create` takes by these names. The parent and the tags are apart."""
+    """The arguments of `create` with these names; parent and tags are passed separately."""
 
     name: Required[str]
     external_key: str
@@ -246,7 +246,7 @@ def edit(
 
 
 def delete(actor: Actor, location_id: int) -> None:
-    """Softly, with its tags. Raises Conflict while live locations are below it, or live assets are placed at it."""
+    """Soft-delete it and its tags. Raises Conflict while live locations are below it or live assets placed at it."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
         check_home(location_id)

@@ -30,9 +30,9 @@ def location_by_key(organization_id: int, external_key: str) -> Found | None:
 
 
 def by_code(organization_id: int, code: str) -> Found | None:
-    """What a scanned code stands for: a label's link, then a tag, then a key, at last a key in another case.
+    """What a scanned code means: tried as a label's link, as a tag, as a key, and last as a key in another case.
 
-    None when it stands for nothing, or when it is not clear for what.
+    None when it means nothing, or when it is ambiguous.
     """
     code = code.strip()
     kind, key = label_key(code)
@@ -52,7 +52,7 @@ def label_key(code: str) -> tuple[str, str]:
         return "", ""
     try:
         parts = urlsplit(code)
-    except ValueError:  # begins like an address and is none
+    except ValueError:  # it looked like a URL and is none
         return "", ""
     if not code.isprintable() or parts.scheme not in ("http", "https"):
         return "", ""
@@ -99,7 +99,7 @@ def _by_key(kind: str, organization_id: int, external_key: str) -> Found | None:
 
 
 def _by_key_in_any_case(kinds: Sequence[str], organization_id: int, external_key: str) -> Found | None:
-    """Keys are told apart by case, but people and scanners do not always keep it. Several that fit are no answer."""
+    """Keys are case-sensitive, but people and scanners do not always keep the case. None if several match."""
     found: list[Found] = []
     for kind in kinds:
         sql = (

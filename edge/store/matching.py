@@ -22,14 +22,14 @@ class NoAsset(StrEnum):
 
 
 class TagMatcher:
-    """Remembers answers, also negative ones, until a tag changes anywhere. For one thread, inside its transaction."""
+    """Caches answers, also negative ones, until any tag changes. For one thread, inside its transaction."""
 
     def __init__(self) -> None:
         self._version = -1
         self._known: dict[tuple[int, str, str], int | NoAsset] = {}
 
     def prepare(self, identities: Iterable[tuple[int, str, str]]) -> None:
-        """Look up (organization, type, value) triples that are not remembered, all of them in two queries."""
+        """Look up the (organization, type, value) triples that are not cached, all of them in a few queries."""
         version: int = execute("SELECT tags FROM version").fetchone()[0]
         if version != self._version or len(self._known) > MAX_REMEMBERED:
             self._known.clear()
@@ -64,7 +64,7 @@ class TagMatcher:
         self._look_up_gs1([one for one in identities if self._known[one] is NoAsset.UNMATCHED])
 
     def _look_up_gs1(self, unmatched: list[tuple[int, str, str]]) -> None:
-        """A printed code and an EPC can name the same thing by GS1's standards; the type of the tag does not count."""
+        """A printed code and an EPC can name the same thing by GS1 standards, so the type of the tag does not count."""
         named = {identity: gs1.identity(identity[2]) for identity in unmatched}
         wanted = [(identity[0], key) for identity, key in named.items() if key]
         if not wanted:

@@ -1,4 +1,4 @@
-"""Bring a database file to the present schema: numbered SQL steps, each with its record in one transaction."""
+"""Bring a database file to the current schema: numbered SQL steps, each with its record in one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edge.store.database import FILE_NAME, execute, open_database, writing
 
 
 def migrate(data_dir: Path) -> list[str]:
-    """Open the database of `data_dir`, make it if it is new, and apply the steps it lacks; returns their names.
+    """Open the database of `data_dir`, create it if it is new, and apply the steps it lacks; returns their names.
 
     Only for whoever holds the lock of the data directory. The file is copied before the first step changes it. Raises
     SetupError for a schema newer than this program.
@@ -40,14 +40,14 @@ def migrate(data_dir: Path) -> list[str]:
 
 
 def check_schema(data_dir: Path) -> None:
-    """Of the database that is open. Raises SetupError where this program cannot work with it as it is."""
+    """Check the schema of the open database. Raises SetupError if this program cannot work with it."""
     present, newest = present_schema(), newest_schema()
     if present > newest:
         raise _too_new(data_dir / FILE_NAME, present)
     if present < newest:
         raise SetupError(
             f"{data_dir / FILE_NAME} has schema {present} and this version of edge needs {newest}. Start the service, "
-            "which changes it: systemctl restart edge"
+            "which upgrades it: systemctl restart edge"
         )
 
 
@@ -68,7 +68,7 @@ def newest_schema() -> int:
 
 
 class SchemaObject(NamedTuple):
-    """A table, index, trigger or view, as SQLite has it written down."""
+    """A table, index, trigger or view, as in SQLite's own list."""
 
     kind: str
     name: str
@@ -77,7 +77,7 @@ class SchemaObject(NamedTuple):
 
 
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
-    """All that a database of this schema consists of: at least; at most, with what sync, events and Litestream add."""
+    """What a database of this schema must have, and what it may have, with the objects of sync, events, Litestream."""
     optional = (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values(), *_OF_LITESTREAM)
     with closing(sqlite3.connect(":memory:")) as fresh:
         create_schema(fresh, number)
@@ -88,7 +88,7 @@ def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
 
 
 def create_schema(connection: sqlite3.Connection, number: int) -> None:
-    """In an empty database, as `migrate` would have made it."""
+    """Create it in an empty database, as `migrate` would."""
     for position, (name, sql) in enumerate(_steps()[:number], start=1):
         for statement in _statements(sql):
             connection.execute(statement)
@@ -98,7 +98,7 @@ def create_schema(connection: sqlite3.Connection, number: int) -> None:
 
 
 def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:
-    """Without what SQLite makes by itself, which has no statement or is a table of statistics."""
+    """Without what SQLite creates by itself: automatic indexes and the tables of its statistics."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
     found = {SchemaObject(*row) for row in rows}
     return {item for item in found if item.kind != "table" or not item.name.startswith("sqlite_")}

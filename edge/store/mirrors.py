@@ -1,7 +1,7 @@
-"""Assets and locations whose home is another box: kept as they are there, and a clash is listed, never guessed at.
+"""Assets and locations whose home is another box: kept as they are there. A clash is listed, never resolved by guess.
 
-A hub keeps the assets and locations of its sites this way, and a site the assets of its hub. The audit has their
-changes at their home.
+A hub keeps the assets and locations of its sites this way, and a site the assets of its hub. Their changes are audited
+at their home.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Peer(NamedTuple):
 
 
 class _Clash(NamedTuple):
-    """What here holds the record's key or a tag of it, and what of the record can be kept all the same."""
+    """What holds the record's key or one of its tags here, and the part of the record that can be kept nevertheless."""
 
     local_id: int
     reason: str
@@ -41,7 +41,7 @@ class _Clash(NamedTuple):
 
 
 def resolve(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
-    """Name -> id here, of the records that are known."""
+    """The ids here of the records that are known, by the ids of the peer."""
     wanted = list(refs)
     found = execute(
         "SELECT remote_id, local_id FROM link WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
@@ -62,7 +62,7 @@ def resolve(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
 
 
 def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[LocationRecord]) -> list[str]:
-    """Make the records what they are at their home; in words, what could not be taken."""
+    """Make the records what they are at their home; returns in words what could not be taken."""
     fresh: list[Record] = [*in_order(locations), *assets]
     for record in fresh:
         _make_way(peer, record)
@@ -72,7 +72,7 @@ def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[Locatio
 
 
 def retry_conflicts(peer: Peer) -> None:
-    """Perhaps what they clashed with has gone, or has another key now."""
+    """Try them again: perhaps what they clashed with has gone, or has another key now."""
     for kind, text in execute(
         "SELECT kind, record FROM conflict WHERE peer = ? ORDER BY since LIMIT 200", (peer.no,)
     ).fetchall():
@@ -80,7 +80,7 @@ def retry_conflicts(peer: Peer) -> None:
 
 
 def _make_way(peer: Peer, record: Record) -> None:
-    """Keys and tags may have changed hands among the records of one batch: first all let go, then all take."""
+    """Keys and tags may have moved between the records of one batch: first free them all, then assign them."""
     local = _known(peer, record)
     if local is None or home_of(local) != peer.no:
         return
@@ -98,10 +98,10 @@ def _make_way(peer: Peer, record: Record) -> None:
 
 
 def _known(peer: Peer, record: Record) -> int | None:
-    """The record here, if it is here.
+    """The id of the record here, if it is known.
 
-    A database that was copied back gives ids out a second time. Nobody changes when a record was created, so that tells
-    the two apart: the one before stays as it was, and is not heard of again.
+    A database that was copied back assigns ids a second time. The time of creation never changes, so it tells the two
+    apart: the earlier record stays as it is, and no longer gets updates.
     """
     local = resolve(peer, [record.ref]).get(record.ref)
     if local is None or record.ref < 0 or peer.no == HUB or home_of(local) != peer.no:
@@ -117,7 +117,7 @@ def _known(peer: Peer, record: Record) -> int | None:
 
 
 def _take(peer: Peer, record: Record) -> str:
-    """Why it was set aside, or nothing."""
+    """Why the record was set aside; empty if it was taken."""
     what = f"{table_of(record)} {record.external_key}"
     try:
         with database.savepoint():
@@ -134,7 +134,7 @@ def _take(peer: Peer, record: Record) -> str:
 
 
 def _store(peer: Peer, record: Record) -> _Clash | None:
-    """Write the record, or what of it does not clash. Raises Conflict for one that cannot be kept at all."""
+    """Write the record, or the part of it that does not clash. Raises Conflict if it cannot be kept at all."""
     key = _key(peer, record)
     if len(key) > MAX_KEY:
         raise Conflict(f"{key} would be longer than the {MAX_KEY} characters a key may have")
@@ -165,7 +165,7 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
 
 
 def _parent_id(peer: Peer, record: LocationRecord) -> int:
-    """The root locations of a site are below the location that stands for it."""
+    """The root locations of a site are below the location that represents it."""
     parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
     if parent is None:
         raise Conflict("the location it is in is not known here")
@@ -177,7 +177,7 @@ def _link(peer_no: int, remote_id: int, local_id: int) -> None:
 
 
 def _find_clash(peer: Peer, record: Record, key: str, local: int | None) -> _Clash | None:
-    """A clashing key leaves a deleted record, so that its history has one to belong to; a tag is left out."""
+    """With a clashing key, a deleted record is kept for its history to belong to; a clashing tag is left out."""
     holder = holder_of_key(peer.organization_id, record, key, local)
     if holder:
         reason = f"{table_of(record)} {key} is here already"
@@ -210,20 +210,20 @@ def set_aside(peer_no: int, what: str, reason: str) -> None:
 
 
 def _key(peer: Peer, record: Record) -> str:
-    """Every site has a DOCK-1, so at the hub its keys begin with the site's code."""
+    """Every site has a DOCK-1, so at the hub the keys of its locations begin with the site's code."""
     if isinstance(record, LocationRecord) and peer.no != HUB:
         return f"{peer.code}-{record.external_key}"
     return record.external_key
 
 
 def adopt(peer: Peer, yours: Mapping[int, int]) -> None:
-    """Records of this box that are the hub's now: from the next change on they are mirrors of these."""
+    """Records of this box whose home is the hub now, by the hub's ids: from now on they mirror the hub's."""
     for remote_id, local_id in yours.items():
         owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
         before = resolve(peer, [remote_id]).get(remote_id)
         if owned.fetchone() is None or before == local_id:
             continue
-        if before is not None:  # what stood for the hub's record here while the two clashed
+        if before is not None:  # the substitute for the hub's record while the two clashed
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
             execute("DELETE FROM mirror WHERE record_id = ?", (before,))
             execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))

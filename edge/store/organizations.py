@@ -1,4 +1,4 @@
-"""Organizations: whose data it is."""
+"""Organizations: the owners of all other data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class OrganizationRow(NamedTuple):
 
 
 def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -> OrganizationRow:
-    """By an actor of the box. Raises Conflict when the name is taken, and as `topic_owners.check_free` does.
+    """The actor is one of the box. Raises Conflict when the name is taken, and what `topic_owners.check_free` raises.
 
-    Without a prefix the first organization owns all topics, and another one gets a prefix made of its name.
+    Without a prefix, the first organization owns all topics, and any other gets a prefix made from its name.
     """
     with writing():
         if Organization.get_or_none(Organization.name == name):
@@ -45,7 +45,7 @@ def list_organizations() -> list[OrganizationRow]:
 
 
 def find_organization(name: str | None) -> OrganizationRow:
-    """By name; without a name the only one there is. Raises NotFound."""
+    """By name; without a name, the only organization there is. Raises NotFound."""
     known = list_organizations()
     if name is None and len(known) == 1:
         return known[0]

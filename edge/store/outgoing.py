@@ -1,4 +1,4 @@
-"""What a site tells its hub: changes turned into the present truth about them."""
+"""What a site sends to its hub: for every change, the current state of what changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edge.store.exchange import AssetRecord, Batch, LocationRecord, Needs, Origi
 
 
 class Contents:
-    """A batch in the making. To be used within one view of the database; it writes nothing."""
+    """A batch that is being put together, within one view of the database. It writes nothing."""
 
     def __init__(self, organization_id: int, horizon: int) -> None:
         self.rest: list[tuple[int, int, int]] = []  # of ranges that did not fit: track, since, until
@@ -32,7 +32,7 @@ class Contents:
         self._rows = 0
 
     def add(self, change: Change, max_rows: int) -> None:
-        """Take a change up. A range of more rows than still fit is sent in part; see `rest`."""
+        """Include a change. A range with more rows than still fit is included in part; see `rest`."""
         kind, key = change.kind, change.a
         if kind == Kind.STAY and change.b is not None:
             self._instants.add((key, change.b))
@@ -51,7 +51,7 @@ class Contents:
             self._add_range(key, change.b, change.c, max_rows)
 
     def need(self, needs: Needs) -> None:
-        """What the hub did not know when it was last named; a mirror too, which a restored hub may have lost."""
+        """Include what the hub did not know; also mirrors, which a restored hub may have lost."""
         self._assets.update(local_ids(needs.assets))
         self._locations.update(local_ids(needs.locations))
         self._needed.update(ref for ref in (*needs.assets, *needs.locations) if ref < 0)
@@ -135,7 +135,7 @@ _SELECT_INSTANTS = (
 
 
 def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[TrackState]:
-    """Of those that are still there, in the order of their numbers; those the hub cannot know name their asset."""
+    """The tracks that still exist, in the order of their numbers; with the asset where the hub cannot know it."""
     found = execute(
         f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "
         f"NULL), {_REF.format('location_id')}, track.last_seen_at, dwell_started_at, row_at, row_seq, row_rule "
@@ -147,7 +147,7 @@ def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[Tr
 
 
 def tracks_to_tell(organization_id: int, limit: int) -> list[int]:
-    """The tracks of which the hub does not know when they were seen, the one told longest ago first."""
+    """The tracks whose last sighting the hub does not know, the one reported longest ago first."""
     found = execute(
         "SELECT no FROM track LEFT JOIN told ON told.track_no = track.no "
         "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
@@ -196,14 +196,14 @@ _SELECT_LOCATIONS = (
 
 
 class ForSite(NamedTuple):
-    """Assets for a site that they are not at home at, and those of them that it knows by an id of its own."""
+    """Assets whose home is not the site, and which of them the site knows by an id of its own."""
 
     assets: Sequence[AssetRecord]
     yours: Mapping[int, int]
 
 
 def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
-    """Of a hub: these of its assets, as the site should have them. Those with a clash here are nobody's yet."""
+    """At a hub: these assets, as the site should have them, without those that still have a clash here."""
     wanted = json.dumps(list(ids))
     found = execute(_SELECT_FOR_SITE, (wanted, organization_id, site_no)).fetchall()
     yours = execute(
@@ -245,7 +245,7 @@ def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
 
 
 def local_ids(refs: Sequence[int]) -> list[int]:
-    """The records here that these names stand for."""
+    """The ids here of the records that these refs name."""
     own = [ref for ref in refs if ref > 0]
     mirrored = json.dumps([-ref for ref in refs if ref < 0])
     found = execute(

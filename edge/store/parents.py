@@ -9,7 +9,7 @@ from edge.store.database import execute
 
 
 class Parent(NamedTuple):
-    """How a client named a parent: by id, by key, or both. UNSET is not named at all, None is no parent."""
+    """How a client named a parent: by id, by key, or both. UNSET: the form was not given; None: no parent."""
 
     id: Any
     external_key: Any

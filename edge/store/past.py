@@ -11,11 +11,11 @@ from edge.store.board import BELOW, has_words
 from edge.store.database import execute, reading
 from edge.store.records import Page
 
-MOST_ROWS = 5000  # of history that one question reads
+MOST_ROWS = 5000  # of history that one query reads
 
 
 class PastFilter(NamedTuple):
-    """`location_id` includes what is below it now. `sort` is a name of SORTS, with a minus in front from the end."""
+    """`location_id` includes what is below it now. `sort` is a name of SORTS, with a leading minus for descending."""
 
     at: int
     q: str = ""
@@ -33,7 +33,7 @@ DEFAULT_SORT = "key"
 
 
 class PastRow(NamedTuple):
-    """Where an asset was; `last_seen_at` is not later than the moment that was asked for."""
+    """Where an asset was; `last_seen_at` is not later than the moment in question."""
 
     asset_id: int
     external_key: str
@@ -48,7 +48,7 @@ class PastRow(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """One time at a location, however often it was seen there; `until` is when the next one began."""
+    """One stay at a location, however often the asset was seen there; `until` is when the next one began."""
 
     observed_at: int
     until: int
@@ -74,7 +74,7 @@ CROSS JOIN source s ON s.no = h.source_no
 WHERE t.organization_id = :organization_id
 GROUP BY t.asset_id
 """
-# The first row after the last one that was elsewhere. It may lie far back, so it is looked for in the shown rows only.
+# The first row after the last one that was elsewhere. It may lie far back, so it is only searched for shown rows.
 _ARRIVED = """
 (SELECT own.observed_at FROM history own WHERE own.position_no = shown.no AND (own.observed_at, own.seq) > (
      SELECT other.observed_at, other.seq FROM history other JOIN source s ON s.no = other.source_no
@@ -102,7 +102,7 @@ def past_row(row: tuple[Any, ...]) -> PastRow:
 
 
 def past_statement(organization_id: int, wanted: PastFilter) -> tuple[str, dict[str, Any]]:
-    """The rows as SQL, each with the number of all before it; with its values but for `limit` and `offset`."""
+    """The rows as SQL, each beginning with the total count; and its parameters, without `limit` and `offset`."""
     parts = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
     values: dict[str, Any] = {"organization_id": organization_id, "at": wanted.at}
     start = "WITH"
@@ -143,16 +143,16 @@ ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 
 
 class Stays(NamedTuple):
-    """The oldest first; `is_cut` when there are more before them than one question reads."""
+    """Oldest first; `is_cut` if there are earlier ones that were not read."""
 
     rows: list[Stay]
     is_cut: bool
 
 
 def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Stays:
-    """Where the asset was in that time, the stay that was going on when it began included.
+    """Where the asset was in that time, including the stay that was in progress when it began.
 
-    Rows of one location that follow each other are one stay. The last one ends at `until`, which is not in the future.
+    Consecutive rows at one location are one stay. The last one ends at `until`, which is not in the future.
     """
     values = {"organization_id": organization_id, "asset_id": asset_id, "since": since, "until": until}
     found = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()

@@ -36,13 +36,13 @@ class PersonRow(NamedTuple):
     pin_hash: str | None
     wrong_pins: int
     badge_hash: bytes | None
-    language: str | None  # of the pages they see; as their browser says, if none
+    language: str | None  # of the pages they see; None: as their browser asks
     created_at: int
     updated_at: int
     disabled_at: int | None
 
 
-CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: as the audit says it
+CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: word in the audit
 
 
 def add_person(
@@ -80,9 +80,9 @@ def update_person(
 
     `check` sees the row as it is, inside the transaction, and refuses by raising.
 
-    A lower role takes effect in sessions that are open, since it is read with each request. A higher one, and a new
-    password, PIN or badge, ends them all, but the one whose token has the hash `keep_session`. With a higher role the
-    PIN goes, too: it was chosen for less.
+    A lower role takes effect in open sessions, since it is read with each request. A higher role, or a new password,
+    PIN or badge, ends all of them but the one whose token has the hash `keep_session`. A higher role also removes the
+    PIN: it was chosen to protect less.
     """
     with acting(actor) as act:
         before = _existing(actor.organization_id, person_id)
@@ -91,7 +91,7 @@ def update_person(
         after = before._replace(**changes, updated_at=clock.now())
         has_risen = RANK[Role(after.role)] > RANK[Role(before.role)]
         if has_risen and "pin_hash" not in changes:
-            after = after._replace(pin_hash=None)  # it was chosen for less
+            after = after._replace(pin_hash=None)
         if after.pin_hash != before.pin_hash:
             after = after._replace(wrong_pins=0)
         _check(after)
@@ -126,7 +126,7 @@ def disable_person(actor: Actor, person_id: int) -> None:
 
 
 def enable_person(actor: Actor, person_id: int) -> None:
-    """Raises Conflict when somebody has taken the name meanwhile."""
+    """Raises Conflict when somebody else has the name by now."""
     with acting(actor) as act:
         person = _existing(actor.organization_id, person_id)._replace(disabled_at=None)
         _check(person)
@@ -154,7 +154,7 @@ def find_person(organization_id: int, person_id: int) -> PersonRow | None:
 
 
 def with_email(email: str) -> list[PersonRow]:
-    """Only people who may sign in, of each organization one, the eldest first."""
+    """Only people who may sign in, at most one in each organization, the oldest account first."""
     wanted = (Person.email == email) & Person.disabled_at.is_null()
     return [PersonRow(*row) for row in rows(Person.select().where(wanted).order_by(Person.created_at, Person.id))]
 

@@ -1,4 +1,4 @@
-"""How much of a reader's clock is believed: what a technician says, and what was found out before."""
+"""How far a reader's clock is trusted: a technician's setting, and what was found out about the clock."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from edge import clock
 from edge.errors import Invalid
 from edge.store.database import execute
 
-AUTO = "auto"  # believed, less what it is found to be off by
-READER = "reader"  # believed as it is
-RECEIPT = "receipt"  # not believed: a read was made when its message came
+AUTO = "auto"  # trusted, corrected by how far it is found to be off
+READER = "reader"  # trusted as it is
+RECEIPT = "receipt"  # not trusted: the time of a read is that of its message's arrival
 NOT_ZONES = (AUTO, READER, RECEIPT)
 
 
@@ -22,9 +22,9 @@ class Known(NamedTuple):
 
 
 def check_clock(setting: str) -> None:
-    """One of the above, or the time zone of a clock that tells none, and is AUTO otherwise. Raises Invalid."""
+    """One of the above, or the time zone of a clock that sends none (treated as AUTO). Raises Invalid."""
     if setting not in NOT_ZONES and not clock.is_zone(setting):
-        advice = "write auto, reader, receipt, or the time zone of a clock that tells none, such as Europe/Berlin"
+        advice = "write auto, reader, receipt, or the time zone of a clock that sends none, such as Europe/Berlin"
         raise Invalid.one("clock_setting", "invalid_value", f"clock {setting[:60]} is not known; {advice}")
 
 
@@ -37,19 +37,19 @@ def known_clocks() -> dict[int, Known]:
 
 
 def is_off(setting: str, offset: int | None) -> bool:
-    """Whether somebody should look after the clock."""
+    """Whether somebody should check the clock."""
     return setting != RECEIPT and offset is not None and abs(offset) > clock.NOTICEABLE
 
 
 def in_words(setting: str, offset: int | None) -> str:
-    """How the clock is, and what comes of it."""
+    """The state of the clock, and what is done about it."""
     if setting == RECEIPT:
-        return "not believed, the time of receipt counts"
+        return "not trusted, the time of receipt counts"
     if offset is None:
         return "not known yet"
     if not is_off(setting, offset):
         return f"right ({offset / clock.SECOND:+.1f} s)"
-    done = "believed all the same" if setting == READER else "corrected"
+    done = "trusted nevertheless" if setting == READER else "corrected"
     return f"{_span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"
 
 

@@ -12,7 +12,7 @@ from edge.store.readers import ReaderRow
 
 
 def add_reader_with_location(actor: Actor, location_name: str, **values: Any) -> ReaderRow:
-    """Both or neither; `values` are those of `readers.add_reader`. Without a name it is only the reader.
+    """Both or neither; `values` are those of `readers.add_reader`. Without a location name, only the reader is added.
 
     Raises what that raises, and Invalid where a location was chosen as well.
     """

@@ -14,7 +14,7 @@ from edge.store.readers import get_reader
 
 
 class ReaderStatus(NamedTuple):
-    """The newest thing known of a reader."""
+    """The latest that is known of a reader."""
 
     reader_id: int
     heard_at: int
@@ -28,7 +28,7 @@ class ReaderStatus(NamedTuple):
 class ReaderState(NamedTuple):
     """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up.
 
-    `not_understood` are those of the messages that its format does not know or cannot read.
+    `not_understood` counts the messages among them that its format does not know or cannot read.
     """
 
     id: int
@@ -51,7 +51,7 @@ class ReaderState(NamedTuple):
 
 
 class AntennaState(NamedTuple):
-    """`is_own` when the antenna has settings of its own; else it is what its reader says."""
+    """`is_own`: the antenna has settings of its own; otherwise those of its reader apply."""
 
     port: int
     name: str | None
@@ -78,7 +78,7 @@ def record_readers(statuses: Iterable[ReaderStatus]) -> None:
 
 
 def record_offsets(offsets: Mapping[int, int | None]) -> None:
-    """Reader -> how far its clock is ahead, as was found out after it was heard."""
+    """How far each reader's clock is ahead, as found out after it was heard."""
     execute_many(
         "UPDATE reader_state SET clock_offset = ? WHERE reader_id = ?",
         [(offset, reader_id) for reader_id, offset in offsets.items()],
@@ -88,7 +88,7 @@ def record_offsets(offsets: Mapping[int, int | None]) -> None:
 def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     """(reader, port) -> when it last read something; port 0 where the reader has no antennas.
 
-    Of a reader that makes up ports, the first ones are kept.
+    For a reader that makes up ports, only the first ones are kept.
     """
     by_reader: dict[int, set[int]] = {}
     for reader_id, port in read_at:
@@ -117,7 +117,7 @@ def _with_room(known: set[int], ports: set[int]) -> set[int]:
 
 
 def statuses(organization_id: int) -> dict[int, ReaderStatus]:
-    """What is known of each reader of an organization that was ever heard, by its id."""
+    """The status of each reader of an organization that was ever heard, by its id."""
     rows = execute(
         "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline "
         "FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
@@ -165,7 +165,7 @@ ORDER BY n.name, port.port
 
 
 def antennas(organization_id: int, reader_id: int) -> list[AntennaState]:
-    """Those that are set up, and those that read something; port 0 is a reader without antennas. Raises NotFound."""
+    """Those that are set up, and those that have read something; port 0: no antennas. Raises NotFound."""
     get_reader(organization_id, reader_id)
     return [AntennaState(*row) for row in execute(_ANTENNAS, {"id": reader_id})]
 

@@ -20,7 +20,7 @@ from edge.store.topic_owners import check_owned
 from edge.validation.topics import check_filter, overlap
 from edge.validation.values import MAX_NAME
 
-REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # what did not count before may count now
+REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # with these, old messages may count now
 CHANGEABLE = frozenset(
     {"name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"}
 )
@@ -52,7 +52,7 @@ class AntennaRow(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What one antenna, or a whole reader, stands for: where, from which signal strength (dBm) on, and whether.
+    """The settings of one antenna or a whole reader: its location, its signal threshold (dBm), whether it is enabled.
 
     `kind` is only read here; `antenna_kinds` sets it.
     """
@@ -64,7 +64,7 @@ class Placement(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A reader as ingest needs it; a location that was deleted since counts as none."""
+    """A reader as ingest needs it; a location that has been deleted counts as none."""
 
     reader_id: int
     organization_id: int
@@ -82,14 +82,14 @@ def add_reader(
     *,
     name: str,
     topic: str,
-    format: str,  # noqa: A002  the word for it
+    format: str,  # noqa: A002  as everywhere else
     mapping: str | None = None,
     location_id: int | None = None,
     min_rssi: float | None = None,
     clock_setting: str = AUTO,
     status_topic: str | None = None,
 ) -> ReaderRow:
-    """Raises Conflict for a taken name or a topic that meets another reader's, Invalid for a bad topic or location."""
+    """Raises Conflict for a taken name or a topic that overlaps another's, Invalid for a bad topic or location."""
     check_filter(topic)
     check_clock(clock_setting)
     with acting(actor) as act:
@@ -163,7 +163,7 @@ def change_reader(
             _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
         Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
-        if {"format", "mapping"} & set(changes):  # what the format before did not know says nothing of this one
+        if {"format", "mapping"} & set(changes):  # what the old format did not know says nothing about the new one
             execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
         if set(changes) & REPLAYED:
             raw_messages.order_for_reader(actor.organization_id, reader_id)
@@ -172,7 +172,7 @@ def change_reader(
 
 
 def remove_reader(actor: Actor, reader_id: int) -> None:
-    """Its topic and name are free again; what it recorded stays. Raises NotFound."""
+    """Soft-delete it: its topic and name are free again; what it recorded stays. Raises NotFound."""
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
         Reader.update(deleted_at=clock.now()).where(Reader.id == reader_id).execute()
@@ -187,7 +187,7 @@ def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
 
 
 def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -> None:
-    """Say what one antenna stands for, instead of what its reader says. Raises NotFound, Invalid."""
+    """Give one antenna settings of its own, instead of its reader's. Raises NotFound, Invalid."""
     if port < 0:
         raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
     with acting(actor) as act:
@@ -204,7 +204,7 @@ def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -
 
 
 def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
-    """From now on the antenna is what its reader says. Raises NotFound."""
+    """From now on the settings of the reader apply to the antenna. Raises NotFound."""
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
         before = _antenna_facts(actor.organization_id, reader_id, port)
@@ -265,7 +265,7 @@ def routes() -> list[Route]:
 
 
 def _inherit(antenna: Placement, whole: Placement) -> Placement:
-    """What an antenna does not say itself, its reader says; a reader that is off is off with all antennas."""
+    """Where an antenna has no setting, its reader's applies; a disabled reader disables all its antennas."""
     min_rssi = whole.min_rssi if antenna.min_rssi is None else antenna.min_rssi
     return Placement(antenna.location_id or whole.location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
 
@@ -284,13 +284,14 @@ WHERE reader.deleted_at IS NULL
 
 def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
     if not 1 <= len(name) <= MAX_NAME or name != name.strip():
-        raise Invalid.one("name", "invalid_value", f"name must have 1 to {MAX_NAME} characters and no blanks around it")
+        message = f"name must have 1 to {MAX_NAME} characters, and no spaces at its ends"
+        raise Invalid.one("name", "invalid_value", message)
     if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
         raise Conflict(f"a reader called {name} already exists")
 
 
 def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
-    """One topic, one reader, and the topics of another organization are not reached."""
+    """Each topic belongs to one reader, and none may reach the topics of another organization."""
     check_owned(organization_id, topic)
     live = Reader.deleted_at.is_null() & (Reader.id != except_id)
     columns = (Reader.organization_id, Reader.name, Reader.topic, Reader.status_topic)

@@ -1,4 +1,4 @@
-"""Receipts of the messages committed last, so that one that is delivered again is known after a restart."""
+"""Receipts of the messages committed last, so that a redelivery is recognised after a restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PACKET_IDS = 65_535  # how many MQTT has
 
 
 def keep(number: int, entries: bytes) -> None:
-    """Of messages committed now and acknowledged afterwards; `number` counts them from the first one ever."""
+    """For messages that are committed now and acknowledged afterwards; `number` counts them from the first one ever."""
     execute("INSERT INTO receipt (number, entries) VALUES (?, ?)", (number, entries))
     execute("DELETE FROM receipt WHERE number <= ?", (number - PACKET_IDS,))
 

@@ -1,4 +1,4 @@
-"""An asset or a location written as it is at another box: its row, its tags, and what a search finds of it."""
+"""Write an asset or a location as it is at another box: its row, its tags, and its entry in the search index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def table_of(record: Record) -> search.Kind:
 
 
 def write(organization_id: int, local_id: int, record: Record, *, key: str, parent_id: int | None = None) -> None:
-    """Make the record with this id what it is elsewhere. Nothing else may have its key or one of its tags."""
+    """Make the record with this id equal to its original. Nothing else may have its key or one of its tags."""
     if isinstance(record, AssetRecord):
         _write_asset(organization_id, local_id, record)
     else:
@@ -39,7 +39,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
 
 
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
-    """The live record that has the key, unless it is the one that is meant."""
+    """The live record that has the key, other than `except_id`."""
     row = execute(
         f"SELECT id FROM {table_of(record)} "
         "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",
@@ -60,7 +60,7 @@ def holders_of_tags(organization_id: int, record: Record, except_id: int | None)
 
 
 def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
-    """Parents first; a parent that is not among them is here already, or asked for."""
+    """Parents first. A parent that is not among them is known already, or is asked for."""
     waiting = {record.ref: record for record in locations}
     ordered: list[LocationRecord] = []
     while waiting:

@@ -1,4 +1,4 @@
-"""What assets and locations have in common: minted keys, the update token, who is visible on lists."""
+"""What assets and locations have in common: minted keys, the update token, and what is visible on lists."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def mint_key(minted: Minted, organization_id: int) -> str:
 
 
 def key_number(minted: Minted, key: str) -> int | None:
-    """The number of a key that looks minted."""
+    """The number in a key that looks minted."""
     match = re.fullmatch(rf"{minted.prefix}([0-9]{{{minted.width},{MAX_KEY_DIGITS}}})", key)
     return int(match[1]) if match else None
 
@@ -91,7 +91,7 @@ def check_window(valid_from: int, valid_to: int | None) -> None:
 
 
 def keep_microseconds(changes: Mapping[str, Any], current: Any) -> dict[str, Any]:
-    """A window sent back as the wire showed it, in milliseconds, is no change."""
+    """A window that is sent back as the wire showed it, in milliseconds, is not a change."""
     kept = dict(changes)
     for column in ("valid_from", "valid_to"):
         stored = getattr(current, column)
@@ -106,12 +106,12 @@ def update(table: str, record_id: int, values: Mapping[str, Any]) -> None:
 
 
 def effective(alias: str) -> str:
-    """Within its window at `:now`. The plus keeps the window out of the choice of an index: lists go by their order."""
+    """Within its window at `:now`. The plus stops SQLite from using an index of the window instead of the order's."""
     return f"+{alias}.valid_from <= :now AND ({alias}.valid_to IS NULL OR {alias}.valid_to > :now)"
 
 
 def visible(alias: str, *, include_deleted: bool) -> str:
-    """The condition of every list: live and within its window; or else deleted (contract: Lists)."""
+    """The condition of every list: live and within its window, or deleted if wanted (contract: Lists)."""
     if include_deleted:
         return f"({alias}.deleted_at IS NOT NULL OR {effective(alias)})"
     return f"{alias}.deleted_at IS NULL AND {effective(alias)}"

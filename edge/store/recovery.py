@@ -1,7 +1,7 @@
-"""Recover what can still be read of a damaged database into a new and sound one.
+"""Recover what can still be read of a damaged database into a new, sound one.
 
-A damaged page ends a read. So each table is read from both ends, and what lies between is divided until the rows around
-every such page are found. (The shell of SQLite has `.recover`, but in Debian 12 it is built without what that needs.)
+A damaged page ends a read. So each table is read from both ends, and the part in between is halved until the rows
+around every such page are found. (SQLite's shell has `.recover`, but Debian 12 builds it without what that needs.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edge.store.migrate import create_schema, newest_schema
 
 _SEARCH = ("trigram", "version")  # made by triggers as the rest comes in
 _LEAST, _MOST = -(2**63), 2**63 - 1
-_TRIES = 10  # times a range that gives nothing is divided: a page between two damaged ones is a fair part of the gap
+_TRIES = 10  # how often a range that gives nothing is halved: a page between two damaged ones is a fair part of a gap
 
 
 class Recovered(NamedTuple):
@@ -32,12 +32,12 @@ class Recovered(NamedTuple):
 class _Table(NamedTuple):
     name: str
     columns: list[str]
-    key: list[str]  # of the order in which it lies in the file; the first of it is a number, or it cannot be divided
+    key: list[str]  # the columns by which it is stored; it is divisible if the first one is a number
     is_divisible: bool
 
 
 def recover(damaged: Path, target: Path) -> Recovered:
-    """The damaged file is only read. Raises Corrupt when not even the secrets of the site can be recovered."""
+    """The damaged file is only read. Raises Corrupt if even the secrets of the site cannot be recovered."""
     with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
         create_schema(fresh, newest_schema())
         try:
@@ -53,7 +53,7 @@ def recover(damaged: Path, target: Path) -> Recovered:
         for name in _orphans(fresh):
             rejected[name] = rejected.get(name, 0) + 1
         fresh.execute(_COUNT_HISTORY)
-        for statement in triggers:  # last, since nothing of this is news to a hub or a receiver
+        for statement in triggers:  # last, since none of this is a change to report to a hub or a receiver
             fresh.execute(statement)
         fresh.execute("COMMIT")
         rows = {table.name: _count(fresh, table.name) for table in tables}
@@ -83,7 +83,7 @@ def _is_without_rowid(connection: sqlite3.Connection, name: str) -> bool:
 
 
 def _copy(old: sqlite3.Connection, fresh: sqlite3.Connection, table: _Table) -> tuple[int, int]:
-    """Gaps that could not be read, and rows that the new table does not take."""
+    """Copy a table; returns the gaps that could not be read, and the rows that the new table refused."""
     columns = ", ".join(table.columns)
     insert = f"INSERT INTO {table.name} ({columns}) VALUES ({', '.join('?' * len(table.columns))})"
     gaps = rejected = 0
@@ -104,7 +104,7 @@ def _copy(old: sqlite3.Connection, fresh: sqlite3.Connection, table: _Table) -> 
 def _read(
     old: sqlite3.Connection, table: _Table, low: int, high: int, tries: int = _TRIES
 ) -> Iterator[tuple[Any, ...] | None]:
-    """The rows between two values of the first column of the key; None where there are some that cannot be read."""
+    """The rows between two values of the first column of the key; None where some cannot be read."""
     first = last = None
     try:
         for row in old.execute(_select(table, "ASC"), (low, high) if table.is_divisible else ()):
@@ -119,7 +119,7 @@ def _read(
         start = first[0] if first and table.is_divisible else low
         end = last[0] if last and table.is_divisible else high
         yield None
-        # All that is readable from either end is there. What lies strictly between is divided, until nothing comes.
+        # Everything readable from either end is done. What lies strictly between is halved, until nothing is found.
         tries = tries - 1 if first is None and last is None else _TRIES
         if table.is_divisible and end - start > 1 and tries:
             middle = (start + end) // 2
@@ -141,21 +141,21 @@ def _select(table: _Table, direction: str) -> str:
 
 
 def _optional_triggers(old: sqlite3.Connection) -> list[str]:
-    """Those that a database has only while it is joined to others, or tells somebody of events."""
+    """Those that a database has only while it takes part in sync, or sends events."""
     present = {name for (name,) in old.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")}
     known = (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values())
     return [statement for statement in known if present & set(statement.split())]
 
 
 def _orphans(connection: sqlite3.Connection) -> Iterator[str]:
-    """Drop rows that refer to lost rows, and tell the table of each; what referred to them goes in its turn."""
+    """Delete rows that refer to lost rows, and then those that referred to these; yields the table of each."""
     while found := connection.execute("PRAGMA foreign_key_check").fetchall():
         for table, rowid, _, number in {row[:2]: row for row in found}.values():
             yield from [table] * _drop_orphan(connection, table, rowid, number)
 
 
 def _drop_orphan(connection: sqlite3.Connection, table: str, rowid: int | None, number: int) -> int:
-    """How many rows went. A table without rowid does not tell which row it is, so all of them go."""
+    """Returns how many rows went. In a table without rowid all orphans go at once: none can be named."""
     if rowid is not None:
         return connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,)).rowcount
     links = connection.execute("SELECT * FROM pragma_foreign_key_list(?) WHERE id = ?", (table, number)).fetchall()

@@ -1,7 +1,7 @@
-"""A site's records and history as its hub has them, taken into the database of a new or restored box.
+"""A site's records and history, fetched back from its hub into the database of a new or restored box.
 
-Nothing that is here is lost by it: of a record the newer state counts, and of history the rows that are missing here
-are added. All can be taken twice, so it goes on where it was interrupted.
+Nothing that is here is lost: of each record the newer state counts, and only missing rows of history are added. Taking
+a page twice does no harm, so it resumes where it was interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edge.store.target import TRACK_LEAP, HubAccess, Target
 
 
 class Progress(NamedTuple):
-    """What was taken: up to which page of which part."""
+    """How far it has got: the part, and the end of the last page taken."""
 
     part: str
     after: Sequence[int]
@@ -34,12 +34,12 @@ START = Progress("locations", [0])
 
 
 def check_empty(organization_id: int) -> None:
-    """Raises Conflict where there are records: keys would clash, and nobody would know which one is meant."""
+    """Raises Conflict if there are records: keys would clash, and nobody could tell which record is meant."""
     for table in ("asset", "location"):
         if execute(f"SELECT 1 FROM {table} WHERE organization_id = ? LIMIT 1", (organization_id,)).fetchone():
             raise Conflict(
-                "This organization has assets or locations already. Bring a site back into a fresh one: edge init, "
-                "then edge sync recover CODE. To begin a new site with what is here: edge sync join CODE"
+                "This organization already has assets or locations. To recover a site, start with a fresh database: "
+                "edge init, then edge sync recover CODE. To join as a new site with what is here: edge sync join CODE"
             )
 
 
@@ -48,9 +48,9 @@ def progress(here: Target) -> Progress | None:
 
 
 def join(actor: Actor, hub: HubAccess) -> None:
-    """Report to the hub as the site that it knows, in one step: the service must not tell anything in between.
+    """Join the hub as the site that it knows, in one step: the service must not send anything in between.
 
-    Raises Conflict as `check_empty` does, and for the code of another site than a restored box was.
+    Raises Conflict as `check_empty` does, and for the code of a site other than the restored box's own.
     """
     with writing():
         if target.find():
@@ -62,7 +62,7 @@ def join(actor: Actor, hub: HubAccess) -> None:
 
 
 def begin(actor: Actor) -> None:
-    """Tell the hub nothing before all it has is here. Raises NotFound without a hub."""
+    """Send the hub nothing until everything it has is here. Raises NotFound without a hub."""
     with acting(actor) as act:
         here = target.find()
         if here is None or here.organization_id != actor.organization_id:
@@ -72,7 +72,7 @@ def begin(actor: Actor) -> None:
 
 
 def reserve_tracks(last_track: int) -> None:
-    """Numbers that were given out before, perhaps unknown to the hub, are not given out again."""
+    """Make sure that numbers which were used before, perhaps unknown to the hub, are never used again."""
     with writing():
         execute("DELETE FROM sqlite_sequence WHERE name = 'track' AND seq < ?", (last_track + TRACK_LEAP,))
         execute(
@@ -83,7 +83,7 @@ def reserve_tracks(last_track: int) -> None:
 
 
 def take(here: Target, batch: Batch, following: Progress) -> None:
-    """One page, and how far it is now, in one transaction."""
+    """Take one page and note the progress, in one transaction."""
     organization_id = here.organization_id
     with writing():
         _keep_readers(organization_id, batch.readers)
@@ -100,7 +100,7 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
 
 
 def finish(actor: Actor) -> None:
-    """From now on the box reports as any site does; that both agree is compared once all is told."""
+    """From now on the box reports as any site does; once everything is sent, the two are compared."""
     with acting(actor) as act:
         here = target.find()
         if here is None:
@@ -121,7 +121,7 @@ def _take_record(organization_id: int, record: Record) -> None:
     key, parent = record.external_key, record.parent if isinstance(record, LocationRecord) else None
     if record.deleted_at is None:
         if record_copies.holder_of_key(organization_id, record, key, record.ref):
-            reason = "something else here has the key by now; what this one is, only the hub knows"
+            reason = "something else here has the key now; only the hub still has this record"
             set_aside(HUB, f"{table} {key}", reason)
             return
         taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
@@ -134,7 +134,7 @@ def _take_record(organization_id: int, record: Record) -> None:
 
 
 def _keep_readers(organization_id: int, names: Mapping[int, str]) -> None:
-    """As readers that were removed: their names belong to history, how they were set up nobody told the hub."""
+    """As removed readers: history needs their names, but the hub never had their settings."""
     now = clock.now()
     execute_many(
         "INSERT OR IGNORE INTO reader (id, organization_id, name, topic, format, is_enabled, created_at, updated_at, "
@@ -151,7 +151,7 @@ def _keep_people(names: Mapping[int, str]) -> None:
 
 
 def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
-    """Of records that are here: the site's own by the id they always had, the hub's by the link to it."""
+    """The ids of records that are here: the site's own keep their ids, the hub's are found by their links."""
     found = resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
     known = {-ref: local for ref, local in found.items()}
     own = json.dumps([ref for ref in refs if ref > 0])
@@ -165,7 +165,7 @@ def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
 
 
 def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int]) -> int | None:
-    """The track here that its history belongs to; None where the asset is not here."""
+    """The track here that the history belongs to; None where the asset or the location is not here."""
     asset, location = known.get(state.asset or 0), known.get(state.location)
     if asset is None or location is None:
         set_aside(HUB, f"history {state.no}", "its asset or location is not here; the hub keeps it")

@@ -1,4 +1,4 @@
-"""Dropping what is too old or too much, in transactions so small that nobody notices them."""
+"""Deletes what is too old or too much, in transactions so small that nobody notices them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = 200
 
 
 def oldest_history() -> int | None:
-    """When the oldest stay ended that is not the newest of its asset."""
+    """When the oldest stay ended, of those that are not the newest of their asset."""
     oldest: int | None = execute(_OLDEST).fetchone()[0]
     return oldest
 
@@ -29,12 +29,12 @@ def newest_scan() -> int | None:
 
 
 def drop_history(before: int, limit: int = ROWS) -> int:
-    """Drop stays that ended before a moment, oldest first; the newest row of every asset stays, whatever its age."""
+    """Drop stays that ended before a time, oldest first; the newest row of every asset is kept, whatever its age."""
     dropped = 0
     positions = execute(_POSITIONS_WITH_OLD, (before, limit)).fetchall()  # outside the transaction: it may look at all
     with writing():
-        if positions:  # of what ended before, a site tells its hub nothing any more, and a hub compares nothing
-            _tell_what_no_hub_has(before)
+        if positions:  # what ended before is no longer sent to a hub, nor compared by one
+            _report_unsent_history(before)
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
         for (position_no,) in positions:
@@ -46,8 +46,8 @@ def drop_history(before: int, limit: int = ROWS) -> int:
     return dropped
 
 
-def _tell_what_no_hub_has(before: int) -> None:
-    """History that goes before the hub got it is nowhere any more: whoever looks at sync learns of it."""
+def _report_unsent_history(before: int) -> None:
+    """History that is dropped before the hub got it is lost for good: list it for whoever looks at sync."""
     execute(
         "INSERT OR IGNORE INTO set_aside (peer, what, reason, since) "
         "SELECT 0, 'history before ' || strftime('%Y-%m-%d', ?1 / 1000000, 'unixepoch'), "
@@ -72,7 +72,7 @@ _DROP_HISTORY = """
 
 
 def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
-    """Keep the newest of each reader's, as many as are kept and no more than fit in the bytes."""
+    """Keep the newest of each reader, within both bounds: their number and their bytes."""
     for (reader_id,) in execute("SELECT DISTINCT reader_id FROM dead_letter").fetchall():
         newest = execute("SELECT no, kept_bytes FROM dead_letter WHERE reader_id IS ? ORDER BY no DESC", (reader_id,))
         total = 0
@@ -84,7 +84,7 @@ def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
 
 
 def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
-    """Keep those of each reader that were seen last."""
+    """Keep those of each reader that were seen most recently."""
     crowded = execute(
         "SELECT organization_id, reader_id FROM unknown_tag GROUP BY organization_id, reader_id HAVING count(*) > ?",
         (keep,),
@@ -96,7 +96,7 @@ def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
 
 
 def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
-    """Keep those of each organization that were heard last."""
+    """Keep those of each organization that were heard most recently."""
     crowded = execute(
         "SELECT organization_id FROM unassigned_topic GROUP BY organization_id HAVING count(*) > ?", (keep,)
     ).fetchone()
@@ -107,7 +107,7 @@ def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
 
 
 def _delete(sql: str, parameters: tuple[Any, ...]) -> int:
-    """Where to cut was found outside the transaction, by index; in it only a range goes."""
+    """Only deletes a range: where to cut was found outside of the transaction, by an index."""
     with writing():
         return execute(sql, parameters).rowcount
 
@@ -181,7 +181,7 @@ _NEWEST_AUDIT = """
 
 
 def drop_audit_over(keep: int, limit: int = ROWS) -> int:
-    """Keep the newest so many lines; numbers are given in order, so the oldest are the first."""
+    """Keep the newest `keep` lines; their numbers ascend, so the oldest have the smallest."""
     with writing():
         return execute(_DROP_AUDIT_OVER, (keep, limit)).rowcount
 
@@ -193,7 +193,7 @@ _DROP_AUDIT_OVER = """
 
 
 def drop_expired(now: int, limit: int = ROWS) -> int:
-    """Sign-ins and refresh tokens that nobody can use any more, and the token families that are left without one."""
+    """Expired sign-ins and refresh tokens, and the token families that have no token left."""
     with writing():
         dropped = sum(
             execute(f"DELETE FROM {table} WHERE token_hash IN"
@@ -217,7 +217,7 @@ def free_pages() -> tuple[int, int]:
 
 
 def checkpoint() -> None:
-    """Move the WAL into the file, as far as no reader is in the way: only then does the file get smaller."""
+    """Copy the WAL into the database as far as readers allow: only then does the file get smaller."""
     execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 

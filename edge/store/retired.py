@@ -1,4 +1,4 @@
-"""Retired assets: what was soft-deleted, with the tags that went with it, and the way back."""
+"""Retired assets: those that were soft-deleted, with the tags deleted with them, and how to restore them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAGS = "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at I
 
 
 def get_any(organization_id: int, asset_id: int) -> AssetRow:
-    """Live or retired. The tags of a retired one are those it had to the end. Raises NotFound."""
+    """Live or retired. The tags of a retired one are those it had when it was deleted. Raises NotFound."""
     found = execute(_ANY, (asset_id, organization_id)).fetchone()
     if found is None:
         raise NotFound("asset not found")
@@ -27,7 +27,7 @@ def get_any(organization_id: int, asset_id: int) -> AssetRow:
 
 
 def restore(actor: Actor, asset_id: int) -> AssetRow:
-    """As it was, with the tags it had to the end. Raises Conflict when its key or one of its tags has a new owner."""
+    """As it was, with its tags. Raises Conflict when something else has its key or one of its tags now."""
     with acting(actor) as act:
         asset = get_any(actor.organization_id, asset_id)
         if asset.deleted_at is None:

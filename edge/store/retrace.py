@@ -1,4 +1,4 @@
-"""What history should say from a moment on, told anew from what was heard. Pure: no database, no clock."""
+"""Decides anew, from what was heard, what history should say from a moment on. Pure: no database, no clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class State(NamedTuple):
 
 
 class ByPerson(NamedTuple):
-    """A person's scan: nothing that readers heard takes it away. `key` finds its row again."""
+    """A person's scan, which stays whatever readers heard. `key` finds its row again."""
 
     observed_at: int
     location_id: int
@@ -28,7 +28,7 @@ class ByPerson(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A row of history to be, by a reader or by a person. The stay before it ended at `ended_at`."""
+    """A future row of history, by a reader or by a person. The stay before it ended at `ended_at`."""
 
     observed_at: int
     location_id: int
@@ -50,9 +50,9 @@ def first_from(heard: Sequence[Heard], second: int) -> int:
 def retrace(
     heard: Sequence[Heard], begin: int, state: State, people: Sequence[ByPerson], gap: int
 ) -> tuple[list[Step], int | None]:
-    """The rows from `heard[begin]` on and when the asset was last seen; `people` scanned it from then on, in order.
+    """The rows from `heard[begin]` on, and when the asset was last seen. `people` holds people's scans, in order.
 
-    `state` is that before. In a second in which a person scanned the asset, readers move nothing.
+    `state` is the state before. In a second in which a person scanned the asset, no reader moves it.
     """
     steps: list[Step] = []
     location_id, since, seen = state
@@ -79,7 +79,7 @@ def retrace(
 
 
 def _first_before(heard: Sequence[Heard], at: int) -> Step | None:
-    """The first sighting of all, shortly before a person's scan."""
+    """The very first sighting of the asset, shortly before a person's scan."""
     before = [one for one in heard if one.first_at < at]
     if not before:
         return None

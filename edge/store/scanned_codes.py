@@ -1,4 +1,4 @@
-"""Unknown codes that were scanned by a person, given to an asset where the thing is at hand."""
+"""Unknown codes that a person scanned, attached to an asset while the thing is at hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.texts import N_
 def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
     """Make the unknown code of a waiting scan a tag of the asset, which takes over the scan.
 
-    Raises NotFound, Conflict when the code belongs to something else meanwhile.
+    Raises NotFound, or Conflict when the code now belongs to something else.
     """
     with acting(actor):
         scan = handheld.stored(scan_id)

@@ -3,8 +3,8 @@
 A scan is one sighting of one asset at one location. History keeps stays, not sightings: a row for every move, for every
 scan by a person, and for every time a fixed reader sees the asset again after `gap` (contract: Tracking). Order is
 that of observation. Nearly all scans are the newest of their asset, where the asset is already, and need no query of
-their own. What is a move is decided by `evidence`, over whole batches; a read that comes too late to be weighed is put
-in its place by `insert_late`.
+their own. `evidence` decides what is a move, over whole batches; a read that comes too late for that is put in its
+place by `insert_late`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from edge.store.stays import (
 
 
 def record(scans: Sequence[Scan], gap: int, recent: RecentReads | None = None) -> list[bool]:
-    """Record scans in their order; for each, whether it told anything new (False: a repeat, nothing changed).
+    """Record scans in their order; for each, returns whether it was news (False: a repeat, nothing changed).
 
-    `gap` in microseconds: unseen for longer, a fixed reader's next scan is a row of its own; 0 keeps every scan.
+    `gap` in microseconds: after a longer time unseen, a fixed reader's scan gets a row of its own; 0 keeps every scan.
     With `recent`, locations that hear the same asset compete for it; without it, or without a gap, every read counts.
     """
     if not scans:
@@ -61,7 +61,7 @@ def record_by_person(scan: Scan) -> int:
 
 
 def reconsider(asset_id: int, observed_at: int) -> None:
-    """A person's scan came or went: decide anew what readers told from that moment on, as far as it is still known."""
+    """A person's scan was added or undone: decide anew what readers heard from then on, as far as it is kept."""
     second = observed_at // SECOND
     with writing():
         known = recent_reads.load({asset_id}, second * SECOND)
@@ -133,7 +133,7 @@ class _Batch:
         return True
 
     def _weigh(self, reads: RecentReads, scan: Scan) -> bool:
-        """Take a reader's scan as evidence. Where it is where the asset is, that is all; else it is decided later."""
+        """Take a reader's scan as evidence. If it is where the asset is, that is all; otherwise it is decided later."""
         at, asset_id = scan.observed_at, scan.asset_id
         position = self._positions.get(asset_id)
         source_no = self._source(scan)
@@ -176,7 +176,7 @@ class _Batch:
         return True
 
     def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent) -> Recent:
-        """From disk, what was heard around a read that came late: once, for all assets of which the batch has such."""
+        """From disk, what was heard around a late read: once, for all assets that have late reads in the batch."""
         if scan.asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
             late = [one for one in self._scans if _is_late(one, reads.of(one.asset_id))]
             self._looked_back.update(one.asset_id for one in late)
@@ -240,7 +240,7 @@ class _Batch:
             self._append(position, row_of_step(position.no, step, step.heard), step.location_id)
 
     def _append(self, position: Position, row: NewRow, location_id: int) -> None:
-        """The newest row yet: the stay before it is over."""
+        """Add the newest row, which ends the stay before it."""
         stayed = position.last_seen_at - position.row_at
         self._closed.append((stayed, position.no, position.row_at, position.row_seq))
         self._opened.append(row)

@@ -1,7 +1,7 @@
-"""The `q` of lists: a case-insensitive part of a text (contract: Lists).
+"""The `q` of lists: a case-insensitive substring (contract: Lists).
 
-Texts are folded when they are written, so that finding is an exact comparison. A trigram index answers queries that
-select few records; a query that is shorter than that, or selects many, is answered by reading the folded texts.
+Texts are case-folded when they are written, so that a search compares exactly. A trigram index answers queries that
+select few records; a query shorter than a trigram, or one that selects many, is answered by reading the folded texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 Kind = Literal["asset", "location"]
 
 FEW = 2000  # records that are looked up one by one
-_DIVIDER = "\x1f"  # a control character, which no query may have
+_DIVIDER = "\x1f"  # a control character, which no query may contain
 _INDEXED_LENGTH = 3
 _PHRASE_LENGTH = 24  # of what the index is asked: a longer phrase is slow, and hardly finds fewer records
 _OF_KIND = "s.organization_id = :organization_id AND s.kind = :kind"
@@ -30,7 +30,7 @@ _FOLDED = 3  # characters that one may become when it is folded
 
 
 class Match(NamedTuple):
-    """How a list is narrowed: to `ids`, or where those are too many by `condition` on `searchable` as `s`."""
+    """How a list is narrowed: to `ids` or, if those are too many, by `condition` on `searchable` as `s`."""
 
     kind: Kind
     ids: str | None
@@ -39,7 +39,7 @@ class Match(NamedTuple):
 
 
 class Searchable(NamedTuple):
-    """What `remember` needs of an asset or a location; rows of both have it, too."""
+    """What `remember` needs of an asset or a location; the rows of both have these fields as well."""
 
     id: int
     external_key: str
@@ -111,7 +111,7 @@ def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True
 
 
 def _few_ids(condition: str, values: dict[str, Any], needle: str, *, descriptions: bool) -> list[int] | None:
-    """None when there are more than a few."""
+    """None if there are more than `FEW`."""
     source, asked = "searchable s", dict(values)
     if len(needle) >= _INDEXED_LENGTH:
         phrase = '"' + needle[:_PHRASE_LENGTH].replace('"', '""') + '"'

@@ -32,7 +32,7 @@ class SessionRow(NamedTuple):
 
 
 def add_session(person: Actor, token_hash: bytes, expires_at: int) -> None:
-    """They sign in. Also clears away what has expired, so that the table stays as small as the staff."""
+    """Sign a person in. Also deletes what has expired, so that the table does not outgrow the staff."""
     moment = clock.now()
     with acting(person) as act:
         WebSession.delete().where(WebSession.expires_at <= moment).execute()
@@ -59,9 +59,9 @@ WHERE session.token_hash = ? AND session.expires_at > ? AND session.created_at <
 
 
 def find_session(token_hash: bytes) -> SessionRow | None:
-    """None when it has expired, or its person is disabled, or its device was revoked.
+    """None when it has expired, its person is disabled, or its device was revoked.
 
-    Nor is one good that was made while the clock was ahead: it would last for as long again.
+    Nor is a session valid that was made while the clock was ahead: it would last longer by as much.
     """
     now = clock.now()
     row = execute(_FIND, (token_hash, now, now + clock.SET_BACK)).fetchone()
@@ -69,7 +69,7 @@ def find_session(token_hash: bytes) -> SessionRow | None:
 
 
 def was_on_device(device_id: int, person_id: int, at: int) -> bool:
-    """Whether the person had a session on that shared device then, by its clock, which may be a little off."""
+    """Whether the person had a session on that shared device at the time, by its clock, which may be slightly off."""
     asked = {"device_id": device_id, "person_id": person_id, "since": at - CLOCK_ERROR, "until": at + CLOCK_ERROR}
     return execute(_ON_DEVICE, asked).fetchone() is not None
 
@@ -84,12 +84,12 @@ WHERE device_id = :device_id AND person_id = :person_id AND began_at <= :until A
 
 
 def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, wrong_pins: int | None = None) -> None:
-    """Somebody gave a wrong password, PIN or badge. What was typed is not kept: it may be a password.
+    """Note a wrong password, PIN or badge. What was typed is not kept: it may be a password.
 
-    `wrong_pins` is how many the person's PIN has met by now; after MOST_WRONG_PINS only a new one helps.
+    `wrong_pins` is the number of wrong PINs since the person's PIN was set; after MOST_WRONG_PINS it is locked.
     """
     actor = actors.service(person.organization_id if person else actors.THE_BOX)
-    subject = Subject("box", 0, "nobody known")
+    subject = Subject("box", 0, "unknown person")
     if device is not None:
         actor = actors.device(device.organization_id, device.id, device.name)
         subject = devices.subject_of(device)
@@ -104,14 +104,14 @@ def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, 
 
 
 def end_session(person: Actor, token_hash: bytes) -> None:
-    """They sign out."""
+    """Sign a person out."""
     with acting(person) as act:
         if WebSession.delete().where(WebSession.token_hash == token_hash).execute():
             act.note("person.signed_out", _subject(person))
 
 
 def actor_of(row: SessionRow) -> Actor:
-    """Who acts in a session."""
+    """The actor of a session."""
     return actors.person(row.organization_id, row.person_id, row.name, row.device_id, row.device_name)
 
 

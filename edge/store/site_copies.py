@@ -1,6 +1,6 @@
-"""What a hub has of one of its sites, page by page: for a new box that takes the site's part (`edge sync recover`).
+"""What a hub has of one of its sites, page by page: for a new box that replaces the site's (`edge sync recover`).
 
-Everything is named as the site named it, so that its ids stay what they were for whoever wrote them down.
+Everything has the id that it had at the site, so that ids which somebody wrote down stay valid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rest(NamedTuple):
 
 
 def last_track(site_no: int) -> int:
-    """The highest number any box of the site gave a track."""
+    """The highest number that any box of the site gave to a track."""
     row = execute("SELECT max(abs(remote_no)) FROM track WHERE site_no = ?", (site_no,)).fetchone()
     return row[0] or 0
 
@@ -44,7 +44,7 @@ def locations(peer: Peer) -> Rest:
 
 
 def assets(peer: Peer, after: int) -> Rest:
-    """Those the site is, or once was, the home of."""
+    """The assets whose home is, or once was, the site."""
     found = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
     kept = _kept_in_conflicts(peer.no, Kind.ASSET)
     records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in found]
@@ -61,7 +61,7 @@ def tracks(peer: Peer, after: int) -> Rest:
 
 
 def history(peer: Peer, after: PageEnd) -> Rest:
-    """Stays, track by track, with the tracks."""
+    """Stays, track by track, together with the tracks."""
     rows: list[Sequence[Any]] = []
     track, at, seq = after
     begun = execute(_TRACK_NUMBERS, (peer.no, track)).fetchall()
@@ -82,7 +82,7 @@ def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
 
 
 def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
-    """Records with a clash are incomplete here; as the site told them they are in the list of conflicts."""
+    """Records that clash are incomplete here; the list of conflicts has them as the site sent them."""
     found = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
     return {ref: json.loads(record) for ref, record in found}
 
@@ -111,7 +111,7 @@ _TAGS = (
     "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
     "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
 )
-# Of the names a site has for one record, the same one wherever it is asked for.
+# A site may have several ids for one record; this always chooses the same one.
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
 _ASSETS = (
     "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "

@@ -23,7 +23,7 @@ JOIN_DAYS = 7
 
 
 class Site(NamedTuple):
-    """See the table of this name; `report` is JSON."""
+    """A row of the table `site`; `report` is JSON."""
 
     no: int
     organization_id: int
@@ -63,7 +63,7 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
     organization_id = actor.organization_id
     with acting(actor) as act:
         if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
-            raise Conflict(f"A site {code} exists already")
+            raise Conflict(f"A site {code} already exists")
         location = locations.create(actor, name=name, external_key=code)
         now = clock.now()
         no = execute(
@@ -77,7 +77,7 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
 
 
 def make_hub() -> None:
-    """This box keeps what sites tell, and tells them its assets. The first site does that, too; nothing undoes it."""
+    """Make this box a hub, which takes what sites send and sends them its assets. Nothing undoes it."""
     with writing():
         if execute("SELECT 1 FROM target").fetchone():
             raise Conflict("This box reports to a hub itself, so it cannot be one")
@@ -100,7 +100,7 @@ def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
 
 
 def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
-    """Use up a code: the site gets a key of its own, and what an earlier box of it had is over. None: no such code."""
+    """Use up a code: the site gets a key of its own, and that of an earlier box ends. None: there is no such code."""
     with writing():
         row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
         if row is None:
@@ -121,14 +121,14 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
 
 
 def _end_key(actor: Actor, site: Site) -> None:
-    """Unless somebody has revoked it before."""
+    """Revoke the site's key, unless somebody has done so before."""
     if site.api_key_id:
         with suppress(NotFound):
             revoke_key(actor, site.api_key_id)
 
 
 def remove_site(actor: Actor, site_no: int) -> None:
-    """Its key ends; what it sent stays, and is the hub's own from now on. Raises NotFound."""
+    """Its key is revoked; what it sent stays, and belongs to the hub from now on. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
         _end_key(actor, site)
@@ -193,10 +193,10 @@ def retire(site_no: int, epoch: str) -> None:
 
 
 def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool) -> None:
-    """From now on another database speaks for the site, beginning where it says.
+    """From now on another database represents the site, beginning at its cursor.
 
-    Another box numbers its tracks anew: those of the one before keep their history, under numbers no box has. One that
-    recovers goes on with the numbers it finds here.
+    Another box numbers its tracks anew, so the old box's tracks keep their history under numbers that no box uses. A
+    box that recovers continues with the numbers it finds here.
     """
     with writing():
         if site.epoch and site.epoch != cursor.epoch:
@@ -210,7 +210,7 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
 
 
 def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None:
-    """What the site tells of itself, and how much it sent today (UTC)."""
+    """Note what the site reports about itself, and how much it sent today (UTC)."""
     now = clock.now()
     with writing():
         execute(
@@ -221,7 +221,7 @@ def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None
 
 
 def note_refusal(site_no: int, error: str) -> None:
-    """Why the site got no answer, for whoever looks at the hub; until the next answer it gets."""
+    """Note why the site was refused, for whoever looks at the hub; kept until its next success."""
     with writing():
         execute(
             "UPDATE site SET last_error = ?, last_error_at = ? WHERE no = ? AND last_error IS NOT ?",
@@ -236,7 +236,7 @@ class AsideRow(NamedTuple):
 
 
 def list_trouble(peer: int) -> list[AsideRow]:
-    """What clashes, and what could not be taken, the newest first."""
+    """What clashes and what could not be taken, newest first."""
     found = execute(
         "SELECT iif(kind = 2, 'asset ', 'location ') || (record ->> 1), reason, since FROM conflict WHERE peer = ?1 "
         "UNION ALL SELECT what, reason, since FROM set_aside WHERE peer = ?1 ORDER BY 3 DESC LIMIT 100",
@@ -252,7 +252,7 @@ def list_set_aside(peer: int) -> list[AsideRow]:
 
 
 def names_by_location(organization_id: int) -> dict[int, str]:
-    """The sites of this hub, each by the location that stands for it."""
+    """The names of this hub's sites, by the locations that represent them."""
     found = execute(
         "SELECT location_id, name FROM site WHERE organization_id = ? AND removed_at IS NULL ORDER BY name",
         (organization_id,),

@@ -1,4 +1,4 @@
-"""Whole copies of the database: taken while it is in use, checked, and made the database of a box."""
+"""Whole copies of the database: taken while it is in use, checked, and prepared for use on a box."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ID_LEAP = 1_000_000_000
 
 
 class CopyFacts(NamedTuple):
-    """What a database file holds, for the person who is about to trust it."""
+    """What a database file holds, for the person who is about to restore it."""
 
     schema: int
     organizations: int
@@ -28,9 +28,9 @@ class CopyFacts(NamedTuple):
 
 
 def copy_database(target: Path) -> None:
-    """A consistent copy in one file, made in one pass: in pieces, it would begin again after every commit.
+    """A consistent copy in one file, made in one pass: in steps, it would start again after every commit.
 
-    Nobody waits for it: the source is only read.
+    Nobody has to wait for it: the source is only read.
     """
     with translating(), closing(sqlite3.connect(target)) as copy:
         database.connection().backup(copy, pages=-1)
@@ -38,7 +38,7 @@ def copy_database(target: Path) -> None:
 
 
 def inspect_copy(path: Path) -> CopyFacts:
-    """Read the whole file. Raises Corrupt when it is damaged, of another program, or newer than this one."""
+    """Read the whole file. Raises Corrupt if it is damaged, not edge's, or newer than this program."""
     try:
         with _opened(path) as copy:
             schema = copy.execute("PRAGMA user_version").fetchone()[0]
@@ -49,9 +49,9 @@ def inspect_copy(path: Path) -> CopyFacts:
             if faults != ["ok"]:
                 raise Corrupt(f"{path.name} is damaged: {'; '.join(faults)}")
             if copy.execute("PRAGMA foreign_key_check").fetchone():
-                raise Corrupt(f"{path.name} is damaged: rows refer to rows that are not there")
+                raise Corrupt(f"{path.name} is damaged: rows refer to rows that do not exist")
             if copy.execute("SELECT one FROM instance").fetchone() is None:
-                raise Corrupt(f"{path.name} was never completed")
+                raise Corrupt(f"{path.name} is incomplete")
             facts = CopyFacts(schema, *copy.execute(_FACTS).fetchone())
     except sqlite3.DatabaseError as error:
         raise Corrupt(f"{path.name} is not a database of edge ({error})") from error
@@ -59,12 +59,12 @@ def inspect_copy(path: Path) -> CopyFacts:
 
 
 def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
-    """A trigger or view that somebody added would do its work here, with everything the service may do."""
+    """A trigger or view that somebody added would run here, with all rights of the service."""
     present, (needed, allowed) = schema_of(copy), known_schema(schema)
     for item in sorted(present - allowed):
-        raise Corrupt(f"{path.name} is not a database of edge as edge makes it: {item.kind} {item.name} is not known")
+        raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is not known")
     for item in sorted(needed - present):
-        raise Corrupt(f"{path.name} is not a database of edge as edge makes it: {item.kind} {item.name} is missing")
+        raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is missing")
 
 
 _FACTS = """
@@ -74,7 +74,7 @@ _FACTS = """
 
 
 def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
-    """Of a copy that was inspected; a table it does not have is left out."""
+    """Of a copy that has been inspected; tables it does not have are left out."""
     with _opened(path) as copy:
         present = {name for (name,) in copy.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         return {
@@ -83,10 +83,10 @@ def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
 
 
 def move_ids_forward(path: Path, present: Path) -> None:
-    """Make sure that ids given out after this copy was taken are not given out again (spec: Identifiers).
+    """Make sure that ids assigned after this copy was taken are never assigned again (spec: Identifiers).
 
-    Beside a readable `present` database of the same instance, the count goes on from there. For the other side of a
-    sync it is another state of this box from now on.
+    If there is a readable `present` database of the same instance, the count continues from there. In sync, the copy
+    counts as another state of this box from now on.
     """
     with _opened(path) as copy:
         id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()

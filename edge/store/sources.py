@@ -1,4 +1,4 @@
-"""Where scans can come from, each under a number: history names the number, not the antenna, person and location."""
+"""Where scans can come from. Each source has a number, which history keeps instead of antenna, person and location."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edge.store.database import execute
 class ScanSource(NamedTuple):
     """An antenna as it was placed, or people at a location. On a hub the last three are of one of its sites.
 
-    `remote_person` without a site is somebody of this box itself, before it was recovered from its hub.
+    `remote_person` without a site is somebody who used this box before it was recovered from its hub.
     """
 
     location_id: int
@@ -22,7 +22,7 @@ class ScanSource(NamedTuple):
 
 
 def number_of(organization_id: int, source: ScanSource) -> int:
-    """The number of a source, which it gets when it is first asked for. Within the caller's transaction."""
+    """The number of a source, assigned when it is first asked for. Within the caller's transaction."""
     found = execute(_FIND, source).fetchone() or execute(_ADD, (organization_id, *source)).fetchone()
     number: int = found[0]
     return number

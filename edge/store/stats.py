@@ -1,4 +1,4 @@
-"""Numbers about the box as a whole, of all organizations; only for its operator, never for a page or the API."""
+"""Numbers about the whole box, across organizations; only for its operator, never for a page or the API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _READERS = """
 
 
 def unplaced_antennas(heard_since: int) -> list[tuple[str, str]]:
-    """(reader, antenna) of antennas that read something lately and stand nowhere."""
+    """(reader, antenna) of antennas that read something lately and have no location."""
     return execute(_UNPLACED, (heard_since,)).fetchall()
 
 
@@ -81,7 +81,7 @@ def administrators() -> int:
 
 
 def faults(limit: int = 3) -> list[str]:
-    """What is wrong with the file; reads all of it. Empty when it is sound."""
+    """What is wrong with the file; empty if it is sound. Reads the whole file."""
     try:
         with translating():
             found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
@@ -91,5 +91,5 @@ def faults(limit: int = 3) -> list[str]:
 
 
 def count_live(tables: list[str]) -> dict[str, int]:
-    """How many rows each of these tables has, whatever became of them."""
+    """How many rows each of these tables has, including soft-deleted ones."""
     return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}

@@ -1,6 +1,6 @@
-"""How history is changed after the fact: a scan that arrives late, one that its person takes back, rows decided anew.
+"""Changes history after the fact: for a scan that arrives late, one that is undone, and rows that are decided anew.
 
-It splits a stay, moves the beginning of one, or joins two.
+It splits a stay, moves its beginning, or joins two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edge.store.stays import (
 
 
 def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> bool:
-    """Put a scan in its place among older rows; False if it is known already. Corrects `position`."""
+    """Put a scan in its place among older rows; False if it is already known. Corrects `position`."""
     at, gap = scan.observed_at, gap if scan.reader_id is not None else 0
     before = _rows_until(position, at)
     if scan.reader_id is not None and any(_covers(row, scan, source_no, gap) for row in before):
@@ -112,16 +112,16 @@ def _stored(rows: Sequence[StayRow], step: Step) -> StayRow | None:
 
 
 def _covers(row: StayRow, scan: Scan, source_no: int, gap: int) -> bool:
-    """Whether a stored row already tells what the scan tells."""
+    """Whether a stored row already covers the scan."""
     if gap:
         return row.location_id == scan.location_id and row.observed_at <= scan.observed_at <= row.ended_at
     return row.source_no == source_no and row.observed_at == scan.observed_at
 
 
 def _come_back(position: Position, stay: StayRow, following: StayRow | None) -> None:
-    """A stay turns out to be two: the asset was elsewhere in between, and back when the stay ended at the latest.
+    """A stay turns out to be two: the asset was elsewhere in between, and back by the time the stay ended.
 
-    A stay that ends where the next row begins was cut there before; nothing is known of a return in between.
+    A stay that ends where the next row begins was cut there earlier; whether it came back in between is unknown.
     """
     if following is None or following.observed_at > stay.ended_at:
         execute(INSERT_ROW, (position.no, stay.ended_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi, 0))
@@ -129,7 +129,7 @@ def _come_back(position: Position, stay: StayRow, following: StayRow | None) -> 
 
 
 def _join(position: Position, row: StayRow | None, following: StayRow | None, gap: int) -> None:
-    """A row that turns out to be no move and no new sighting, because the asset was seen there shortly before, goes."""
+    """Delete a row that turns out to be neither a move nor a new sighting: the asset was seen there shortly before."""
     if row is None or following is None or not gap or following.by_person or row.by_person:
         return
     if following.location_id == row.location_id and following.observed_at - row.ended_at <= gap:
@@ -138,10 +138,10 @@ def _join(position: Position, row: StayRow | None, following: StayRow | None, ga
 
 
 def _settle(position: Position, only_location: int | None = None, at: int = 0) -> None:
-    """After rows changed in the middle: which is the newest now, and since when is the asset where it is.
+    """After rows changed in the middle: find the newest row, and since when the asset is where it is.
 
-    `only_location` says that nothing but a sighting there at `at` was added, to a stay there. Within the time that the
-    asset has been there anyway this changes no beginning, which would be searched for through all rows of that time.
+    `only_location` means that only a sighting there, at `at`, was added to a stay there. If the asset was there at the
+    time anyway, its arrival is unchanged, and the search for it through all rows of that time is saved.
     """
     newest = _rows_until(position, position.last_seen_at, limit=1)[0]
     is_same = only_location == position.location_id == newest.location_id and at >= position.dwell_started_at
@@ -190,7 +190,7 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
 
 
 def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:
-    """After a scan that is taken back a fixed reader went on seeing the asset there: that stays."""
+    """Keep what a fixed reader saw there after a scan that is undone."""
     if previous and previous.location_id == row.location_id:
         _set_end(position, previous, row.ended_at)
     else:

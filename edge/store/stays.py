@@ -1,7 +1,7 @@
 """The stays that make up history, as they are stored.
 
-A scan that is the newest of its asset only opens or prolongs the last stay (`scans`). What changes the ones before is
-in `stay_changes`.
+A scan that is the newest of its asset only opens or extends the last stay (`scans`). Earlier stays are changed by
+`stay_changes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stock-takes: what should be at a location is compared with what was found there.
 
-A device begins one, with what should be there as it knew it; its scans are kept beside the history until somebody
-signs off. Then they are recorded like any other scan, and the result is kept as it was at that moment. Everything
-arrives under ids that devices made, in any number of repeats, from any number of devices.
+A device begins one with its own list of what should be there. Scans are kept apart from the history until somebody
+signs off; then they are recorded like any other scan, and the result is kept as of that moment. Everything arrives
+under ids that devices made, with any number of repeats, from any number of devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edge.store.database import execute, execute_many, reading, writing
 from edge.store.handheld import Answer, Result, Submitted
 from edge.validation.values import MAX_TEXT
 
-MOST_EXPECTED = 20_000  # as many as a device knows
+MOST_EXPECTED = 20_000  # as many as a device keeps
 MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
 
 
@@ -52,7 +52,7 @@ class Line(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a device needs to go on with a stock-take that another one began."""
+    """What a device needs to continue a stock-take that another one began."""
 
     stock_take: StockTake
     expected: list[int]
@@ -69,7 +69,7 @@ def begin(
     expected: Sequence[int],
     started_at: int,
 ) -> bool:
-    """Keep what should be there; False when the location is not one of this organization. A repeat changes nothing."""
+    """Keep what should be there; False if the location is not the organization's. A repeat changes nothing."""
     with writing():
         if not _has_location(sender.organization_id, location_id):
             return False
@@ -112,9 +112,9 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
 
 
 def take_back(sender: Actor, scan_id: str) -> None:
-    """Forget a scan of one's own, if there is one that is not signed off yet.
+    """Delete a scan that the sender made, unless it has been signed off.
 
-    Who brings what another one did on their device can take back only what was scanned there.
+    On behalf of somebody else who used the device, only scans made on that device can be undone.
     """
     sql = (
         "DELETE FROM stock_take_scan WHERE id = ? AND person_id = ? AND (? = '' OR device_id = ?) AND stock_take_id IN "
@@ -125,7 +125,7 @@ def take_back(sender: Actor, scan_id: str) -> None:
 
 
 def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:
-    """Sign off: the result is kept as it is now, and the scans are recorded. False when there is no such stock-take."""
+    """Sign off: keep the result as it is now, and record the scans. False if there is no such stock-take."""
     found = _find(sender.organization_id, stock_take_id)
     if found is None or found.cancelled_at:
         return False
@@ -149,7 +149,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:
 
 
 def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
-    """Nothing of it is recorded. False when there is no such stock-take, or it is signed off."""
+    """Record nothing of it. False if there is no such stock-take, or it has been signed off."""
     with acting(sender) as act:
         found = _find_open(sender.organization_id, stock_take_id)
         if found is None:
@@ -178,7 +178,7 @@ def mark_lost(sender: Actor, asset_id: int, *, is_lost: bool) -> bool:
 
 
 def lost_since(organization_id: int, asset_id: int) -> int | None:
-    """When an asset was marked as lost, if nobody and nothing has seen it since."""
+    """When an asset was marked as lost, if it has not been seen since."""
     sql = (
         "SELECT lost.marked_at FROM lost_asset lost LEFT JOIN position ON position.asset_id = lost.asset_id "
         "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"
@@ -203,7 +203,7 @@ WHERE take.organization_id = ?
 
 
 def list_stock_takes(organization_id: int, *, only_open: bool = False, limit: int = 100) -> list[StockTake]:
-    """The newest first, without those that were cancelled."""
+    """Newest first, without those that were cancelled."""
     unfinished = "AND take.finished_at IS NULL" if only_open else ""
     sql = f"{_SELECT} AND take.cancelled_at IS NULL {unfinished} ORDER BY take.started_at DESC LIMIT ?"
     return [_row(row) for row in execute(sql, (organization_id, limit))]
@@ -214,7 +214,7 @@ def find_stock_take(organization_id: int, stock_take_id: str) -> StockTake | Non
 
 
 def progress(organization_id: int, stock_take_id: str) -> Progress | None:
-    """What is known of an open stock-take: every scan of it by anybody, and what readers saw meanwhile."""
+    """The state of an open stock-take: all its scans, by anybody, and what readers have seen since it began."""
     with reading():
         take = _find(organization_id, stock_take_id)
         if take is None:
@@ -249,7 +249,7 @@ def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
     return [Line(*row) for row in execute(sql, (stock_take_id, organization_id))]
 
 
-# How it is told what is where ---------------------------------------------------------------------------------
+# The result ---------------------------------------------------------------------------------------------------
 
 _RESULTS = ("missing", "elsewhere", "unknown", "here")
 _EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
@@ -290,7 +290,7 @@ def _judge(
     is_expected: bool,
     code: str | None,
 ) -> _LineNow:
-    """A thing that came while the count was going on belongs here, one that went away meanwhile is elsewhere."""
+    """What arrived during the count belongs here; what left during the count is elsewhere."""
     seen_meanwhile = seen_at is not None and seen_at >= take.started_at
     is_inside = location_id in scope
     if code is not None:

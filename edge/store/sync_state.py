@@ -1,4 +1,4 @@
-"""How sync stands, for people and for monitoring: at a site how far its hub is, at a hub how far its sites are."""
+"""The state of sync, for people and monitoring: how far the hub is with a site, or the sites with a hub."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from edge.store.sites import Site
 from edge.store.target import Target
 
 _MINUTE = 60 * clock.SECOND
-BEHIND = 15 * _MINUTE  # so long without an answer is worth a warning
+BEHIND = 15 * _MINUTE  # without an answer: reason for a warning
 CLOCK_OFF = 60 * clock.SECOND
 _RATE_OVER = 2 * _MINUTE
 
 
 class SiteState(NamedTuple):
-    """This box as a site. `rate` is changes a second that the hub took lately; `history_until` is None before any."""
+    """This box as a site. `rate`: changes per second that the hub took lately; `history_until`: None before any."""
 
     here: Target
     mode: str  # running, trying, paused, stopped, recovering
@@ -32,7 +32,7 @@ class SiteState(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """A site as its hub knows it: what it told of itself, and what is wrong, in words (empty: nothing)."""
+    """A site as its hub knows it: what it reported, and what is wrong, in words (empty: nothing)."""
 
     site: Site
     waiting: int
@@ -73,7 +73,7 @@ def _mode(here: Target) -> str:
 
 
 def history_until(here: Target) -> int | None:
-    """The hub has all history up to then: the time of the first stay that waits, or of the last answer."""
+    """Until when the hub has all history: the time of the first stay that waits, or of the last answer."""
     if changes.count_after(here.acked_seq) == 0:
         return here.board_at
     row = execute(
@@ -92,7 +92,7 @@ def _rate() -> float:
 
 
 def trouble_of_site() -> str:
-    """What somebody should know of, in words; empty when all is well or there is no hub."""
+    """What somebody should know about, in words; empty when all is well or there is no hub."""
     state = of_site()
     if state is None or state.mode == "paused":
         return ""
@@ -100,7 +100,7 @@ def trouble_of_site() -> str:
     if here.stopped:
         return here.stopped
     if here.recovering:
-        return "records and history are on their way back from the hub; `edge sync recover` goes on with it"
+        return "records and history are being recovered from the hub; `edge sync recover` resumes it"
     since = clock.now() - (here.last_commit_at or here.joined_at)
     if state.waiting and since > BEHIND:
         why = here.last_error or "no error"
@@ -137,10 +137,10 @@ def _trouble_of(site: Site, clock_offset: int) -> str:
     if _is_revoked(site):
         return "its key was revoked: make a new code, and at the site run `edge sync join` with it"
     if site.last_contact_at is None:
-        return "" if site.api_key_id is None else "it has joined and told nothing yet"
+        return "" if site.api_key_id is None else "it has joined but not reported yet"
     silence = clock.now() - site.last_contact_at
     if silence > BEHIND:
-        return f"not heard for {silence // _MINUTE} minutes: see `edge sync status` at the site"
+        return f"not heard from for {silence // _MINUTE} minutes: see `edge sync status` at the site"
     if abs(clock_offset) > CLOCK_OFF:
         return f"its clock and this one are {abs(clock_offset) // clock.SECOND} s apart"
     return ""

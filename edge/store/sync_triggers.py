@@ -1,7 +1,7 @@
 """The triggers of sync, which a database has only while it needs them.
 
-They belong to the schema, and a backup with any other is refused: change one only with a new step in `migrations/`,
-and make it anew there.
+They belong to the schema, and a backup that contains any other trigger is refused. Change one only together with a new
+step in `migrations/` that creates it anew.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _MASTER = {
 _TRACKING = {
     "change_stay_added": ("INSERT ON history", "1, new.position_no, new.observed_at"),
     "change_stay_changed": ("UPDATE ON history", "1, new.position_no, new.observed_at"),
-    # Retention moves the horizon first, and what it drops then is no news.
+    # Retention moves the horizon first, so that what it drops then is not a change.
     "change_stay_removed": (
         "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM target)",
         "1, old.position_no, old.observed_at",
     ),
-    # The row of history may stay when one of the people who made it takes his scan back.
+    # When one of several people who made the same row of history undoes his scan, the row stays.
     "change_scan_undone": (
         "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL",
         "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at",
     ),
-    # There is none for a track that changes: it would look at every read. See the table `told`.
+    # There is none for changes of a track: it would fire for every read. See the table `told`.
     "change_track_removed": ("DELETE ON track", "6, old.no, NULL"),
     "change_reader_renamed": ("UPDATE OF name ON reader WHEN new.name <> old.name", "4, new.id, NULL"),
     "change_person_renamed": ("UPDATE OF name ON person WHEN new.name <> old.name", "5, new.id, NULL"),
@@ -48,7 +48,7 @@ def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
     }
 
 
-# By name. A site tells its hub also what it tracks; a hub tells its sites master data only. For `edge.store.changes`.
+# By name, for `edge.store.changes`. A site also sends what it tracks; a hub sends its sites master data only.
 FEED_OF_HUB = _feed(_MASTER)
 FEED_OF_SITE = _feed({**_MASTER, **_TRACKING})
 

@@ -1,8 +1,8 @@
-"""The tables that queries are built for, as Peewee sees them; `migrations/` holds the real definition of all.
+"""The Peewee models of the tables that use the query builder; `migrations/` holds the real definition of every table.
 
-A test compares the two. A query is built where its conditions vary or a whole row is written; it is written out as
-SQL, beside its caller, where it is on the path of a scan or of an API request, or uses what the builder cannot say
-(recursion, windows, upserts of several columns).
+A test compares the two. Use the builder where conditions vary or a whole row is written. Write SQL, beside its caller,
+where it is on the path of a scan or of an API request, or needs what the builder cannot express (recursion, windows,
+upserts of several columns).
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from edge.store.tags import NewTag, Owner, PreparedTag, TagRow
 
 
 def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """To an owner known to be live, which then takes over the scans that waited for its tags.
+    """Attach tags to an owner known to be live, which then takes over the scans that waited for them.
 
-    The caller notes the act. Raises Conflict for a tag that a live record holds.
+    The caller writes the audit line. Raises Conflict for a tag that a live record holds.
     """
     added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
     _take_over(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])

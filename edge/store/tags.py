@@ -1,4 +1,4 @@
-"""Tags: what a reader or a scanner sees of an asset or a location."""
+"""Tags: what readers and scanners see of an asset or a location."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PreparedTag(NamedTuple):
 
 
 def match_key(tag_type: str, value: str) -> str:
-    """What reads are compared by when no value is exactly equal; '' never matches (contract: Tracking)."""
+    """The form in which reads are compared if no value is exactly equal; '' never matches (contract: Tracking)."""
     if tag_type == "ble":
         return _match_ble(value)
     if tag_type == "rfid":
@@ -68,7 +68,7 @@ def _match_rfid(value: str) -> str:
 
 
 def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Within the caller's transaction, for an owner it knows to be live. Lists go by id, so the order is kept."""
+    """Within the caller's transaction, for a live owner. Ids ascend, so that lists keep the order of `tags`."""
     if not tags:
         return []
     seen: set[NewTag] = set()
@@ -110,7 +110,7 @@ def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
 
 
 def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
-    """The tags go with their owner (spec: States)."""
+    """The tags are deleted with their owner (spec: States)."""
     execute(
         f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",
         (deleted_at, owner_id),
@@ -120,7 +120,7 @@ def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
 def tags_as_json(owner: Owner, owner_id: str) -> str:
     """An SQL expression: the live tags of the owner whose id `owner_id` names, as arrays in the order of TagRow.
 
-    They come in the order of the index, which is that of their ids.
+    They come in the order of their ids, which is that of the index.
     """
     return (
         f"(SELECT json_group_array(json_array(id, tag_type, value)) FROM tag INDEXED BY tag_{owner} "

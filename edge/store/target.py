@@ -1,4 +1,4 @@
-"""The hub this box reports to: how far it is, what is on its way, how it went. One row, absent without sync."""
+"""The hub that this box reports to: what it has, what is on its way, the last error. One row, absent without sync."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, writing
 from edge.store.exchange import Cursor, TrackState
 
-TRACK_LEAP = 1_000_000  # numbers of tracks that a copy of a database may have given out besides
-EXACT_CHECKPOINTS = 1000  # newest; of older ones one an hour
+TRACK_LEAP = 1_000_000  # track numbers that may have been used since a copy of the database was made
+EXACT_CHECKPOINTS = 1000  # the newest, which are all kept; of older ones, one an hour
 
 
 class Target(NamedTuple):
-    """See the table of this name."""
+    """The row of the table `target`."""
 
     organization_id: int
     url: str
@@ -73,7 +73,7 @@ def find() -> Target | None:
 
 
 class HubAccess(NamedTuple):
-    """Where the hub is, as what this box is known there, and with which key."""
+    """Where the hub is, the site code of this box there, and its key."""
 
     url: str
     code: str
@@ -82,18 +82,18 @@ class HubAccess(NamedTuple):
 
 
 def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery: bool = False) -> None:
-    """Report to a hub from now on, beginning with all there is; `is_instead` leaves the present one first.
+    """Report to a hub from now on, beginning with everything there is; `is_instead` leaves the present hub first.
 
-    A box that recovers tells nothing before it has what the hub knows; see `regained`. Raises Conflict when this box
-    has a hub, or is one.
+    A box that recovers sends nothing until it has what the hub knows; see `regained`. Raises Conflict if this box has a
+    hub, or is one.
     """
     with acting(actor) as act:
         if is_instead:
             end(actor)
         if find():
-            raise Conflict("This box reports to a hub already. Leave it first: edge sync leave")
+            raise Conflict("This box already reports to a hub. Leave it first: edge sync leave")
         if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
-            raise Conflict("This box is a hub of sites itself, and a hub reports to nobody")
+            raise Conflict("This box is itself a hub of sites, and a hub does not report to another one")
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
             "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -113,7 +113,7 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
         if found.code != hub.code:
             raise Conflict(
-                f"This box is the site {found.code}, and the code is of {hub.code}. To be that one: edge sync leave"
+                f"This box is the site {found.code}, and the code is for {hub.code}. To be that one: edge sync leave"
             )
         execute("DELETE FROM told")
         update(
@@ -126,14 +126,14 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             stopped=None,
             last_error=None,
             last_error_at=None,
-            verify_wanted=1,  # the hub may have been restored meanwhile, or another box may have spoken for the site
+            verify_wanted=1,  # the hub may have been restored, or another box may have reported as this site
         )
         changes.add_names(actor.organization_id)
         act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
 
 
 def end(actor: Actor) -> None:
-    """Report to nobody any more. What came from the hub becomes this box's own."""
+    """Stop reporting. What came from the hub becomes this box's own."""
     with acting(actor) as act:
         found = find()
         if found is None:
@@ -147,7 +147,7 @@ def end(actor: Actor) -> None:
 
 
 def steer(actor: Actor, action: str, **values: Any) -> None:
-    """Pause, go on, compare: a person changes the row. Raises NotFound where the organization reports to no hub."""
+    """Pause, resume or compare, by a person. Raises NotFound where the organization reports to no hub."""
     with acting(actor) as act:
         found = find()
         if found is None or found.organization_id != actor.organization_id:
@@ -164,7 +164,7 @@ def update(**values: Any) -> None:
 
 
 def keep_pending(body: bytes, until_seq: int, board_at: int | None) -> None:
-    """Before it is sent: when the answer is lost, the very same batch is recognised."""
+    """Keep a batch before it is sent, so that the very same one is sent again if the answer is lost."""
     update(pending=body, pending_seq=until_seq, pending_board_at=board_at)
 
 
@@ -200,7 +200,7 @@ def drop_pending() -> None:
 
 
 def skip(seq: int) -> None:
-    """Go on behind a change that the hub cannot take. Its hub is at the one before, so the next batch covers both."""
+    """Continue after a change that the hub cannot take. The hub is at the one before, so the next batch covers both."""
     execute("DELETE FROM change WHERE seq = ?", (seq,))
     drop_pending()
 
@@ -211,20 +211,20 @@ def checkpoint_chain(seq: int) -> bytes | None:
 
 
 def go_on_from(cursor: Cursor) -> None:
-    """The hub is elsewhere than this box thought: what it lacks is sent again, and where everything is."""
+    """The hub is not where this box thought: send what it lacks again, and where everything is."""
     execute("DELETE FROM told")
     update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, board_at=None)
 
 
 def renew_epoch() -> None:
-    """This database is a copy: the hub has more of this site than is here. What it has stays; see `restored_from`."""
+    """This database is a copy, and the hub has more of this site. What the hub has stays; see `restored_from`."""
     with writing():
         for statement in RENEW_EPOCHS:
             execute(statement)
         execute("UPDATE instance SET id_count = id_count + 1000000000")
 
 
-# Numbers that the database gave out after it was copied must not be given out again for something else.
+# Numbers that were used after the copy was made must not be used again for something else.
 RENEW_EPOCHS = (
     "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
     "chain = x'', pending = NULL, pending_seq = NULL, "
@@ -232,7 +232,7 @@ RENEW_EPOCHS = (
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
     f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
 )
-# In a backup nothing is newer than what the hub has: it knows better where all this is, until it is seen again.
+# Nothing in a backup is newer than what the hub has: the hub knows better where everything is, until it is seen again.
 TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
 
 
@@ -241,7 +241,7 @@ def new_epoch() -> str:
 
 
 def count_bytes(sent: int, received: int) -> None:
-    """For the counters of today (UTC)."""
+    """Add to the counters of today (UTC)."""
     today = clock.now() // clock.DAY
     with writing():
         execute(
@@ -252,7 +252,7 @@ def count_bytes(sent: int, received: int) -> None:
 
 
 def trim(before: int, limit: int) -> int:
-    """Forget changes that the hub acknowledged before a moment, and thin the checkpoints out."""
+    """Drop changes that the hub acknowledged before a time, and thin out the checkpoints."""
     with writing():
         row = execute("SELECT max(seq) FROM checkpoint WHERE at < ?", (before,)).fetchone()
         execute(_THIN_OUT, (EXACT_CHECKPOINTS, clock.HOUR))

@@ -15,7 +15,7 @@ _NO_HASH = bytes(32)
 
 
 class Grant(NamedTuple):
-    """What a token pair is made of."""
+    """What goes into a token pair."""
 
     family_id: int
     api_key_id: str
@@ -24,7 +24,7 @@ class Grant(NamedTuple):
 
 
 class FamilyStatus(NamedTuple):
-    """Of a chain whose key and family are not revoked."""
+    """Of a family that is not revoked, nor its key."""
 
     organization_id: int
     key_name: str
@@ -32,7 +32,7 @@ class FamilyStatus(NamedTuple):
 
 
 def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Grant | None:
-    """A new family for the right secret of a key that works; else None, after the same steps."""
+    """A new family for the right secret of a valid key; otherwise None, after the same steps."""
     with writing():
         now = clock.now()
         found = execute(
@@ -51,7 +51,7 @@ def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Gr
 
 
 def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
-    """The next pair of the family. None for a token that does not work; one that was spent ends its whole family."""
+    """The next pair of the family. None for an invalid token; one that was already spent revokes the whole family."""
     with writing():
         now = clock.now()
         found = execute(
@@ -60,7 +60,7 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
             "JOIN token_family family ON family.no = token.family_id JOIN api_key key ON key.id = family.api_key_id "
             "WHERE token.token_hash = ? AND token.expires_at BETWEEN ? AND ? AND family.revoked_at IS NULL "
             "AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > ?)",
-            # One that was made while the clock was ahead would else be good for as long again.
+            # Otherwise a token that was made while the clock was ahead would be valid for longer by as much.
             (spent_hash, now + 1, now + REFRESH_LIFETIME + clock.SET_BACK, now),
         ).fetchone()
         if found is None:
@@ -78,12 +78,12 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
 def _revoke(grant: Grant, key_name: str, now: int) -> None:
     with acting(actors.api_key(grant.organization_id, grant.api_key_id, key_name)) as act:
         execute("UPDATE token_family SET revoked_at = ? WHERE no = ?", (now, grant.family_id))
-        reason = "a refresh token was used twice: the tokens that follow from it ended"
+        reason = "a refresh token was used twice: all tokens that follow from it are revoked"
         act.note("key.tokens_revoked", Subject("key", grant.api_key_id, key_name), {"reason": reason})
 
 
 def status(family_id: int, api_key_id: str) -> FamilyStatus | None:
-    """Asked on every request, so that a revocation counts at once, whoever made it; None for what was revoked."""
+    """Checked on every request, so that a revocation takes effect at once; None if the family or key is revoked."""
     found = execute(
         "SELECT key.organization_id, key.name, key.expires_at FROM token_family family JOIN api_key key "
         "ON key.id = family.api_key_id WHERE family.no = ? AND key.id = ? "

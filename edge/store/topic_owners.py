@@ -1,7 +1,7 @@
 """Which organization an MQTT topic belongs to.
 
-Each has a prefix, and owns the topics from there down; one may have none, and owns the rest. So nobody sees, or sets
-up, what the readers of another organization send.
+Each organization has a prefix and owns the topics below it; one may have none, and owns the rest. So nobody can see or
+set up what the readers of another organization send.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def owners() -> list[Owner]:
 
 
 def owner_finder() -> Callable[[str], int | None]:
-    """For many topics: whose a topic is; None when it is outside of all prefixes."""
+    """A function that finds the owner of a topic, for many topics; None when the topic is outside of all prefixes."""
     known = owners()
     rest = next((owner.organization_id for owner in known if owner.prefix is None), None)
     prefixed = [(owner.organization_id, below(owner.prefix)) for owner in known if owner.prefix is not None]
@@ -37,7 +37,7 @@ def owner_finder() -> Callable[[str], int | None]:
 
 
 def check_owned(organization_id: int, topic_filter: str) -> None:
-    """Raises Conflict when the filter reaches topics that are not the organization's."""
+    """Raises Conflict if the filter matches topics that are not the organization's."""
     known = owners()
     own = next(owner.prefix for owner in known if owner.organization_id == organization_id)
     if own is not None and not is_below(own, topic_filter):
@@ -48,7 +48,7 @@ def check_owned(organization_id: int, topic_filter: str) -> None:
 
 
 def propose(name: str) -> str | None:
-    """A prefix for a new organization of that name; none for the first one."""
+    """A prefix for a new organization of that name; None for the first one."""
     taken = [owner.prefix for owner in owners()]
     if not taken:
         return None
@@ -61,14 +61,14 @@ def propose(name: str) -> str | None:
 
 
 def check_free(organization_id: int, prefix: str) -> None:
-    """Raises Invalid for what is no prefix, Conflict when it meets another's topics, or leaves out a reader."""
+    """Raises Invalid for a bad prefix, Conflict if it overlaps another's topics or leaves out a reader."""
     check_prefix(prefix)
     for owner in owners():
         if owner.organization_id != organization_id and owner.prefix is not None and _meet(owner.prefix, prefix):
-            raise Conflict(f"the prefix {prefix} meets {owner.prefix}, which is another organization's")
+            raise Conflict(f"the prefix {prefix} overlaps {owner.prefix}, which is another organization's")
     for whose, name, topic in execute(_TOPICS_OF_READERS):
         if whose != organization_id and overlap(topic, below(prefix)):
-            raise Conflict(f"the reader {name} of another organization has {topic}, which reaches below {prefix}/")
+            raise Conflict(f"the reader {name} of another organization has {topic}, which matches below {prefix}/")
         if whose == organization_id and not is_below(prefix, topic):
             raise Conflict(f"the reader {name} has the topic {topic}; give it one below {prefix}/ first")
 
@@ -95,7 +95,7 @@ def set_prefix(actor: Actor, prefix: str) -> None:
 
 
 def sort_anew() -> None:
-    """What waits to be set up belongs to whom it belongs to now. Within the caller's transaction."""
+    """Assign unassigned topics to their owners by the new prefixes. Within the caller's transaction."""
     owner_of = owner_finder()
     topics = execute("SELECT topic, organization_id FROM unassigned_topic").fetchall()
     execute_many(

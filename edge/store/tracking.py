@@ -1,4 +1,4 @@
-"""Where assets are and were, as it is read; `scans` writes it (spec: Tracking rows; contract: Tracking)."""
+"""Reading where assets are and were; `scans` writes it (spec: Tracking rows; contract: Tracking)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEWEST_FIRST = (SortTerm("event_observed_at", descending=True),)
 
 
 class AssetLocationRow(NamedTuple):
-    """One scanned asset; without location where that is deleted or outside its window."""
+    """One scanned asset; its location is None where that is deleted or outside its window."""
 
     asset_id: int
     asset_external_key: str
@@ -102,7 +102,7 @@ def list_history(
             total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]
         direction = "DESC" if newest_first else "ASC"
         order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
-        # A page within: looking up the locations of all the rows that are passed over is ten times the work.
+        # A subquery for the page: looking up the locations of the rows before it would be ten times the work.
         page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"
         found = execute(
             f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "
@@ -115,9 +115,10 @@ def list_history(
 
 
 def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
-    """The numbers under which an asset is in history, and how many rows it has there. Raises NotFound.
+    """The numbers of an asset's tracks, and how many rows of history they have. Raises NotFound.
 
-    One at most, but on a hub, where each site that saw the asset has its own: their rows are merged by time.
+    There is at most one, except on a hub, where each site that saw the asset has its own: their rows are merged by
+    time.
     """
     found = execute(
         "SELECT t.no, t.history_rows FROM asset a LEFT JOIN track t ON t.asset_id = a.id "
@@ -131,12 +132,12 @@ def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
 
 
 def _of_tracks(column: str, tracks: Sequence[int]) -> str:
-    """With one number, as nearly always, the rows come in the order of the index."""
+    """With a single track, which is the usual case, rows come in the order of the index."""
     return f"{column} = {tracks[0]:d}" if len(tracks) == 1 else f"{column} IN ({', '.join(map(str, tracks))})"
 
 
 def _within(tracks: Sequence[int], since: int | None, until: int | None) -> str:
-    """Both ends belong to the range."""
+    """Both ends are included."""
     parts = [_of_tracks("h.position_no", tracks)]
     if since is not None:
         parts.append("h.observed_at >= :since")

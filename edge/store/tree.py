@@ -1,7 +1,7 @@
 """The location tree by recursive SQL: any depth and width, one query each, and never caught in a cycle.
 
-No write makes a cycle, but a database can be changed by hand. Every location has one parent, so a walk down from a
-location meets a cycle only if it comes back to where it began, and a walk up only if it never reaches a root.
+No write makes a cycle, but a database can be changed by hand. As every location has one parent, a walk down from a
+location is in a cycle only if it returns to where it began, and a walk up only if it never reaches a root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WITH RECURSIVE up (id, parent_id) AS (
 SELECT id, parent_id FROM up
 """
 
-# The queue hands out the deepest row first, and of those the first by name: depth first, siblings in order.
+# The queue returns the deepest row first, and of those the first by name: depth first, siblings in order.
 _DOWN = """
 WITH RECURSIVE down (id, name, depth, valid_from, valid_to) AS (
     SELECT id, name, 1, valid_from, valid_to FROM location WHERE parent_id = :top AND deleted_at IS NULL

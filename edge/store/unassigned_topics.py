@@ -1,4 +1,4 @@
-"""Topics that messages arrive on, and that no reader has been set up for: each organization sees those it owns."""
+"""Topics with messages for which no reader is set up: each organization sees those it owns."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ class Unassigned(NamedTuple):
 
 
 def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics) -> list[Unassigned]:
-    """Messages that no reader claims: the newest payload of each topic is kept as a sample, and of a huge one its
-    beginning, as far as there is room for more topics. Returns the others."""
+    """Keep the newest payload of each topic as a sample, or the beginning of a huge one.
+
+    Returns the messages for whose topics there was no room.
+    """
     if not messages:
         return []
     owner_of = owner_finder()
@@ -61,7 +63,7 @@ def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics
 
 
 def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
-    """Those of the topics that are kept already, and as many others as there is room for among their owner's."""
+    """The topics that are kept already, and as many others as their owner has room for."""
     known = {
         topic
         for (topic,) in execute(
@@ -76,7 +78,7 @@ def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
 
 
 def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
-    """Heard, but no reader claims them."""
+    """Those of the organization, the one heard last first."""
     rows = execute(
         "SELECT topic, first_heard_at, last_heard_at, messages, sample FROM unassigned_topic "
         "WHERE organization_id = ? ORDER BY last_heard_at DESC LIMIT ?",
@@ -86,12 +88,12 @@ def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
 
 
 def find_topic(organization_id: int, topic_filter: str) -> Topic | None:
-    """The one heard last of those that the filter matches."""
+    """The topic heard last, of those that the filter matches."""
     return next((topic for topic in list_topics(organization_id, _ALL) if matches(topic_filter, topic.topic)), None)
 
 
 def forget(topic_filter: str) -> None:
-    """A reader has been set up for them. Within the caller's transaction."""
+    """Delete topics for which a reader has been set up. Within the caller's transaction."""
     execute("DELETE FROM dismissal WHERE kind = 'topic' AND subject = ?", (topic_filter,))
     topics = [topic for (topic,) in execute("SELECT topic FROM unassigned_topic") if matches(topic_filter, topic)]
     execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])

@@ -1,4 +1,4 @@
-"""Tags that were read and belong to no asset, until somebody attaches or dismisses them."""
+"""Tags that were read but belong to no asset, until somebody attaches or dismisses them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class UnknownTag(NamedTuple):
 
 
 def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> list[Sighting]:
-    """Keep them as far as there is room for more tags of their readers', `most` of each; returns the others.
+    """Keep sightings as long as their readers have room, each for `most` tags; returns the others.
 
-    Of what was dismissed for good there is nothing to keep.
+    Tags that were dismissed for good are not kept.
     """
     by_reader: dict[tuple[int, int], list[Sighting]] = {}
     dismissed = dismissals.dismissed_tags({(one.organization_id, one.tag_type, one.match_key) for one in sightings})
@@ -58,7 +58,7 @@ def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> l
 
 
 def _with_room(organization_id: int, reader_id: int, tags: set[tuple[str, str]], most: int) -> set[tuple[str, str]]:
-    """Those of the tags that are kept already, and as many others as there is room for."""
+    """The tags that are kept already, and as many others as there is room for."""
     known = set(execute(_KNOWN, (orjson.dumps(list(tags)).decode(), organization_id, reader_id)))
     if known == tags:
         return known
@@ -97,13 +97,13 @@ GROUP BY u.tag_type, u.match_key ORDER BY seen DESC LIMIT :limit
 
 
 def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 200) -> list[UnknownTag]:
-    """The one seen last first; reader 0 stands for people with handhelds."""
+    """The one seen last comes first; reader 0 means people with handhelds."""
     values = {"organization_id": organization_id, "reader_id": reader_id, "limit": limit}
     return [UnknownTag(*row) for row in execute(_UNKNOWN, values)]
 
 
 def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
-    """(type, match key) of tags that were attached. Within the caller's transaction."""
+    """Delete tags that were attached, by (type, match key). Within the caller's transaction."""
     keys = list(keys)
     dismissals.forget_tags(organization_id, keys)
     drop(organization_id, keys)

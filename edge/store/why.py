@@ -1,4 +1,4 @@
-"""Why an asset is where it is said to be: the evidence of its position and of its last moves, as far as it is kept."""
+"""Why an asset is shown where it is: the evidence for its position and its last moves, as far as it is kept."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TOLD = {
     Rule.EVERY_READ: "it was read there; every read counts, or this one came too late to be weighed",
     Rule.FIRST: "it was read there for the first time",
     Rule.STRONGER: "it was heard there more strongly than where it was before, for long enough",
-    Rule.SILENT: "it was read there, and where it was before it was not heard any more",
+    Rule.SILENT: "it was read there, and no longer heard where it was before",
     Rule.PORTAL: "it passed a portal",
-    Rule.DIRECT: "it was read by an antenna, or as a barcode, that leaves no doubt",
+    Rule.DIRECT: "it was read as a barcode, or by an antenna that leaves no doubt",
     Rule.AGAIN: "it was read there again after a pause",
     Rule.NEW: "it was read there, as strongly as where it was before, which was due to hear it and did not",
     Rule.PERSON: "a person scanned it there",
 }
-LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often is not competing
+LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often does not compete
 
 
 class Competitor(NamedTuple):
     """A location that heard the asset in the window: in how many seconds, how strongly (dBm), and when last.
 
-    `collected` is its lead over where the asset is, in dB; with `needed` it wins. None for where the asset is itself,
-    and where nothing was left to compare with.
+    `collected` is its lead over the asset's location, in dB; it wins with `needed`. None for the asset's location
+    itself, and where nothing was left to compare with.
     """
 
     location_id: int
@@ -59,7 +59,7 @@ class Reason(NamedTuple):
 
 
 class Why(NamedTuple):
-    """`now` is what is weighed at the moment, `held_back` are the locations that lead and have not won yet."""
+    """`now` is what is being weighed at present; `held_back` are the locations that lead but have not won yet."""
 
     reasons: Sequence[Reason]  # newest first
     now: Sequence[Competitor]
@@ -77,7 +77,7 @@ class _Row(NamedTuple):
 
 
 def why_here(organization_id: int, asset_id: int) -> Why | None:
-    """Of the newest track of an asset; None when it was never seen."""
+    """For the newest track of an asset; None if it was never seen."""
     with reading():
         rows = [_Row(*row) for row in execute(_ROWS, (asset_id, organization_id, MOVES + 1))]
         if not rows:
@@ -95,7 +95,7 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
 
 
 def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> list[Competitor]:
-    """The locations that heard the asset in the last looks, the strongest first."""
+    """The locations that heard the asset in the last looks: its own first, then those that heard it most often."""
     if not heard:
         return []
     by_location: dict[int, list[Heard]] = {}

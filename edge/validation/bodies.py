@@ -16,7 +16,7 @@ def _as_is(_: str, value: Any) -> Any:
 
 
 def _key_read_back(field: str, value: str) -> str:
-    """Compared with the record; only its emptiness is a fault of its own."""
+    """It is compared with the record; only an empty key is a fault in itself."""
     if not value.strip():
         raise Invalid.one(field, "too_short", f"{field} must have at least 1 character", min_length=1)
     return value

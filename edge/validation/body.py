@@ -1,8 +1,8 @@
-"""Request bodies against their declaration (contract: Fields and bounds, precedence on a body).
+"""Checks request bodies against their declaration (contract: Fields and bounds, precedence on a body).
 
-Faults are looked for in rounds, and the first round that finds any ends it: keys nobody declared or nobody may set,
-then wrong JSON types, then missing keys and wrong values. What a PATCH sends back of a record belongs to these rounds,
-so its body is judged beside the record.
+Faults are searched for in rounds, and the first round that finds any is the last: undeclared and read-only keys, then
+wrong JSON types, then missing keys and wrong values. What a PATCH sends back of a record belongs to these rounds, so
+its body is checked against the record.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 from edge.errors import FieldError, Invalid, Unreadable
 from edge.validation import json_text
 
-MAX_FAULTS = 1000  # that are reported; a body of a mebibyte can have half a million
+MAX_FAULTS = 1000  # reported at most; a body of 1 MiB can have half a million
 
 
 class Field(NamedTuple):
     """One key of a body. `check` turns a value of the right type into a plain one; `items` declares array entries.
 
     `type` None takes any JSON type. `schema` is what the OpenAPI document says beyond type and nullability.
-    A read-back field is not written: its `compare` finds what differs from the record, among the wrong values, or if it
-    takes any type, among the keys that may not come (spec: PATCH rule 3).
+    A read-back field is not written: its `compare` finds what differs from the record; among the wrong values, or among
+    the read-only keys if the field takes any type (spec: PATCH rule 3).
     """
 
     name: str
@@ -36,9 +36,9 @@ class Field(NamedTuple):
 
 
 class Body(NamedTuple):
-    """`refused` keys are known, but the server's: their presence is a fault, whatever the value.
+    """`refused` keys are known but set by the server: their presence is a fault, whatever the value.
 
-    `variants` tells which other fields each value of the `selector` field needs.
+    `variants` says which other fields each value of the `selector` field needs.
     """
 
     name: str
@@ -59,7 +59,7 @@ def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
 def decode(declared: Body, raw: bytes) -> dict[str, Any]:
     """Plain values by key, in the order of the body. Raises Unreadable or Invalid.
 
-    A body with read-back fields comes back as it was sent, to be judged beside the record.
+    A body with read-back fields is returned as it was sent, to be checked against the record.
     """
     sent = json_text.parse(raw)
     if not isinstance(sent, dict):
@@ -81,7 +81,7 @@ def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[
 
 
 def _misplaced(declared: Body, value: Mapping[str, Any], current: Any, prefix: str = "") -> Iterator[FieldError]:
-    """Keys that nobody declared, and those of the server that may not come, or not with this value."""
+    """Undeclared keys, and those set by the server that must not be sent, or not with this value."""
     for key, inner in value.items():
         name = prefix + key.encode("utf-8", "backslashreplace").decode()
         field = declared.fields.get(key)
@@ -125,7 +125,7 @@ def _wrong_type(name: str, expected: str, received: str) -> FieldError:
 def _values(
     declared: Body, value: Mapping[str, Any], prefix: str, faults: list[FieldError], current: Any = None
 ) -> dict[str, Any]:
-    """Adds to `faults` what is wrong; what is right comes back."""
+    """Adds what is wrong to `faults`, and returns what is right."""
     for field in declared.fields.values():
         if field.required and field.name not in value:
             name = prefix + field.name

@@ -1,4 +1,4 @@
-"""CSV as spreadsheets write it, in and out: any usual separator and encoding comes in, one form goes out."""
+"""CSV as spreadsheets write it: any usual separator and encoding is read, one form is written."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from edge.errors import Invalid
 
 SEPARATORS = (",", ";", "\t", "|")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-MARK = "\ufeff"  # without it, Excel takes UTF-8 for the encoding of the country
+MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 
 
 class Line(NamedTuple):
-    """One row of a file; `number` is its line as an editor counts them, the heading being 1."""
+    """One row of a file; `number` is its line as editors count them: the heading is line 1."""
 
     number: int
     cells: Mapping[str, str]
 
 
 def decoded(data: bytes) -> str:
-    """UTF-16 and UTF-8 by their marks, UTF-8 where it is valid, else the encoding of western European Windows."""
+    """UTF-16 and UTF-8 by their byte order marks, then UTF-8 if valid, or else Windows-1252."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             return data.decode("utf-16")
         except UnicodeDecodeError as error:
-            raise _unusable("The file begins as UTF-16 and is not. Save it as CSV UTF-8") from error
+            raise _unusable("The file begins like UTF-16 but is not. Save it as CSV UTF-8") from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -35,9 +35,9 @@ def decoded(data: bytes) -> str:
 
 
 def lines(text: str, columns: Sequence[str], required: Sequence[str]) -> list[Line]:
-    """The rows below the heading, blank ones left out. Raises Invalid for a heading that does not fit."""
+    """The rows below the heading, without blank ones. Raises Invalid for a heading that does not fit."""
     if "\0" in text:
-        raise _unusable("The file is not a text. Save the table as CSV")
+        raise _unusable("The file is not text. Save the table as CSV")
     heading = text.partition("\n")[0]
     separator = max(SEPARATORS, key=heading.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
@@ -65,11 +65,11 @@ def _check_heading(names: Sequence[str], columns: Sequence[str], required: Seque
         raise _unusable(f"The column {missing[0]!r} is missing. The columns are {', '.join(columns)}")
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
-        raise _unusable(f"The column {twice[0]!r} is there twice")
+        raise _unusable(f"The column {twice[0]!r} occurs twice")
 
 
 def written(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:
-    """The file in parts, to be sent while it is made. No cell is taken for a formula by the program that opens it."""
+    """The file in parts, to be sent while it is written. No spreadsheet takes any of its cells for a formula."""
     part = io.StringIO(newline="")
     writer = csv.writer(part, delimiter=separator)
     part.write(MARK)
@@ -88,7 +88,7 @@ def _harmless(cell: Any) -> Any:
 
 
 def _plain(cell: str) -> str:
-    """What `_harmless` put before a cell is taken away again."""
+    """Removes again what `_harmless` put before a cell."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 
 

@@ -1,4 +1,4 @@
-"""What an administrator may enter for a destination of events. Where it leads is checked again at every connection."""
+"""What an administrator may enter for a destination of events. Its address is checked again at every connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def webhook_url(text: str, *, is_on_internet: bool) -> str:
-    """Raises Invalid on `url`. Without encryption only within one's own network."""
+    """Raises Invalid on `url`. Plain http is allowed only within the own network."""
     parts = _split(text, ("https", "http"), "https://erp.example.com/hooks/edge")
     if parts.username is not None or parts.password is not None:
         raise _invalid("url", "leave out user and password: the signature proves who sends")
@@ -26,19 +26,19 @@ def webhook_url(text: str, *, is_on_internet: bool) -> str:
 
 
 def broker_url(text: str, *, is_on_internet: bool) -> str:
-    """Raises Invalid on `url`. The name of the user may be in it, the password may not."""
+    """Raises Invalid on `url`. It may contain the user name, but not the password."""
     parts = _split(text, ("mqtts", "mqtt"), "mqtts://edge@broker.example.com:8883")
     if parts.password is not None:
         raise _invalid("url", "leave out the password, which has a field of its own")
     if parts.path not in ("", "/") or parts.query:
-        raise _invalid("url", "it ends with the name of the broker, or its port")
+        raise _invalid("url", "nothing may follow the name of the broker and its port")
     if parts.scheme == "mqtt" and is_on_internet:
         raise _invalid("url", "it has to begin with mqtts://, or be allowed to be in your own network")
     return text
 
 
 def topic_template(text: str) -> str:
-    """A topic in which {type}, {asset}, {location} and {reader} stand for those of the event."""
+    """A topic in which {type}, {asset}, {location} and {reader} are replaced by those of the event."""
     unknown = sorted(set(_FIELD.findall(text)) - set(TOPIC_FIELDS))
     if unknown:
         raise _invalid("topic", f"{{{unknown[0]}}} is none of {', '.join(f'{{{name}}}' for name in TOPIC_FIELDS)}")
@@ -46,12 +46,12 @@ def topic_template(text: str) -> str:
     if not text or len(text) > MAX_TOPIC or text != text.strip() or not text.isprintable():
         raise _invalid("topic", f"write a topic of at most {MAX_TOPIC} characters, for example {DEFAULT_TOPIC}")
     if any(character in plain for character in "+#{}") or plain.startswith("$"):
-        raise _invalid("topic", "+, # and braces are not for publishing, and topics that begin with $ are the broker's")
+        raise _invalid("topic", "a topic cannot have + or #, nor other braces, nor begin with $")
     return text
 
 
 def fill_topic(template: str, values: dict[str, str]) -> str:
-    """What is not there is `-`; what divides or widens a topic becomes `_`."""
+    """Missing values become `-`; separators and wildcards in values become `_`."""
     return _FIELD.sub(lambda found: _level(values.get(found[1], "")), template)
 
 

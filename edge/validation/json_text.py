@@ -1,4 +1,4 @@
-"""Strict JSON in, exact JSON out (contract: JSON is strict; metadata survives a round trip unchanged)."""
+"""Reads strict JSON and writes exact JSON (contract: JSON is strict; metadata survives a round trip unchanged)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_INTEGER_LENGTH = 40
 
 
 class Number:
-    """A number kept as it was written, because a float or a slow big integer would not give it back."""
+    """A number kept as it was written: a float would not restore it, and a huge integer would be slow."""
 
     __slots__ = ("text",)
 
@@ -26,7 +26,7 @@ class Number:
 
     @property
     def is_integer(self) -> bool:
-        """By its text: 1.0 is not."""
+        """By its text: 1.0 is not an integer."""
         return self.text.removeprefix("-").isdecimal()
 
     @property
@@ -80,7 +80,7 @@ def compact(value: Any) -> str:
 
 
 def has_lone_surrogate(value: Any) -> bool:
-    """In any string or key of a parsed value: half of a character, which no UTF-8 can carry."""
+    """In any string or key of a parsed value: half of a character, which cannot be encoded as UTF-8."""
     if isinstance(value, str):
         return not value.isascii() and _SURROGATE.search(value) is not None
     if isinstance(value, dict):
@@ -122,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int | Number:
-    """Far beyond int64 only the text is of use, and converting it would be slow; -0 would lose its sign."""
+    """Far beyond int64 only the text is useful, and converting it would be slow; -0 would lose its sign."""
     return int(text) if len(text) <= _MAX_INTEGER_LENGTH and text != "-0" else Number(text)
 
 

@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Parameter(NamedTuple):
-    """`check` turns the text into a plain value or raises Invalid; of one that is not repeatable the first counts."""
+    """`check` turns the text into a plain value or raises Invalid. If it is not repeatable, the first one counts."""
 
     name: str
     check: Callable[[str, str], Any]
@@ -29,7 +29,7 @@ class Parameter(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What one endpoint takes. `home` is the path of a list; detail and write endpoints have none."""
+    """The parameters of one endpoint. `home` is the path of a list; detail and write endpoints have none."""
 
     parameters: Mapping[str, Parameter]
     home: str = ""
@@ -53,7 +53,7 @@ def record_id(field: str, text: str) -> int:
 
 
 def _number(field: str, text: str) -> int:
-    """Any number of digits is a number; far beyond int64 its size no longer matters."""
+    """A number may have any number of digits; far beyond int64 its exact value no longer matters."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise Invalid.one(field, "invalid_value", f"{field} must be an integer")
@@ -68,7 +68,7 @@ def _boolean(field: str, text: str) -> bool:
 
 
 def _words(field: str, text: str) -> str:
-    """Taken verbatim; blanks are part of it."""
+    """Taken verbatim, including spaces."""
     if _CONTROL.search(text):
         raise Invalid.one(field, "invalid_value", f"{field} must not contain control characters")
     return text
@@ -95,7 +95,7 @@ def _sort_by(allowed: Sequence[str]) -> Callable[[str, str], list[tuple[str, boo
 
 
 def _first_of_each(terms: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """A field that was sorted by decides nothing any more; SQLite takes 2,000 terms at most."""
+    """A field that is sorted by a second time changes nothing, and SQLite takes 2,000 terms at most."""
     first: dict[str, bool] = {}
     for name, descending in terms:
         first.setdefault(name, descending)
@@ -112,7 +112,7 @@ def _ids(name: str) -> Parameter:
 
 
 def _until(field: str, text: str) -> int:
-    """The last microsecond that the wire shows as this instant, so that a time which was read is within the range."""
+    """The last microsecond that the wire shows as this instant, so that a time read from it is within the range."""
     micros = values.timestamp(field, text)
     return micros - micros % 1000 + 999
 
@@ -199,7 +199,7 @@ def decode(declared: Query, query_string: bytes) -> dict[str, Any]:
 
 
 def _parse(query_string: bytes) -> dict[str, list[str]]:
-    """Bytes that are not UTF-8 come as halves of surrogate pairs, which no text of a client has."""
+    """Bytes that are not UTF-8 become lone surrogates, which valid text never contains."""
     given: dict[str, list[str]] = {}
     readable = query_string.decode("utf-8", "surrogateescape")
     for name, text in parse_qsl(readable, keep_blank_values=True, errors="surrogateescape"):

@@ -1,4 +1,4 @@
-"""PATCH rule 3: what is sent back as it was read is ignored, what differs is refused, each field in its own way."""
+"""PATCH rule 3: what is sent back as it was read is ignored; what differs is refused, each field in its own way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INSTANTS = ("created_at", "updated_at", "deleted_at")
 
 
 def server_managed(field: str, sent: Any, current: Any) -> Iterator[FieldError]:
-    """`current` is the row of an asset or a location, here and below."""
+    """`current` is the row of an asset or a location, here and in the functions below."""
     if not _same(field, sent, getattr(current, field)):
         advice = "; read the record again" if field == "updated_at" else ""
         yield FieldError(field, "read_only", f"{field} is set by the server and differs from the record{advice}")

@@ -10,15 +10,15 @@ from edge import clock
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
-_LONGEST = 255  # of a text that is looked at: no clock measures as finely
-_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats itself
+_LONGEST = 255  # characters that are looked at: no clock measures as finely
+_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar repeats itself
 _FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
 _LAST = clock.to_micros(datetime.max.replace(tzinfo=UTC))
 _SENTINELS = (_FIRST // 1000, 0)  # 0001-01-01 and 1970-01-01, in milliseconds, as the wire would show them
 
 
 def parse(text: str) -> int | None:
-    """None for what is no timestamp, or lies outside the years 0001 to 9999 in UTC.
+    """None if it is not a timestamp, or outside the years 0001 to 9999 in UTC.
 
     Digits beyond the microsecond are cut off. A leap second is clamped to the last microsecond before it.
     """
@@ -29,7 +29,7 @@ def parse(text: str) -> int | None:
     fraction = int((match[7] or "")[:6].ljust(6, "0"))
     if second == 60:
         second, fraction = 59, 999_999
-    shift = _CYCLE_YEARS if year < _CYCLE_YEARS else 0  # datetime has no year 0, an offset may begin in one
+    shift = _CYCLE_YEARS if year < _CYCLE_YEARS else 0  # datetime has no year 0, but a local time may be in it
     try:
         zone = _zone(match[8], int(match[9] or 0), int(match[10] or 0))
         moment = datetime(year + shift, month, day, hour, minute, second, fraction, zone)
@@ -40,7 +40,7 @@ def parse(text: str) -> int | None:
 
 
 def is_sentinel(micros: int) -> bool:
-    """A zero time that some program meant as "none"."""
+    """Whether it is a zero time, by which some program meant "none"."""
     return micros // 1000 in _SENTINELS
 
 

@@ -1,4 +1,4 @@
-"""MQTT topic filters: are they well-formed, what do they match, can two of them meet."""
+"""MQTT topic filters: whether they are well-formed, what they match, and whether two of them overlap."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from edge.errors import Invalid
 MAX_BYTES = 65_535
 MAX_LEVELS = 200  # with more in its ACL, mosquitto does not start
 
-DOCTOR_TOPIC = "edge/doctor"  # what `edge doctor --publish` found, retained
+DOCTOR_TOPIC = "edge/doctor"  # retained: the result of `edge doctor --publish`
 
 
 def check_filter(text: str) -> str:
-    """A filter a reader may have. Raises Invalid on field `topic` with what to write instead."""
+    """A filter that a reader may have. Raises Invalid on field `topic` with what to write instead."""
     levels = text.split("/")
     if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
         raise _invalid("write the topic the reader publishes to, for example site/dock1/reads")
     if text != text.strip() or len(levels) > MAX_LEVELS:
-        raise _invalid(f"it has at most {MAX_LEVELS} levels, and no blanks around it")
+        raise _invalid(f"it may have at most {MAX_LEVELS} levels, and no spaces at its ends")
     if text.startswith("$"):
         raise _invalid("topics that begin with $ belong to the broker")
     if any("+" in level and level != "+" for level in levels):
-        raise _invalid("+ stands for one whole level, as in site/+/reads")
+        raise _invalid("+ replaces one whole level, as in site/+/reads")
     if any("#" in level and level != "#" for level in levels) or "#" in levels[:-1]:
         raise _invalid("# stands alone and last, as in site/dock1/#")
     return text
@@ -44,12 +44,12 @@ def check_prefix(text: str) -> str:
 
 
 def below(prefix: str) -> str:
-    """The filter of all topics from a prefix down."""
+    """The filter of all topics below a prefix."""
     return f"{prefix}/#"
 
 
 def is_below(prefix: str, topic_filter: str) -> bool:
-    """Whether all that the filter matches is from the prefix down."""
+    """Whether everything that the filter matches is below the prefix."""
     levels = prefix.split("/")
     return topic_filter.split("/")[: len(levels)] == levels
 
@@ -64,7 +64,7 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether some topic is matched by both filters; a topic without wildcards is a filter, too."""
+    """Whether both filters match some topic; a plain topic also is a filter."""
     for left, right in zip_longest(one.split("/"), other.split("/")):
         if "#" in (left, right):  # also matches the level above it, so the other one may have ended
             return True

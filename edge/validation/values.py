@@ -1,4 +1,4 @@
-"""The rules of single values: each function gives the plain value back, or raises Invalid for the named field."""
+"""The rules of single values: each function returns the plain value, or raises Invalid for the named field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from edge.errors import Invalid
 from edge.validation import json_text, times
 
-MAX_TEXT = 255  # letters of whatever somebody types into one line, or a device sends as one value
+MAX_TEXT = 255  # characters of whatever somebody types into one line, or a device sends as one value
 MAX_NAME = MAX_TEXT
 MAX_DESCRIPTION = 1024
 MAX_KEY = MAX_TEXT
@@ -16,7 +16,7 @@ MAX_TAG_VALUE = MAX_TEXT
 MAX_METADATA_BYTES = 64 * 1024
 MAX_METADATA_DEPTH = 32
 MAX_INT64 = 2**63 - 1
-TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # and how people call them
+TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # and their names for people
 TAG_TYPES = tuple(TAG_TYPE_NAMES)
 
 KEY_PATTERN = "^[A-Za-z0-9-]+$"
@@ -41,7 +41,7 @@ def name(field: str, value: str) -> str:
 
 
 def description(field: str, value: str) -> str:
-    """Several lines are fine."""
+    """It may have several lines."""
     return _text(field, value, MAX_DESCRIPTION)
 
 
@@ -57,7 +57,7 @@ def tag_type(field: str, value: str) -> str:
 
 
 def external_key(field: str, value: str) -> str:
-    """Only whitespace is as good as empty."""
+    """A key of whitespace only counts as empty."""
     _length(field, value.strip() and value, MAX_KEY)
     if not _KEY.fullmatch(value):
         message = f"{field} may contain letters, digits and hyphens only"
@@ -84,7 +84,7 @@ def reference(field: str, value: int | json_text.Number) -> int:
 
 
 def metadata(field: str, value: dict[str, Any]) -> str:
-    """As compact JSON text, which is how it is kept."""
+    """As compact JSON text, which is how it is stored."""
     if json_text.depth(value, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
         message = f"{field} must not be nested deeper than {MAX_METADATA_DEPTH} levels"
         raise Invalid.one(field, "invalid_value", message, max_depth=MAX_METADATA_DEPTH)

@@ -83,7 +83,7 @@ def test_a_key_that_is_missing_or_too_short_is_refused(site: Path, content: byte
 )
 def test_a_backup_that_brings_a_schema_of_its_own_is_refused(site: Path, sql: str) -> None:
     path = altered(site, lambda connection: connection.execute(sql))
-    with pytest.raises(Corrupt, match="not a database of edge as edge makes it"):
+    with pytest.raises(Corrupt, match="not a database as edge creates it"):
         restore_backup(path, site)
     migrate.migrate(site)
     assert len(list_organizations()) == 1
@@ -94,7 +94,7 @@ def test_the_instance_cannot_be_replaced_by_a_view(site: Path) -> None:
         connection.execute("ALTER TABLE instance RENAME TO hidden")
         connection.execute("CREATE VIEW instance AS SELECT * FROM hidden")
 
-    with pytest.raises(Corrupt, match="as edge makes it"):
+    with pytest.raises(Corrupt, match="as edge creates it"):
         restore_backup(altered(site, replace), site)
 
 

@@ -221,7 +221,7 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
         (b"external_key,name\n", "no row"),
         (b"key,name\nA,B\n", "no column"),
         (b"name,name\nA,B\n", "twice"),
-        (b"PK\x03\x04\0\0\0", "not a text"),
+        (b"PK\x03\x04\0\0\0", "not text"),
         (b"\xff\xfea", "UTF-16"),
     ],
 )

@@ -51,4 +51,4 @@ def test_an_import_names_the_row_and_changes_nothing(sign_in_as: SignIn, cast: C
     execute("UPDATE asset SET external_key = 'CAGE' WHERE id = ?", (mirrored.cage.id,))
     record = NewRecord(2, "CAGE", {"name": "Mine"})
     [outcome] = imports.import_records(shell(cast.acme), "asset", [record], lambda _: None)
-    assert (outcome.told, "kept at BER" in outcome.reason) == ("faulty", True)
+    assert (outcome.result, "kept at BER" in outcome.reason) == ("faulty", True)

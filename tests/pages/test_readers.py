@@ -137,7 +137,7 @@ def test_what_the_times_of_a_reader_are_worth_is_set_up_and_its_clock_is_told(ad
         reader_status.record_readers([ReaderStatus(reader.id, clock.now(), None, -clock.HOUR, 1, None, False)])
     assert "1 h 0 min behind, corrected" in admin.get(f"/readers/{reader.id}").text
     form = {"name": "R", "topic": "t", "format": "plain", "location_id": "", "is_enabled": "on"}
-    for setting, told in (("receipt", "not believed"), ("reader", "believed all the same"), ("Asia/Tokyo", "behind")):
+    for setting, told in (("receipt", "not trusted"), ("reader", "trusted nevertheless"), ("Asia/Tokyo", "behind")):
         admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
         assert readers.get_reader(cast.acme, reader.id).clock_setting == setting
         assert told in admin.get(f"/readers/{reader.id}").text

@@ -183,6 +183,6 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
 
 def test_a_box_with_records_of_its_own_refuses(ber: SiteBox, tmp_path: Path) -> None:
     other = SiteBox(tmp_path / "other", "OTHER", ber.hub)
-    with other.in_use(), pytest.raises(Conflict, match="has assets or locations already"):
+    with other.in_use(), pytest.raises(Conflict, match="already has assets or locations"):
         regained.join(other.actor, HubAccess("https://hub", "BER", "The hub", "key"))
     assert other.rows("SELECT * FROM target") == []

@@ -49,7 +49,7 @@ HOURS_AGO = clock.now() - 5 * clock.HOUR
         ({}, Level.OK, "1 changes wait for The hub at https://hub"),
         ({"stopped": "another database speaks for this site"}, Level.PROBLEM, "another database"),
         ({"paused_at": 1}, Level.WARNING, "paused"),
-        ({"recovering": '["assets", [0]]'}, Level.WARNING, "on their way back"),
+        ({"recovering": '["assets", [0]]'}, Level.WARNING, "being recovered"),
         ({"restored_from": 1}, Level.WARNING, "the hub may know what came after"),
         ({"clock_offset": -90 * clock.SECOND}, Level.WARNING, "90 s apart"),
         ({"last_commit_at": HOURS_AGO, "last_error": "no route"}, Level.WARNING, "no route"),
@@ -79,7 +79,7 @@ def test_a_hub_names_the_sites_that_are_silent_or_refused(subject: Subject, orga
     sites.note_refusal(2, "another database speaks for this site")
     level, words = found(subject, "sites")
     assert level == Level.WARNING
-    assert "BER: not heard for 300 minutes" in words
+    assert "BER: not heard from for 300 minutes" in words
     assert "HAM: another database" in words
     assert "MUC" not in words
     told = figures(subject)
