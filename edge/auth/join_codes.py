@@ -34,7 +34,7 @@ def read(text: str) -> JoinCode:
         packed = base64.urlsafe_b64decode(bare[:_MAX_LENGTH] + "=" * (-len(bare[:_MAX_LENGTH]) % 4))
         parts = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
         url, secret, authority = map(str, parts)
-    except (binascii.Error, zlib.error, ValueError, TypeError) as error:
+    except (binascii.Error, zlib.error, ValueError, TypeError, RecursionError) as error:
         message = "That is not a complete join code. Copy all of it from the hub's Sites page"
         raise Invalid.one("code", "invalid_value", message) from error
     return JoinCode(url, secret, authority)

@@ -13,7 +13,7 @@ from edge.pages import labels, timeline
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.live import fragment
-from edge.store import assets, board, carriers, lookup, retired, stock_takes
+from edge.store import assets, board, carriers, lookup, lost_assets, retired
 from edge.store.assets import AssetRow
 from edge.store.board import BoardFilter
 from edge.store.homes import home_name
@@ -53,7 +53,7 @@ def _now(asset: AssetRow) -> dict[str, Any]:
     found = board.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
     moves = found[:MOVES]
     return {
-        "lost_since": stock_takes.lost_since(current_session().organization_id, asset.id),
+        "lost_since": lost_assets.lost_since(current_session().organization_id, asset.id),
         "carrier": carriers.carrier_of(current_session().organization_id, asset.id),
         "where": board.whereabouts(current_session().organization_id, asset.id, include_retired=True),
         "strip": timeline.strip(moves, moves[0].last_seen_at if before and moves else clock.now()),

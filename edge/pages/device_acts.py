@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from edge.pages.forms import is_id
-from edge.store import carriers, stock_takes
+from edge.store import carriers, lost_assets, stock_takes
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result
 from edge.texts import N_
@@ -25,7 +25,7 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
             done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
         case "lost" | "found":
             asset_id = item.get("asset")
-            done = is_id(asset_id) and stock_takes.mark_lost(sender, asset_id, is_lost=item["act"] == "lost")
+            done = is_id(asset_id) and lost_assets.mark_lost(sender, asset_id, at, is_lost=item["act"] == "lost")
         case "unload_all":
             carrier_id = item.get("asset")
             done = is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)

@@ -23,6 +23,7 @@ class Carried(NamedTuple):
 
     carrier_id: int
     asset_id: int
+    loaded_at: int
     location_id: int | None
     asset_location_id: int | None
     asset_seen_at: int | None
@@ -38,34 +39,38 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
             return False
         known = execute("SELECT 1 FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", (asset_id, at)).fetchone()
         if known is None:
+            ends_at = _end_of_load_at(asset_id, at)
             unload(asset_id, at)
             execute(
-                "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id, loaded_by, location_id) VALUES "
-                "(?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?))",
-                (asset_id, at, carrier_id, actor.person_id, carrier_id),
+                "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id, loaded_by, location_id, unloaded_at) "
+                "VALUES (?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?), ?)",
+                (asset_id, at, carrier_id, actor.person_id, carrier_id, ends_at),
             )
             _catch_up(actor.organization_id, carrier_id, at)
         return True
 
 
+def _end_of_load_at(asset_id: int, at: int) -> int | None:
+    """When a load ends that begins at `at` and may be reported late: when it was unloaded since, or loaded again."""
+    before = execute(f"SELECT unloaded_at FROM carrier_load WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
+    next_load = "SELECT min(loaded_at) FROM carrier_load WHERE asset_id = ? AND loaded_at > ?"
+    found = before.fetchone() or execute(next_load, (asset_id, at)).fetchone()
+    ends_at: int | None = found[0]
+    return ends_at
+
+
 def unload(asset_id: int, at: int) -> None:
-    """Take an asset off whatever it is on."""
+    """Take an asset off whatever it was on at the time; what it was put on later stays as it is."""
     with writing():
-        execute(
-            "UPDATE carrier_load SET unloaded_at = max(loaded_at, ?) WHERE asset_id = ? AND unloaded_at IS NULL",
-            (at, asset_id),
-        )
+        execute(f"UPDATE carrier_load SET unloaded_at = ?1 WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
 
 
 def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
-    """Take everything off a carrier; False for one that does not exist."""
+    """Take everything off a carrier that was on it at the time; False for one that does not exist."""
     with writing():
         if not _is_live(organization_id, carrier_id):
             return False
-        execute(
-            "UPDATE carrier_load SET unloaded_at = max(loaded_at, ?) WHERE carrier_id = ? AND unloaded_at IS NULL",
-            (at, carrier_id),
-        )
+        execute(f"UPDATE carrier_load SET unloaded_at = ?1 WHERE carrier_id = ?2 AND {_LOADED}", (at, carrier_id))
         return True
 
 
@@ -154,9 +159,10 @@ def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in execute(sql, (carrier_id, organization_id))]
 
 
+_LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time that is the first parameter
 _ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
 _ON = """
-SELECT carried.carrier_id, carried.asset_id, carried.location_id, own.location_id, own.last_seen_at
+SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id, own.location_id, own.last_seen_at
 FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
 LEFT JOIN position own ON own.asset_id = carried.asset_id
 WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
@@ -199,7 +205,7 @@ def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
         return None
     location_id, seen_at = now
     if one.asset_seen_at is not None and one.asset_location_id not in (one.location_id, location_id):
-        unload(one.asset_id, one.asset_seen_at)
+        unload(one.asset_id, max(one.asset_seen_at, one.loaded_at))
         return None
     if one.asset_seen_at is not None and one.asset_seen_at >= seen_at:
         return None

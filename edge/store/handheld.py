@@ -74,6 +74,25 @@ def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[
         return [_submit_one(sender, scan, received_at) for scan in batch]
 
 
+def record_accepted(sender: Actor, scan: Submitted, received_at: int) -> Answer:
+    """Record a scan that was accepted before, and waited: also if its location has been retired since.
+
+    Nobody is there any more who could be asked where it was made. Within the caller's transaction.
+    """
+    return _submit_one(sender, scan, received_at, was_accepted=True)
+
+
+def why_unusable(organization_id: int, scan: Submitted) -> str:
+    """Why a scan can never be recorded; empty if it can."""
+    if not 1 <= len(scan.code) <= MAX_TEXT:
+        return N_("The code is empty or too long")
+    if _is_live_location(organization_id, scan.location_id) is None:
+        return N_("This location is not known here; choose another one")
+    if gs1.has_wrong_check_digit(scan.code) and lookup.by_code(organization_id, scan.code) is None:
+        return WRONG_CHECK_DIGIT
+    return ""
+
+
 def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
     """Undo a scan that the sender made or sent: everything becomes what it would be without it.
 
@@ -119,7 +138,7 @@ def _record_waiting(organization_id: int, tag: NewTag) -> None:
         if lookup.by_code(organization_id, row.code) is not None:
             HandheldScan.delete().where(HandheldScan.id == row.id).execute()
             scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at, sent_by=row.sent_by)
-            _submit_one(actors.person(organization_id, row.person_id, "", row.device_id), scan, row.received_at)
+            record_accepted(actors.person(organization_id, row.person_id, "", row.device_id), scan, row.received_at)
 
 
 def waits_for(code: str) -> str:
@@ -143,20 +162,15 @@ def guess_type(code: str) -> str:
     return "barcode"
 
 
-def _submit_one(sender: Actor, scan: Submitted, received_at: int) -> Answer:
+def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, was_accepted: bool = False) -> Answer:
     before = stored(scan.id)
     if before is not None:
         return first_answer(sender, before)
-    if not 1 <= len(scan.code) <= MAX_TEXT:
-        return _refuse(sender, scan, received_at, N_("The code is empty or too long"))
-    is_live = _is_live_location(sender.organization_id, scan.location_id)
-    if is_live is None:
-        return _refuse(sender, scan, received_at, N_("This location is not known here; choose another one"))
-    if not is_live:
+    if reason := why_unusable(sender.organization_id, scan):
+        return _refuse(sender, scan, received_at, reason)
+    if not was_accepted and not _is_live_location(sender.organization_id, scan.location_id):
         return Answer(scan.id, Result.RETIRED)
     found = lookup.by_code(sender.organization_id, scan.code)
-    if found is None and gs1.has_wrong_check_digit(scan.code):
-        return _refuse(sender, scan, received_at, WRONG_CHECK_DIGIT)
     if found is None:
         _park(sender, scan, received_at)
         return Answer(scan.id, Result.UNKNOWN)

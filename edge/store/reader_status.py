@@ -179,9 +179,11 @@ class Waiting(NamedTuple):
 
 
 def waiting(organization_id: int) -> Waiting:
+    tables = ("unassigned_topic", "unknown_tag", "dead_letter")
     with reading():
-        return Waiting(
-            execute("SELECT count(*) FROM unassigned_topic").fetchone()[0],
-            execute("SELECT count(*) FROM unknown_tag WHERE organization_id = ?", (organization_id,)).fetchone()[0],
-            execute("SELECT count(*) FROM dead_letter WHERE organization_id = ?", (organization_id,)).fetchone()[0],
-        )
+        return Waiting(*(_count(table, organization_id) for table in tables))
+
+
+def _count(table: str, organization_id: int) -> int:
+    number: int = execute(f"SELECT count(*) FROM {table} WHERE organization_id = ?", (organization_id,)).fetchone()[0]
+    return number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from edge.store import gs1, handheld, search
+from edge.store import gs1, search, tagging
 from edge.store.database import execute, execute_many
 from edge.store.exchange import AssetRecord, LocationRecord, Record
 from edge.store.ids import new_ids
@@ -122,5 +122,4 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
             for tag_id, pair in zip(sorted(new_ids(len(missing))) if missing else [], missing, strict=True)
         ],
     )
-    for pair in missing:
-        handheld.take_over_waiting(organization_id, [NewTag(*pair)])
+    tagging.take_over(organization_id, [NewTag(*pair) for pair in missing])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edge.errors import Conflict, NotFound
-from edge.store import handheld, search
+from edge.store import search, tagging
 from edge.store.actors import Actor
 from edge.store.assets import AssetRow
 from edge.store.audit import Subject, acting
@@ -41,8 +41,7 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         row = asset._replace(deleted_at=None, updated_at=next_update(asset.updated_at))
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))
-        for tag in asset.tags:
-            handheld.take_over_waiting(actor.organization_id, [NewTag(tag.tag_type, tag.value)])
+        tagging.take_over(actor.organization_id, [NewTag(tag.tag_type, tag.value) for tag in asset.tags])
         act.note("asset.restored", Subject("asset", asset_id, f"{row.name} ({row.external_key})"))
         search.remember("asset", actor.organization_id, row, row.tags)
         return row

@@ -17,7 +17,6 @@ from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, reading, writing
 from edge.store.handheld import Answer, Result, Submitted
-from edge.validation.values import MAX_TEXT
 
 MOST_EXPECTED = 20_000  # as many as a device keeps
 MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
@@ -89,26 +88,32 @@ def begin(
 
 
 def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: int) -> Answer:
-    """Keep a scan until the stock-take is signed off; afterwards it is recorded like any other."""
+    """Keep a scan until the stock-take is signed off; afterwards, or beyond MOST_SCANS, it is recorded at once."""
     with writing():
-        open_take = _find_open(sender.organization_id, stock_take_id)
-        if open_take is None or handheld.stored(submitted.id):
+        if not _takes(sender.organization_id, stock_take_id, submitted):
             return handheld.submit(sender, [submitted], received_at)[0]
         found = lookup.by_code(sender.organization_id, submitted.code)
         if found and found.kind == "location":
             return Answer(submitted.id, Result.LOCATION, found=found)
         was = board.whereabouts(sender.organization_id, found.id) if found else None
-        if open_take.scanned < MOST_SCANS:
-            execute(
-                "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
-                "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (
-                    *(submitted.id, stock_take_id, submitted.location_id, sender.person_id, sender.device_id),
-                    *(submitted.code[:MAX_TEXT], found.id if found else None),
-                    *(submitted.observed_at, received_at),
-                ),
-            )
+        execute(
+            "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
+            "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (
+                *(submitted.id, stock_take_id, submitted.location_id, sender.person_id, sender.device_id),
+                *(submitted.code, found.id if found else None, submitted.observed_at, received_at),
+            ),
+        )
         return Answer(submitted.id, Result.COUNTED, found=found, was=was)
+
+
+def _takes(organization_id: int, stock_take_id: str, submitted: Submitted) -> bool:
+    """Whether a scan is kept by the stock-take, because that is open and the scan can be recorded when it is not."""
+    open_take = _find_open(organization_id, stock_take_id)
+    if open_take is None or handheld.stored(submitted.id) or handheld.why_unusable(organization_id, submitted):
+        return False
+    is_repeat = execute("SELECT 1 FROM stock_take_scan WHERE id = ?", (submitted.id,)).fetchone() is not None
+    return is_repeat or open_take.scanned < MOST_SCANS
 
 
 def take_back(sender: Actor, scan_id: str) -> None:
@@ -132,6 +137,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:
     with acting(sender) as act:
         if _find_open(sender.organization_id, stock_take_id) is None:
             return True
+        _look_up_unknown(sender.organization_id, stock_take_id)
         lines = _lines_now(sender.organization_id, found)
         execute_many(
             "INSERT INTO stock_take_line (stock_take_id, no, result, asset_id, code, how, location_id, seen_at) "
@@ -157,34 +163,6 @@ def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
         execute("UPDATE stock_take SET cancelled_at = ? WHERE id = ?", (received_at, stock_take_id))
         act.note("stock_take.cancelled", Subject("stock_take", stock_take_id, found.location_name))
     return True
-
-
-def mark_lost(sender: Actor, asset_id: int, *, is_lost: bool) -> bool:
-    """An asset counts as lost until it is seen again, or somebody takes the mark back. False when there is none."""
-    with acting(sender) as act:
-        sql = "SELECT name, external_key FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
-        found = execute(sql, (asset_id, sender.organization_id)).fetchone()
-        if found is None:
-            return False
-        execute("DELETE FROM lost_asset WHERE asset_id = ?", (asset_id,))
-        if is_lost:
-            values = (asset_id, sender.organization_id, clock.now(), sender.person_id)
-            execute(
-                "INSERT INTO lost_asset (asset_id, organization_id, marked_at, marked_by) VALUES (?, ?, ?, ?)", values
-            )
-        action = "asset.marked_lost" if is_lost else "asset.unmarked_lost"
-        act.note(action, Subject("asset", asset_id, f"{found[0]} ({found[1]})"))
-    return True
-
-
-def lost_since(organization_id: int, asset_id: int) -> int | None:
-    """When an asset was marked as lost, if it has not been seen since."""
-    sql = (
-        "SELECT lost.marked_at FROM lost_asset lost LEFT JOIN position ON position.asset_id = lost.asset_id "
-        "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"
-    )
-    row = execute(sql, (organization_id, asset_id)).fetchone()
-    return row[0] if row else None
 
 
 # Reading ------------------------------------------------------------------------------------------------------
@@ -281,6 +259,20 @@ def _lines_now(organization_id: int, take: StockTake) -> list[_LineNow]:
     return sorted(lines, key=lambda line: _RESULTS.index(line[0]))
 
 
+def _look_up_unknown(organization_id: int, stock_take_id: str) -> None:
+    """The codes that belonged to nothing when they were scanned may have been attached to assets since."""
+    unknown = execute(
+        "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL", (stock_take_id,)
+    )
+    for (code,) in unknown.fetchall():
+        found = lookup.by_code(organization_id, code)
+        if found and found.kind == "asset":
+            execute(
+                "UPDATE stock_take_scan SET asset_id = ? WHERE stock_take_id = ? AND code = ? AND asset_id IS NULL",
+                (found.id, stock_take_id, code),
+            )
+
+
 def _judge(
     take: StockTake,
     scope: set[int],
@@ -315,7 +307,7 @@ def _record_scans(organization_id: int, stock_take_id: str) -> None:
     ).fetchall()
     for scan_id, code, location_id, observed_at, person_id, device_id, received_at in found:
         whose = actors.person(organization_id, person_id, "", device_id)
-        handheld.submit(whose, [Submitted(scan_id, code, location_id, observed_at)], received_at)
+        handheld.record_accepted(whose, Submitted(scan_id, code, location_id, observed_at), received_at)
 
 
 def _find(organization_id: int, stock_take_id: str) -> StockTake | None:

@@ -16,17 +16,21 @@ def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], cre
     The caller writes the audit line. Raises Conflict for a tag that a live record holds.
     """
     added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
-    _take_over(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
+    take_over(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
     return added
 
 
 def attach_prepared(act: Act, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
     """Many at once, as `attach_all`; to live owners, and all of them known to be free."""
     tags.add_prepared(act.organization_id, owner, new, created_at)
-    _take_over(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
+    take_over(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
 
 
-def _take_over(organization_id: int, attached: Sequence[NewTag]) -> None:
+def take_over(organization_id: int, attached: Sequence[NewTag]) -> None:
+    """Whatever waited for these tags counts now: scans by people, and messages that are kept for a replay.
+
+    Within the transaction that attached them, in whatever way.
+    """
     handheld.take_over_waiting(organization_id, attached)
     keys = [(tag.tag_type, tags.match_key(tag.tag_type, tag.value)) for tag in attached]
     unknown_tags.forget(organization_id, keys)

@@ -21,6 +21,7 @@ from edge.store import (
     keys,
     label_printers,
     locations,
+    lost_assets,
     organizations,
     people,
     reader_setup,
@@ -60,7 +61,7 @@ NOT_AUDITED = {
     "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
         "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
-        "handheld.submit", "held_messages.discard", "held_messages.keep",
+        "handheld.record_accepted", "handheld.submit", "held_messages.discard", "held_messages.keep",
         "ignored_messages.record", "ledger.add",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",
@@ -79,11 +80,11 @@ NOT_AUDITED = {
     "parts of an act, within the transaction of the function that notes it": {
         "audit.Act", "audit.act_in_group", "audit.acting", "handheld.take_over_waiting", "ids.new_id",
         "ids.new_ids", "raw_messages.order_for_reader", "raw_messages.order_for_tags", "records.update",
-        "search.remember", "tagging.attach", "tagging.attach_all", "tagging.detach", "tags.add_all",
-        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget", "unknown_tags.forget",
-        "dismissals.forget_tags", "asset_import.prepare", "asset_import.write", "search.remember_all",
-        "search.index_ahead", "search.drop_ahead", "unknown_tags.drop",
-        "tagging.attach_prepared", "tags.add_prepared",
+        "asset_import.prepare", "asset_import.write", "dismissals.forget_tags", "search.drop_ahead",
+        "search.index_ahead", "search.remember", "search.remember_all", "tagging.attach", "tagging.attach_all",
+        "tagging.attach_prepared", "tagging.detach", "tagging.take_over", "tags.add_all", "tags.add_prepared",
+        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget",
+        "unknown_tags.drop", "unknown_tags.forget",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
@@ -262,8 +263,8 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "stock_takes.cancel": (
         lambda on: (begin_stock_take(on), stock_takes.cancel(on.ada, "take-1", 2)), "stock_take.cancelled", "Dock",
     ),
-    "stock_takes.mark_lost": (
-        lambda on: stock_takes.mark_lost(on.ada, on.asset.id, is_lost=True), "asset.marked_lost", "Pallet (A-1)",
+    "lost_assets.mark_lost": (
+        lambda on: lost_assets.mark_lost(on.ada, on.asset.id, 1, is_lost=True), "asset.marked_lost", "Pallet (A-1)",
     ),
     "antenna_kinds.set_reader_kind": (
         lambda on: antenna_kinds.set_reader_kind(on.ada, on.reader.id, "Portal", None), "reader.changed", "Portal",

@@ -162,3 +162,21 @@ def test_the_same_again_changes_nothing(cast: Cast) -> None:
     assert carriers.carrier_of(cast.acme, yard.box) is None
     theirs = assets.create(shell(cast.rival), name="Theirs")
     assert not carriers.load(yard.olga, theirs.id, yard.box, START)
+
+
+def test_a_load_or_unload_that_arrives_late_leaves_a_newer_load_alone(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley").id
+    assert carriers.load(yard.olga, trolley, yard.box, START + 200 * clock.SECOND)
+    carriers.unload(yard.box, START + 100 * clock.SECOND)
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 150 * clock.SECOND)
+    assert carriers.unload_all(cast.acme, trolley, START + 120 * clock.SECOND)
+    assert carriers.carrier_of(cast.acme, yard.box) == (trolley, "Trolley")
+
+
+def test_a_load_that_arrives_late_ends_when_the_thing_was_taken_off(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley").id
+    carriers.unload(yard.box, START + 100 * clock.SECOND)
+    assert carriers.load(yard.olga, trolley, yard.box, START + 50 * clock.SECOND)
+    assert carriers.carrier_of(cast.acme, yard.box) is None

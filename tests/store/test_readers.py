@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from edge.errors import Conflict, Invalid, NotFound
-from edge.store import locations, readers
+from edge.store import locations, reader_status, readers, unassigned_topics
 from edge.store.actors import shell
+from edge.store.database import execute, writing
 from edge.store.readers import Placement
+from edge.store.unassigned_topics import Unassigned
 from tests.conftest import Cast
 
 
@@ -102,3 +104,11 @@ def test_every_change_that_matters_to_ingest_changes_the_version(cast: Cast) -> 
         step()
         seen.add(readers.readers_version())
     assert len(seen) == len(steps) + 1
+
+
+def test_what_waits_at_another_organization_is_not_counted(cast: Cast) -> None:
+    with writing():
+        unassigned_topics.record([Unassigned("somewhere/1", 1, b"{}")])
+        execute("UPDATE unassigned_topic SET organization_id = ?", (cast.rival,))
+    assert reader_status.waiting(cast.rival).topics == 1
+    assert reader_status.waiting(cast.acme).topics == 0

@@ -6,11 +6,26 @@ from collections.abc import Callable
 
 import pytest
 
-from edge.store import actors, assets, audit_trail, board, handheld, locations, people, unknown_tags
+from edge.store import (
+    actors,
+    assets,
+    audit_trail,
+    board,
+    handheld,
+    locations,
+    people,
+    raw_messages,
+    record_copies,
+    retired,
+    unknown_tags,
+)
 from edge.store.actors import shell
+from edge.store.database import execute, writing
+from edge.store.exchange import AssetRecord
 from edge.store.handheld import Result, Submitted
 from edge.store.people import Role
-from edge.store.tags import NewTag
+from edge.store.tags import NewTag, match_key
+from edge.store.unknown_tags import Sighting
 from tests.conftest import Cast
 
 AT = 1_700_000_000_000_000
@@ -96,3 +111,52 @@ def test_two_scans_in_one_millisecond_are_two_rows(cast: Cast, olga: actors.Acto
     twice = [Submitted("scan-a", EPC, dock, AT), Submitted("scan-b", EPC, dock, AT)]
     assert [answer.result for answer in handheld.submit(olga, twice, AT)] == [Result.RECORDED, Result.AGAIN]
     assert [move.observed_at for move in board.moves(cast.acme, asset_id)] == [AT, AT]
+
+
+def restore_with(cast: Cast, tag: NewTag) -> int:
+    asset_id = create_with(cast, tag)
+    assets.delete(shell(cast.acme), asset_id)
+    keep_read_of(cast, tag)
+    return retired.restore(shell(cast.acme), asset_id).id
+
+
+def copy_from_elsewhere(cast: Cast, tag: NewTag) -> int:
+    record = AssetRecord(77, "A-77", "Pallet", None, 1, "{}", AT, None, AT, AT, None, [tag])
+    with writing():
+        record_copies.write(cast.acme, 77, record, key="A-77")
+    return 77
+
+
+def keep_read_of(cast: Cast, tag: NewTag) -> None:
+    """As if a reader had read it while it belonged to no asset."""
+    key = match_key(*tag)
+    waits_for = raw_messages.hash_of(cast.acme, tag.tag_type, key)
+    with writing():
+        unknown_tags.record([Sighting(cast.acme, tag.tag_type, key, 5, tag.value, "unmatched", AT, None)])
+        execute(
+            "INSERT INTO raw_message (organization_id, reader_id, received_at, waits_for, data, size) "
+            "VALUES (?, 5, ?, ?, x'', 1)",
+            (cast.acme, AT, waits_for),
+        )
+
+
+@pytest.mark.parametrize("attach", [create_with, attach_to, restore_with, copy_from_elsewhere])
+def test_reads_of_the_tag_are_ordered_again_and_it_is_no_longer_unknown(cast: Cast, attach: Attach) -> None:
+    tag = NewTag("rfid", EPC)
+    if attach is not restore_with:
+        keep_read_of(cast, tag)
+    attach(cast, tag)
+    wanted = raw_messages.hash_of(cast.acme, "rfid", match_key(*tag))
+    assert [order.tag_hash for order in raw_messages.orders()] == [wanted]
+    assert unknown_tags.list_tags(cast.acme) == []
+
+
+def test_a_scan_that_waited_is_recorded_though_its_location_was_retired(
+    cast: Cast, olga: actors.Actor, dock: int
+) -> None:
+    assert scan(olga, dock, EPC) is Result.UNKNOWN
+    locations.delete(shell(cast.acme), dock)
+    asset_id = create_with(cast, NewTag("rfid", EPC))
+    assert [(move.location_id, move.location_is_live) for move in board.moves(cast.acme, asset_id)] == [(dock, 0)]
+    assert scan(olga, dock, EPC) is Result.RECORDED  # its id is remembered
+    assert scan(olga, dock, EPC, 2) is Result.RETIRED  # whoever scans there now is asked where it was
