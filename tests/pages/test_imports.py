@@ -149,7 +149,7 @@ def test_scans_are_saved_while_an_import_is_checked(cast: Cast, site: Site) -> N
 
     records = [NewRecord(2, "NEW-1", {"name": "New"}, [NewTag("rfid", "AA01")])]
     [outcome] = import_records(shell(cast.acme), "asset", records, save)
-    assert (outcome.told, len(saved)) == ("created", 1)
+    assert (outcome.result, len(saved)) == ("created", 1)
 
 
 def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, site: Site) -> None:
@@ -164,7 +164,7 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
 
     records = [NewRecord(2, "ASSET-0001", {"name": "Renamed"}), NewRecord(3, None, {"name": "Minted"})]
     outcomes = import_records(shell(cast.acme), "asset", records, meanwhile)
-    assert [(one.told, one.external_key) for one in outcomes] == [("changed", "ASSET-0001"), ("created", "ASSET-0003")]
+    assert [(one.result, one.external_key) for one in outcomes] == [("changed", "ASSET-0001"), ("created", "ASSET-0003")]
     pallet = assets.get(cast.acme, site.pallet.id)
     assert (pallet.name, pallet.description, len(told)) == ("Renamed", "by another", 2)
     found = assets.list_page(cast.acme, AssetFilter(q="bb02"), limit=5).rows
@@ -175,7 +175,7 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
             assets.create(shell(cast.acme), name="Meanwhile", external_key="NEW-2", tags=[NewTag("rfid", "CC03")])
 
     records = [NewRecord(2, "NEW-1", {"name": "One"}), NewRecord(3, "NEW-2", {}, [NewTag("rfid", "CC03")])]
-    assert [one.told for one in import_records(shell(cast.acme), "asset", records, take)] == ["unchanged", "faulty"]
+    assert [one.result for one in import_records(shell(cast.acme), "asset", records, take)] == ["unchanged", "faulty"]
     assert lookup.asset_by_key(cast.acme, "NEW-1") is None
     assert assets.list_page(cast.acme, AssetFilter(q="new-1"), limit=5).total_count == 0
     assert execute("SELECT count(*) FROM searchable WHERE text LIKE '%new-1%'").fetchone()[0] == 0
