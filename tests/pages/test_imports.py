@@ -164,7 +164,10 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
 
     records = [NewRecord(2, "ASSET-0001", {"name": "Renamed"}), NewRecord(3, None, {"name": "Minted"})]
     outcomes = import_records(shell(cast.acme), "asset", records, meanwhile)
-    assert [(one.result, one.external_key) for one in outcomes] == [("changed", "ASSET-0001"), ("created", "ASSET-0003")]
+    assert [(one.result, one.external_key) for one in outcomes] == [
+        ("changed", "ASSET-0001"),
+        ("created", "ASSET-0003"),
+    ]
     pallet = assets.get(cast.acme, site.pallet.id)
     assert (pallet.name, pallet.description, len(told)) == ("Renamed", "by another", 2)
     found = assets.list_page(cast.acme, AssetFilter(q="bb02"), limit=5).rows
