@@ -127,11 +127,12 @@ def _moment(text: str, time_zone: str) -> int:
 
 def _compare(config: Config, rows: dict[str, int]) -> None:
     """With the newest backup, which tells what was in pages that are gone altogether."""
-    newest = backups.list_backups(config.backup_folder)[:1]
-    for backup_ in newest:
-        for table, count in backups.rows_of_backup(backup_.path, config.data_dir, list(rows)).items():
-            if count > rows[table]:
-                click.echo(f"Of {table} there are {rows[table]} rows; the backup of {backup_.made_at} has {count}")
+    newest = backups.newest_backup(config.backup_folder)
+    if newest is None:
+        return
+    for table, count in backups.rows_of_backup(newest.path, config.data_dir, list(rows)).items():
+        if count > rows[table]:
+            click.echo(f"Of {table} there are {rows[table]} rows; the backup of {newest.made_at} has {count}")
 
 
 @click.command("backup-key")

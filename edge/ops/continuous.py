@@ -26,7 +26,8 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
 from edge import clock
-from edge.errors import SetupError
+from edge.errors import EdgeError, SetupError
+from edge.ops.files import replace_text
 from edge.ops.health import Check
 from edge.store.database import FILE_NAME
 
@@ -39,6 +40,7 @@ KEPT_FOLDERS = 4  # histories of the database: the present one and those of befo
 KEPT_HOURS = 7 * 24  # how far back a minute can be given
 STOP_SECONDS = 10.0
 
+SETTINGS = "continuous.yml"
 _NAME = re.compile(r"(\d{6})-(\d{8}T\d{6}Z)")  # counted, since the clock may go back
 _TIME = "%Y%m%dT%H%M%SZ"
 _LTX = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.ltx")
@@ -166,7 +168,7 @@ class ContinuousBackup:
             while not self._stopping.is_set():
                 try:
                     self._note(self._look())
-                except OSError as error:  # the drive was pulled out while it was looked at
+                except (EdgeError, OSError) as error:  # the drive was pulled out while it was looked at
                     self._note(f"{self._folder} cannot be used: {error}")
                 self._stopping.wait(LOOK_SECONDS)
         finally:
@@ -209,8 +211,8 @@ class ContinuousBackup:
 
     def _begin(self) -> None:
         self._target = self._choose_target()
-        settings = self._data_dir / "continuous.yml"
-        settings.write_text(json.dumps(_settings(self._data_dir, self._target)), "utf-8")
+        settings = self._data_dir / SETTINGS
+        replace_text(settings, json.dumps(_settings(self._data_dir, self._target)))
         # It ends with this process, however this one ends; systemd sees to that itself, and forbids what setpriv does.
         with_us = [] if "INVOCATION_ID" in os.environ else ["setpriv", "--pdeathsig", "TERM"]
         command = [*with_us, str(_tool()), "replicate", "-config", str(settings)]
@@ -218,11 +220,9 @@ class ContinuousBackup:
 
     def _choose_target(self) -> Path:
         """The folder of this history of the database, or a new one."""
-        settings = self._data_dir / "continuous.yml"
-        if _state_folder(self._data_dir).is_dir() and settings.exists():
-            before = Path(json.loads(settings.read_text("utf-8"))["dbs"][0]["replica"]["path"])
-            if before.parent == self._folder and before.is_dir():
-                return before
+        before = _target_before(self._data_dir / SETTINGS)
+        if _state_folder(self._data_dir).is_dir() and before and before.parent == self._folder and before.is_dir():
+            return before
         forget_state(self._data_dir)
         present = folders(self._folder)
         if present and not _newest(present[0]):
@@ -244,6 +244,14 @@ class ContinuousBackup:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+
+def _target_before(settings: Path) -> Path | None:
+    """Where the copies went before; None when that is not known, as when a cut of power damaged the file."""
+    try:
+        return Path(json.loads(settings.read_text("utf-8"))["dbs"][0]["replica"]["path"])
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _settings(data_dir: Path, target: Path) -> dict[str, object]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge import clock
+from edge.ops.files import replace_text
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class CountedTime:
         else:
             counted = moment
         self._counted, self._at = counted, running
-        self._file.write_text(str(counted), "ascii")
+        replace_text(self._file, str(counted))
         return counted
 
     def ahead(self) -> int:

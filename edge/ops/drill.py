@@ -16,6 +16,7 @@ from edge import clock
 from edge.errors import Corrupt, EdgeError
 from edge.ops import archives, continuous
 from edge.ops.backup import newest_backup
+from edge.ops.files import replace_text
 from edge.store.retention import newest_scan
 from edge.store.snapshots import count_rows, inspect_copy
 from edge.store.stats import count_live
@@ -102,6 +103,4 @@ def _remove(scratch: Path) -> None:
 
 
 def _keep(data_dir: Path, report: Report) -> None:
-    unfinished = data_dir / f"{FILE_NAME}.new"
-    unfinished.write_text(json.dumps(report._asdict()), "utf-8")
-    unfinished.replace(data_dir / FILE_NAME)
+    replace_text(data_dir / FILE_NAME, json.dumps(report._asdict()))

@@ -25,24 +25,26 @@ class Health:
 
     def __init__(self) -> None:
         self._parts: list[tuple[Callable[[], Check], bool]] = []
+        self._names: dict[Callable[[], Check], str] = {}  # of the parts, as they last gave them
 
     def register(self, check: Callable[[], Check], *, vital: bool = True) -> None:
         """A failing vital part makes the service not alive; another one only makes it not ready."""
         self._parts.append((check, vital))
 
     def checks(self) -> list[tuple[Check, bool]]:
-        return [(_asked(check), vital) for check, vital in self._parts]
+        return [(self._asked(check), vital) for check, vital in self._parts]
 
     def is_alive(self) -> bool:
         return all(check.ok for check, vital in self.checks() if vital)
 
-
-def _asked(check: Callable[[], Check]) -> Check:
-    """A check that cannot be made has failed."""
-    try:
-        return check()
-    except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
-        return Check(getattr(check, "__name__", "check").removeprefix("_check_"), False, f"{error}; see the log")
+    def _asked(self, check: Callable[[], Check]) -> Check:
+        """A check that cannot be made has failed."""
+        try:
+            answer = check()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
+            return Check(self._names.get(check, "part"), False, f"{error}; see the log")
+        self._names[check] = answer.name
+        return answer
 
 
 class Watchdog:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.errors import Damaged
-from edge.ops.backup import list_backups
+from edge.ops.backup import newest_backup
 from edge.ops.health import Check
 from edge.store.database import FILE_NAME
 from edge.store.integrity import faults_at_start, faults_by_table
@@ -28,8 +28,8 @@ def check_at_start(data_dir: Path, backup_folder: Path) -> None:
 
 
 def way_out(backup_folder: Path) -> str:
-    newest = list_backups(backup_folder)[:1]
-    restore = f", or bring back the newest backup: edge restore {newest[0].path}" if newest else ""
+    newest = newest_backup(backup_folder)
+    restore = f", or bring back the newest backup: edge restore {newest.path}" if newest else ""
     return f"Stop the service, then recover what can be read: edge repair{restore}"
 
 

@@ -11,6 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
 from edge import clock
+from edge.ops.files import replace_text
 
 FILE_NAME = "doctor.json"
 LEVELS = {"ok": 0, "warning": 1, "problem": 2}
@@ -18,9 +19,7 @@ LEVELS = {"ok": 0, "warning": 1, "problem": 2}
 
 def keep(data_dir: Path, findings: str) -> None:
     """`findings` as the doctor writes them for machines."""
-    unfinished = data_dir / f"{FILE_NAME}.new"
-    unfinished.write_text(json.dumps({"at": clock.now(), **json.loads(findings)}), "utf-8")
-    unfinished.replace(data_dir / FILE_NAME)
+    replace_text(data_dir / FILE_NAME, json.dumps({"at": clock.now(), **json.loads(findings)}))
 
 
 def sample(data_dir: Path) -> Iterable[Metric]:

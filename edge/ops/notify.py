@@ -6,6 +6,8 @@ import contextlib
 import socket
 from collections.abc import Mapping
 
+from edge.terminal import printable
+
 
 class Notifier:
     """Says nothing where there is no systemd that listens."""
@@ -22,7 +24,7 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
-        self._send(f"STATUS={text}")
+        self._send(f"STATUS={printable(text)}")  # a line end in it would begin another assignment
 
     def stopping(self) -> None:
         self._send("STOPPING=1")

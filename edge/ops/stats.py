@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from edge.clock import SECOND
 from edge.ops import last_findings
-from edge.ops.backup import list_backups
+from edge.ops.backup import newest_backup
 from edge.store import event_destinations, sync_state
 from edge.store.database import FILE_NAME
 from edge.store.stats import reader_figures
@@ -33,7 +33,7 @@ def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
         size = path.stat().st_size if path.exists() else 0
         yield GaugeMetricFamily(f"edge_{name}_bytes", f"Size of {path.name}", size)
     yield GaugeMetricFamily("edge_disk_free_bytes", "Free space beside it", shutil.disk_usage(data_dir).free)
-    newest = next(iter(list_backups(backup_dir)), None)
+    newest = newest_backup(backup_dir)
     if newest:
         yield GaugeMetricFamily("edge_backup_timestamp_seconds", "Time of the newest", newest.made_at.timestamp())
         yield GaugeMetricFamily("edge_backup_bytes", "Size of the newest", newest.size)

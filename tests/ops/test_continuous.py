@@ -16,7 +16,7 @@ from edge.ops.backup import Kept, make_backup, restore_continuous
 from edge.ops.continuous import ContinuousBackup
 from edge.store import migrate
 from edge.store.actors import shell
-from edge.store.database import close_database
+from edge.store.database import FILE_NAME, close_database
 from edge.store.organizations import add_organization, list_organizations
 from tests.service import wait_for
 
@@ -154,3 +154,18 @@ def test_a_copy_that_fails_pushes_out_none_that_worked(
     with following(site, drive):
         wait_for(lambda: (tmp_path / "starts").exists() and (tmp_path / "starts").read_text().count("x") > 5, 20)
     assert len(continuous.folders(drive)) == 2
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "{}", '{"dbs": []}'])
+def test_a_damaged_file_of_settings_begins_a_new_copy(
+    site: Path, drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
+) -> None:
+    """As a cut of power leaves it: the state of Litestream is there, and where it copied to is not known."""
+    (site / f".{FILE_NAME}-litestream").mkdir()
+    (site / continuous.SETTINGS).write_text(damaged)
+    patient = tmp_path / "litestream"
+    patient.write_text("#!/bin/sh\nexec sleep 60\n")
+    patient.chmod(0o755)
+    monkeypatch.setattr(continuous, "program", lambda: patient)
+    with following(site, drive):
+        wait_for(lambda: len(continuous.folders(drive)) == 1, 10)

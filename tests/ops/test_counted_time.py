@@ -9,7 +9,7 @@ import pytest
 from edge import clock
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret, new_token
-from edge.ops import backup
+from edge.ops import backup, integrity, stats
 from edge.ops.backup import Kept, list_backups, make_backup
 from edge.ops.counted_time import CountedTime
 from edge.ops.retention import Limits, sweep
@@ -123,6 +123,16 @@ def test_a_backup_made_in_1970_is_not_the_first_to_go(box: Box, site: Path) -> N
     assert len(list_backups(site / "backups")) == 3
 
 
+def test_the_counted_time_is_never_half_written(tmp_path: Path) -> None:
+    """A disk that is full, or a cut of power, leaves what was there: a file without it would believe the clock."""
+    file, before = tmp_path / "counted-time", tmp_path / "before"
+    CountedTime(tmp_path, lambda: True).now()
+    before.hardlink_to(file)
+    written = before.read_text()
+    CountedTime(tmp_path, lambda: True).now()
+    assert before.read_text() == written != file.read_text()
+
+
 def test_a_backup_of_the_future_is_not_taken_for_the_newest(box: Box, site: Path) -> None:
     right = make_backup(site, site / "backups", Kept(7, 8))
     box.wall += 9 * YEAR
@@ -131,3 +141,8 @@ def test_a_backup_of_the_future_is_not_taken_for_the_newest(box: Box, site: Path
     newest = backup.newest_backup(site / "backups")
     assert newest is not None
     assert newest.path == right.backup.path
+    assert str(right.backup.path) in integrity.way_out(site / "backups")
+    times = {
+        metric.name: metric.samples[0].value for metric in stats.sample(site, site / "backups", dict) if metric.samples
+    }
+    assert times["edge_backup_timestamp_seconds"] == right.backup.made_at.timestamp()

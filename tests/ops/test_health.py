@@ -56,13 +56,24 @@ def test_the_watchdog_is_fed_only_while_every_vital_part_lives(systemd: socket.s
 
 
 def test_a_check_that_cannot_be_made_has_failed() -> None:
-    def _check_database() -> Check:
-        raise OSError("disk on fire")
+    faults: list[OSError] = []
+
+    def check() -> Check:
+        if faults:
+            raise faults[0]
+        return Check("database", True, "answers")
 
     health = Health()
-    health.register(_check_database)
+    health.register(lambda: check())
+    assert health.is_alive()
+    faults.append(OSError("disk on fire"))
     assert health.checks() == [(Check("database", False, "disk on fire; see the log"), True)]
     assert not health.is_alive()
+
+
+def test_what_a_part_says_of_itself_tells_systemd_nothing_else(systemd: socket.socket) -> None:
+    notifier(systemd).status("sync: the hub answers 500: x\nMAINPID=1")
+    assert systemd.recv(200) == b"STATUS=sync: the hub answers 500: x\\nMAINPID=1"
 
 
 def test_a_job_that_fails_is_told_and_the_others_are_done() -> None:
