@@ -1,7 +1,6 @@
 """The `edge` command as a technician meets it: what it says, what it refuses, what it never does.
 
-Tests of edge/__main__.py, edge/commands/antennas.py, edge/commands/lookup.py, edge/commands/records.py and
-edge/commands/site.py.
+Tests of edge/commands/antennas.py, edge/commands/lookup.py, edge/commands/records.py and edge/commands/site.py.
 """
 
 from __future__ import annotations

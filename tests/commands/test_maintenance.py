@@ -1,4 +1,4 @@
-"""Tests of edge/commands/doctor.py."""
+"""Tests of edge/__main__.py and edge/commands/doctor.py."""
 
 import json
 import subprocess

@@ -1,4 +1,7 @@
-"""Settings that an administrator changes while everything runs."""
+"""Settings that an administrator changes while everything runs.
+
+Tests of edge/live_settings.py and edge/store/settings.py.
+"""
 
 from __future__ import annotations
 
