@@ -1,4 +1,7 @@
-"""A box's clock that is wrong: nothing is deleted by it, and what was begun under it does not outlive it."""
+"""A box's clock that is wrong: nothing is deleted by it, and what was begun under it does not outlive it.
+
+Tests of edge/ops/files.py.
+"""
 
 from __future__ import annotations
 

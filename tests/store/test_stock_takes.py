@@ -1,4 +1,7 @@
-"""What becomes of the scans of a stock-take: none is lost, whatever changed before it is signed off."""
+"""What becomes of the scans of a stock-take: none is lost, whatever changed before it is signed off.
+
+Tests of edge/store/lost_assets.py.
+"""
 
 from __future__ import annotations
 
