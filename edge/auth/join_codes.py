@@ -35,6 +35,6 @@ def read(text: str) -> JoinCode:
         parts = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
         url, secret, authority = map(str, parts)
     except (binascii.Error, zlib.error, ValueError, TypeError, RecursionError) as error:
-        message = "That is not a complete join code. Copy all of it from the hub's Sites page"
+        message = "That is not a complete join code. Copy all of it from the hub's page Sync"
         raise Invalid.one("code", "invalid_value", message) from error
     return JoinCode(url, secret, authority)

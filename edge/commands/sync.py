@@ -67,7 +67,7 @@ def _join_code(url: str, secret: str) -> str:
 @click.argument("code", required=False)
 @for_actor
 def join(actor: Actor, code: str | None) -> None:
-    """At a site: report to a hub from now on, by the one-time CODE of its Sites page."""
+    """At a site: report to a hub from now on, by the one-time CODE of its page Sync."""
     here = target.find()
     hub = _use_code(code, here.code if here and not here.stopped else "")
     if here and here.code == hub.code:

@@ -66,7 +66,7 @@ def begin(actor: Actor) -> None:
     with acting(actor) as act:
         here = target.find()
         if here is None or here.organization_id != actor.organization_id:
-            raise NotFound("This box reports to no hub. Make a code on the hub's Sites page: edge sync recover CODE")
+            raise NotFound("This box reports to no hub. Make a code on the hub's page Sync: edge sync recover CODE")
         target.update(recovering=json.dumps(START))
         act.note("hub.recovery_begun", Subject("hub", here.url, here.hub_name))
 

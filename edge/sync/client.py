@@ -89,7 +89,7 @@ class HubClient:
         if status == HTTPStatus.UNAUTHORIZED:
             raise LinkError(
                 "The hub refuses the key of this site: it was revoked or has expired. Make a new code on the hub's "
-                "Sites page and run `edge sync join` again",
+                "page Sync and run `edge sync join` again",
                 REFUSED_WAIT_SECONDS,
             )
         if status != HTTPStatus.OK:

@@ -54,7 +54,7 @@ def join() -> Response:
     site = sites.join(hash_secret(code), hash_secret(secret))
     if site is None:
         _wrong_codes.take(address)
-        raise NotFound("this code was used, has expired, or was never made. Make a new one on the hub's Sites page")
+        raise NotFound("this code was used, has expired, or was never made. Make a new one on the hub's page Sync")
     name = organizations.get_organization(site.organization_id).name
     return _answer({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})
 

@@ -66,7 +66,7 @@ def _beginning(site: Site, mine: Cursor) -> Cursor:
 
 
 RETIRED = (
-    "another database speaks for this site now. If this box is the right one, make a new code on the hub's Sites page "
+    "another database speaks for this site now. If this box is the right one, make a new code on the hub's page Sync "
     "and run `edge sync join` here again; if it is a copy, switch its sync off with `edge sync leave`"
 )
 

@@ -213,6 +213,13 @@ class Pair:
         return INGEST_MESSAGES / (time.perf_counter() - began)
 
 
+def processor_seconds(service: Service) -> float:
+    """So far, of all its threads."""
+    assert service.process
+    fields = Path(f"/proc/{service.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def pin(pid: int, core: int) -> None:
     """All threads of a process to one core."""
     if (os.cpu_count() or 1) > 1:
@@ -230,6 +237,7 @@ def catch_up(pair: Pair) -> None:
     busy: list[float] = []
     with pair.api_clients(quiet):
         time.sleep(10)  # the measure without sync
+    spent = [processor_seconds(service) for service in (pair.hub, pair.site)]
     wanted, before = pair.one(pair.site, _BOARD_OF_SITE), pair.one(pair.hub, _STAYS)[0][0]
     with pair.api_clients(busy):
         began = time.perf_counter()
@@ -238,10 +246,13 @@ def catch_up(pair: Pair) -> None:
         board = time.perf_counter() - began
         time.sleep(CATCH_UP_SECONDS - board)
         seconds, stays = time.perf_counter() - began, pair.one(pair.hub, _STAYS)[0][0] - before
+    hub, site = (processor_seconds(one) - was for one, was in zip((pair.hub, pair.site), spent, strict=True))
     print(f"board right after {board:.1f} s, target 5 s: {verdict(board < 5)}")
     print(
         f"{stays / seconds:,.0f} stays a second over {seconds:.0f} s, target 5,000: {verdict(stays / seconds >= 5000)}"
     )
+    at_hub, at_site = hub / stays * 1e6, site / stays * 1e6
+    print(f"processor time of a stay: {at_hub:.0f} us at the hub with its API, {at_site:.0f} us at the site")
     for name, took in (("alone", quiet), ("while a site catches up", busy)):
         p50, p99 = statistics.median(took) * 1000, sorted(took)[len(took) * 99 // 100] * 1000
         told = f"median {p50:.1f} ms, p99 {p99:.1f} ms of {len(took)}"

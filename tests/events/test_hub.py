@@ -11,6 +11,7 @@ from edge import clock
 from edge.clock import HOUR
 from edge.store import event_making, events
 from edge.store.event_making import Silence
+from edge.sync.sender import Sender
 from tests.sync.world import Hub, SiteBox
 
 SILENCE = Silence(24 * HOUR, 15 * 60 * clock.SECOND)
@@ -58,6 +59,27 @@ def test_what_happens_at_a_site_is_told_at_the_hub_once(listened: Listened) -> N
     assert listened.told() == [("asset.moved", "P-1", "BER-DOCK-1"), ("asset.moved", "P-1", "BER-DOCK-2")]
     ber.scan(pallet, 2, listened.began + 130 * clock.SECOND)  # there still
     assert listened.told() == []
+
+
+def test_of_a_site_that_was_offline_it_is_told_where_everything_is_now(
+    listened: Listened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 2)  # history comes in many batches, behind where things are
+    ber = listened.ber
+    pallet = ber.add_asset("P-1")
+    ber.scan(pallet, 0, listened.began)
+    listened.told()
+    for step in range(1, 21):
+        ber.scan(pallet, step % 3, listened.began + step * 60 * clock.SECOND)
+    with ber.in_use():
+        sender = Sender(ber.call)
+        sender.connect()
+        sender.push()
+    with listened.hub.in_use():
+        event_making.make(SILENCE)
+    told = listened.told()
+    assert told[-1] == ("asset.moved", "P-1", "BER-DOCK-2")
+    assert len(told) < 5
 
 
 def test_a_filter_by_the_location_of_the_site_covers_all_below_it(listened: Listened) -> None:
