@@ -94,6 +94,12 @@ class Service:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(self.patience)
 
+    def cpu_seconds(self) -> float:
+        """Processor time so far, of all threads."""
+        assert self.process
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def resident_megabytes(self) -> float:
         assert self.process
         status = Path(f"/proc/{self.process.pid}/status").read_text()

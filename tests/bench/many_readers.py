@@ -9,7 +9,6 @@ has one read with a time; tags stay where they are for a while and then move on.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import tempfile
@@ -34,7 +33,6 @@ TAGS = 1000
 TARGET_SHARE = 0.06
 MOVE_CHANCE = 0.002
 WARM_UP_SECONDS = 5
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def make_site(data_dir: Path, count: int) -> list[str]:
@@ -100,11 +98,6 @@ class Publisher:
         self._client.loop_stop()
 
 
-def seconds_of_cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--readers", type=int, default=100)
@@ -118,14 +111,12 @@ def main() -> int:
         with Service(data_dir, broker.url) as service, closing(LedgerReader(data_dir)) as ledger:
             service.start()
             service.wait_until_connected()
-            assert service.process
-            pid = service.process.pid
             publisher = Publisher(broker.port, epcs, wanted.readers)
             publisher.run(WARM_UP_SECONDS, wanted.rate)
-            before = seconds_of_cpu(pid)
+            before = service.cpu_seconds()
             begun = time.monotonic()
             publisher.run(wanted.seconds, wanted.rate)
-            share = (seconds_of_cpu(pid) - before) / (time.monotonic() - begun)
+            share = (service.cpu_seconds() - before) / (time.monotonic() - begun)
             wait_for(lambda: ledger.messages() >= publisher.sent, 30)
             found = ledger.ledger()
             publisher.close()
