@@ -1,14 +1,14 @@
-"""Addresses of clients, as what one client may have to itself."""
+"""Client addresses, grouped into the networks that one client has to itself."""
 
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 
-V6_BITS = 64  # of a network; a client in it takes a new address as often as it likes
+V6_BITS = 64  # of the network part; within it a client can take a new address as often as it likes
 
 
 def network_of(address: str, *, v4_bits: int = 32) -> str:
-    """The network of an address: an IPv6 one is told by its /64. What is no address stays as it is."""
+    """The network of an address, a /64 for IPv6. Text that is not an address is returned as it is."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:  # a proxy may call its client anything

@@ -62,7 +62,7 @@ class AppSettings:
 
 
 class _Application(Flask):
-    """Flask asks of every view and hook, at each request, whether it is a coroutine. None is here."""
+    """Flask checks at each request whether its view and hooks are coroutines. None is here."""
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         return func
@@ -108,17 +108,17 @@ def _installation(settings: AppSettings, health: Health, turns: Turns) -> Instal
 
 
 def _on_error(error: Exception) -> Response:
-    """Here, because a blueprint does not see unknown paths and methods."""
+    """Registered on the application, because a blueprint does not see unknown paths and methods."""
     error = domain_error(error)
     return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
 
 
 def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) -> None:
-    """Every request has a deadline for its statements, is refused changes during an upgrade, and is timed.
+    """Every request gets a deadline for its statements, may change nothing during an upgrade, and is timed.
 
     The turn that its caller was given ends with it, unless the view keeps it for a file that it streams.
 
-    In one hook each: Flask takes two microseconds for any.
+    One hook for each phase, since Flask takes two microseconds for every hook.
     """
 
     @app.before_request
@@ -130,7 +130,7 @@ def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) 
 
     @app.after_request
     def measure(response: Response) -> Response:
-        """By its route: an address, or a method, as it was asked for could be anything."""
+        """Counted by route: the address and the method of a request could be anything."""
         now = time.perf_counter()
         rule = request.url_rule
         series = _series(request.method, rule.rule if rule else "none", response.status_code)
@@ -147,5 +147,5 @@ def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) 
 
 @lru_cache(maxsize=4096)
 def _series(method: str, route: str, status: int) -> Any:
-    """Finding it among the others costs more than counting in it."""
+    """Cached, since looking a series up costs more than counting in it."""
     return metrics.request_seconds.labels(method if method in _METHODS else "other", route, status)

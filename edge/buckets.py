@@ -15,7 +15,7 @@ MOST_DEBT_SECONDS = 60
 
 
 class Budget(NamedTuple):
-    """After one was asked for: what is left, and in how many seconds there is again one, or all of them."""
+    """After a token was asked for: how many are left, and in how many seconds one, or all, are there again."""
 
     allowed: bool
     remaining: int
@@ -24,7 +24,7 @@ class Budget(NamedTuple):
 
 
 class Buckets:
-    """One for each key: it holds `burst`, and gets `per_second` of them back every second."""
+    """One bucket for each key: it holds `burst` tokens, and regains `per_second` of them every second."""
 
     def __init__(self, burst: int, per_second: float) -> None:
         self._burst = burst
@@ -46,14 +46,14 @@ class Buckets:
         return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
 
     def charge(self, key: str, seconds: float) -> None:
-        """As much as is got back in this time, for what was given already; at most so much that it takes a minute."""
+        """Take what is regained in this time, for work that was done already; the debt is a minute at most."""
         with self._lock:
             now = time.monotonic()
             left = max(self._left(key, now) - seconds * self._per_second, -MOST_DEBT_SECONDS * self._per_second)
             self._buckets[key] = (left, now)
 
     def look(self, key: str) -> Budget:
-        """Whether one could be taken now, without taking it."""
+        """Whether a token could be taken now, without taking it."""
         with self._lock:
             return self._budget(self._left(key, time.monotonic()))
 
@@ -75,7 +75,7 @@ class Buckets:
         return Budget(allowed, max(0, int(left)), retry_after, math.ceil((self._burst - left) / self._per_second))
 
     def _make_room(self, now: float) -> None:
-        """A full bucket is as good as none. Where none is full, a tenth goes: those from which least was taken."""
+        """Forget full buckets, which are as good as none; without any, the tenth from which least was taken."""
         left = {key: self._left(key, now) for key in self._buckets}
         gone = [key for key in left if left[key] >= self._burst]
         for key in gone or sorted(left, key=left.__getitem__, reverse=True)[: MOST_KEYS // 10]:

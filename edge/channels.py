@@ -5,7 +5,7 @@ server carry the envelope, see `refusals` (contract: Requests, limits, headers).
 instead of a trace in the log. A response without a body keeps the connection: closing it cost a client 0.3 ms for each
 DELETE. The serving thread does not wake up while a worker sends: a fifth more small responses a second. Clients that
 are slow or greedy are shut out, see `connections`; answers that go on have no worker, see `events.stream`. Unnecessary
-as far as waitress does these itself. The minor version is pinned, and `tests/test_newest_releases.py` runs the tests of
+once waitress does these itself. The minor version is pinned, and `tests/test_newest_releases.py` runs the tests of
 this module against the newest release.
 """
 
@@ -36,7 +36,7 @@ MAX_BODY = max(guard.MAX_BODY, wire.MAX_BODY, pages_guard.MAX_UPLOAD)
 
 
 class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
-    """Counts what is beyond what any route takes, and keeps none of it."""
+    """Counts the bytes beyond what any route takes, and keeps none of them."""
 
     dropped = 0
 

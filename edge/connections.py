@@ -2,7 +2,7 @@
 
 Decision record. What: deadlines for a request's head and body, a bound for the connections of one address, and room for
 newcomers when all places are taken. Why in the server: the proxy is not in front of every site, and Caddy has no bound
-for connections; rules of a firewall are not ours to set on a customer's box; another server (gunicorn with threads,
+for connections; firewall rules on a customer's box are not ours to set; another server (gunicorn with threads,
 uvicorn behind an adapter) has deadlines of its kind, but no bound for an address either, and answers fewer requests.
 Measured by `tests/security/slow.py`: 500 connections that send one byte a second locked everybody out for 170 s; now
 another client is answered at once. Unnecessary once waitress has these bounds.
@@ -27,7 +27,7 @@ MOST_PIECES = 1_000  # in which the head of a request may come: each one costs a
 
 
 def is_late(channel: Any, now: float) -> bool:
-    """Whether the client has had its time. `channel.waiting_since` is when the present wait for it began."""
+    """Whether the client has used up its time. `channel.waiting_since` is when the present wait for it began."""
     if channel.requests:
         return False  # it waits for us
     waited, request = now - channel.waiting_since, channel.request

@@ -1,4 +1,4 @@
-"""What a reader reads right now, for somebody who places its antennas: in memory, and only while it is watched."""
+"""What a reader reads right now, for somebody placing its antennas: in memory, and only while being watched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _kept: dict[int, deque[LiveRead]] = {}
 
 
 def watch(reader_id: int) -> list[LiveRead]:
-    """What was read since it is watched, the oldest first; from now on it is watched for a while."""
+    """What was read since watching began, the oldest first; watching goes on for a while from now."""
     with _lock:
         _drop_unwatched()
         if reader_id not in _watched and len(_watched) >= MOST_WATCHED:
@@ -47,7 +47,7 @@ def is_watched(reader_id: int) -> bool:
 
 
 def note(reads: Iterable[LiveRead]) -> None:
-    """Once they are on disk."""
+    """Called once the reads are on disk."""
     with _lock:
         _drop_unwatched()
         for read in reads:

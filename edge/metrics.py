@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # nobody asks when a series began, and it doubles their number
+disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began is of no use, and doubles their number
 _registry = CollectorRegistry()
 ProcessCollector(registry=_registry)
 
@@ -43,7 +43,7 @@ reads = Counter("edge_ingest_reads", "Reads received, by what became of them", [
 
 
 def count(counter: Counter, tallies: Mapping[tuple[int, str], int]) -> None:
-    """Add what one batch came to: (reader, bucket) -> number."""
+    """Add the totals of one batch: (reader, bucket) -> number."""
     for (reader, bucket), number in tallies.items():
         _series(counter, reader, bucket).inc(number)
 

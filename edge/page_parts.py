@@ -1,4 +1,4 @@
-"""What the pages show and do by way of parts they do not import, as plain values and functions."""
+"""What the pages need from parts they do not import, as plain values and functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def formats(subscriber: Subscriber) -> Formats:
 
 
 def broker(config: Config) -> BrokerFacts:
-    """What the pages tell of the broker, and how they give a reader its account."""
+    """What the pages show of the broker, and how they give a reader its account."""
     is_embedded = config.mqtt_broker == "embedded"
     where = urlsplit(f"mqtt://{config.mqtt_listen}" if is_embedded else config.mqtt_broker)
     make_account = partial(_make_account, config) if config.mqtt_accounts_dir and config.mqtt_password_file else None

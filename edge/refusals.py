@@ -1,4 +1,4 @@
-"""What the server answers by itself, to a request that is too large or not HTTP, which the application never sees."""
+"""Answers of the server itself, to requests that the application never sees: too large, or not HTTP."""
 
 from __future__ import annotations
 

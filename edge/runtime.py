@@ -54,7 +54,7 @@ SWEEP_SECONDS = 600.0
 SETTINGS_SECONDS = 1.0  # until what was changed in the shell counts
 STEP_PAUSE_SECONDS = 0.05
 MANY_READS = 200  # waiting to be recorded: sync gives way
-COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a circle
+COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a cycle
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -104,7 +104,7 @@ def running(config: Config) -> Iterator[str]:
         log.info("Serving pages and API on %s", server.address)
 
         _tell_systemd(health, parts)
-        gc.freeze()  # what is there now stays: the collector need not look at it again and again
+        gc.freeze()  # what exists now stays, so the collector need not look at it again
         gc.set_threshold(COLLECT_AFTER)
         yield server.address
 
@@ -318,7 +318,7 @@ def _serve_http(live: LiveSettings, health: Health, formats: Formats, streams: S
 
 
 def _proxy_options(config: Config) -> dict[str, Any]:
-    """Believe one proxy what it says of its client, and nobody else."""
+    """Believe what one proxy says of its clients, and nobody else."""
     if not config.http_trusted_proxy:
         return {}
     return {

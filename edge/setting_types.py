@@ -1,4 +1,4 @@
-"""What a setting takes: each function turns a raw value into a plain one, or raises ValueError with what to write."""
+"""The types of settings: each function turns a raw value into a plain one, or raises ValueError with what to write."""
 
 from __future__ import annotations
 

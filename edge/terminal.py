@@ -1,4 +1,4 @@
-"""What others wrote, made fit for a terminal: some letters are commands to it, and an administrator reads along."""
+"""Text from outside, made safe for an administrator's terminal, to which some characters are commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TextIO
 
 
 def printable(text: str) -> str:
-    """Letters that no terminal shows, escape codes and line ends among them, as Python writes them: `\\x9b`."""
+    """Characters that cannot be printed, escape codes and line ends among them, as Python writes them: `\\x9b`."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 

@@ -64,6 +64,7 @@ def test_init_that_is_refused_leaves_nothing_and_can_be_run_again(bare: Shell, o
             "mqtt.ca_file: " + __file__,
         ),
         (("audit", "--since", "0001-01-01"), "outside the calendar"),
+        (("reader", "add", "x", "--topic", "t", "--format", "csl", "--min-rssi", "nan"), "between -150 and 0 dBm"),
     ],
 )
 def test_a_file_or_a_day_that_cannot_be_used_is_told_in_one_sentence(

@@ -1,4 +1,4 @@
-"""Tokens, and who one is (spec: Authentication and identity)."""
+"""Tokens, and the organization of the caller (spec: Authentication and identity)."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def create_asset(call: Call) -> Response:
 
 @operation("GET", ONE, tag=TAG, scope=READ, answer="Asset")
 def get_asset(call: Call) -> Response:
-    """Get one asset, whatever its window"""
+    """Get one asset, also outside its effective window"""
     return responses.one(serializers.asset(assets.get(call.organization_id, call.path["asset_id"])))
 
 
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.ASSET_PATCH, answer="Asset", errors=(409,))
 def update_asset(call: Call) -> Response:
-    """Change the fields that are sent; what is sent back as it was read is ignored"""
+    """Change the fields that are sent; read-only fields may be sent back unchanged"""
     asset_id = call.path["asset_id"]
     row = patched(
         bodies.ASSET_PATCH,
@@ -59,7 +59,7 @@ def update_asset(call: Call) -> Response:
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
 def delete_asset(call: Call) -> Response:
-    """Delete an asset softly, with its tags; its key and tags are free again"""
+    """Soft-delete an asset with its tags; its key and tags are free again"""
     assets.delete(call.actor, call.path["asset_id"])
     return responses.nothing()
 

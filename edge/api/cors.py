@@ -1,6 +1,6 @@
 """CORS of the API: permissive, with the whole header set on every response (spec: What the service does 9).
 
-flask-cors answers browsers: requests with an Origin, and preflights. By the rules of CORS methods, headers and age go
+flask-cors answers browsers: requests with an Origin, and preflights. By the rules of CORS, methods, headers and age go
 with preflights only, and nothing at all without an Origin; the middleware adds what is missing, as the specification
 wants. Without an Origin flask-cors is not even asked, since finding that out takes it a tenth of the time of a small
 response.
@@ -26,7 +26,7 @@ BEYOND_PREFLIGHTS = (
     ("Access-Control-Allow-Headers", ALLOWED_HEADERS),
     ("Access-Control-Max-Age", str(MAX_AGE_SECONDS)),
 )
-# For clients that are no browsers, and for what the server refuses before the application has seen it.
+# For clients that are not browsers, and for requests that the server refuses before the application sees them.
 ALL = (
     ("Access-Control-Allow-Origin", "*"),
     ("Access-Control-Expose-Headers", EXPOSED_HEADERS),

@@ -1,4 +1,4 @@
-"""What every request to the API passes, in this order (contract: Authentication, order of answers): User-Agent, path,
+"""The checks of every request to the API, in this order (contract: Authentication, order of answers): User-Agent, path,
 method, token, scope, rate, media type, query and path, body."""
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def take_turn(installed: ApiSettings, caller: str) -> None:
 
 
 def charge(installed: ApiSettings, caller: str, seconds: float) -> None:
-    """A slow request is paid for by its time, out of the same budget as many quick ones."""
+    """A slow request costs the time it took, out of the same budget as many quick ones."""
     if seconds > SLOW_SECONDS:
         installed.buckets.charge(caller, seconds)
 
@@ -175,8 +175,8 @@ def _read_body() -> bytes:
 def _is_blocked(installed: ApiSettings, user_agent: str) -> bool:
     """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8).
 
-    That is a product of a library and nothing else but comments, such as `Python/3.11 aiohttp/3.9`; whoever added a
-    name of their own is welcome.
+    That is products of libraries and comments only, such as `Python/3.11 aiohttp/3.9`; anybody who added a name of
+    their own is let in.
     """
     products = _COMMENT.sub("", user_agent).lower().split()
     return all(product.partition("/")[0] in installed.blocked_words for product in products)

@@ -48,13 +48,13 @@ def create_location(call: Call) -> Response:
 
 @operation("GET", ONE, tag=TAG, scope=READ, answer="Location")
 def get_location(call: Call) -> Response:
-    """Get one location, whatever its window"""
+    """Get one location, also outside its effective window"""
     return responses.one(serializers.location(locations.get(call.organization_id, call.path["location_id"])))
 
 
 @operation("PATCH", ONE, tag=TAG, scope=WRITE, body=bodies.LOCATION_PATCH, answer="Location", errors=(409,))
 def update_location(call: Call) -> Response:
-    """Change the fields that are sent; what is sent back as it was read is ignored"""
+    """Change the fields that are sent; read-only fields may be sent back unchanged"""
     location_id = call.path["location_id"]
 
     def patch(changes: dict[str, Any], check: Callable[[LocationRow], None]) -> LocationRow:
@@ -67,7 +67,7 @@ def update_location(call: Call) -> Response:
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
 def delete_location(call: Call) -> Response:
-    """Delete a location softly, with its tags; refused while locations are below it or assets are placed at it"""
+    """Soft-delete a location with its tags; refused while locations are below it or assets are placed at it"""
     locations.delete(call.actor, call.path["location_id"])
     return responses.nothing()
 

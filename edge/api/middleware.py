@@ -27,7 +27,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class RequestContext:
-    """What is noted of a request on its way, for the headers of its answer."""
+    """What is noted about a request while it is handled, for the headers of its response."""
 
     __slots__ = ("budget", "deprecation", "request_id")
 
@@ -42,7 +42,7 @@ def is_api_path(path: str) -> bool:
 
 
 def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Budget) -> WSGIApplication:
-    """Every answer gets a request id; one of the API the `fixed` headers and its own, also that to an unknown path."""
+    """Every response gets a request id; those of the API, also to unknown paths, the `fixed` headers and their own."""
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         noted = environ[_KEY] = RequestContext(request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
@@ -60,7 +60,7 @@ def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Bu
 
 
 def _cors_headers(environ: WSGIEnvironment, given: Headers) -> Headers:
-    """Those that flask-cors did not give."""
+    """The CORS headers that flask-cors has not set."""
     if "HTTP_ORIGIN" not in environ:
         return cors.ALL
     if environ["REQUEST_METHOD"] != "OPTIONS":
@@ -70,7 +70,7 @@ def _cors_headers(environ: WSGIEnvironment, given: Headers) -> Headers:
 
 
 def request_context() -> RequestContext:
-    """Of the request that is being answered."""
+    """The context of the current request."""
     found: RequestContext = request.environ[_KEY]
     return found
 

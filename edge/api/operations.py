@@ -1,6 +1,6 @@
 """What the API offers: one table of operations, filled by the resource modules.
 
-The routes, the checks of every request and the OpenAPI document are all made from it, so none lacks what another has.
+The routes, the checks of every request and the OpenAPI document are all made from it, so they cannot differ.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Call(NamedTuple):
 
     @property
     def actor(self) -> Actor:
-        """Who asks, for what writes."""
+        """Who makes the change, for the functions that write."""
         return self.principal.actor
 
 

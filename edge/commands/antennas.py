@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from edge.commands.lookup import decibels, key_of, location_id_of, reader_of
+from edge.commands.lookup import key_of, location_id_of, reader_of
 from edge.commands.site import for_actor
 from edge.store import readers
 from edge.store.actors import Actor
@@ -12,6 +12,7 @@ from edge.store.antenna_kinds import set_reader_kind
 from edge.store.antenna_names import port_from
 from edge.store.evidence import AntennaKind
 from edge.store.readers import AntennaRow, Placement
+from edge.validation import values
 
 
 @click.command("antenna")
@@ -45,7 +46,7 @@ def antenna(
     before = known.get(port, AntennaRow(row.id, port, None, None, True))
     placement = Placement(
         before.location_id if location is None else location_id_of(actor.organization_id, location),
-        before.min_rssi if min_rssi is None else decibels(min_rssi),
+        before.min_rssi if min_rssi is None else values.signal_strength("min_rssi", min_rssi),
         before.is_enabled if is_enabled is None else is_enabled,
     )
     readers.set_antenna(actor, row.id, port, placement)

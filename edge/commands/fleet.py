@@ -16,7 +16,7 @@ from edge.errors import Invalid, NotFound, SetupError
 from edge.ingest.routing import check_format
 from edge.ops import fleet
 from edge.store.actors import Actor
-from edge.validation import csv_text
+from edge.validation import csv_text, values
 
 COLUMNS = ("name", "topic", "format", "location", "min_rssi")
 MOST = 1_000
@@ -68,11 +68,9 @@ def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
     try:
         check_format(cells["format"], None)
         location_id = location_id_of(organization_id, key)
-        min_rssi = float(weakest.replace(",", ".")) if weakest else None
+        min_rssi = values.signal_strength("min_rssi", weakest)
     except (Invalid, NotFound) as error:
         raise Invalid.one("file", "invalid_value", f"Line {line.number}: {error}") from error
-    except ValueError as error:
-        raise Invalid.one("file", "invalid_value", f"Line {line.number}: min_rssi must be a number of dBm") from error
     return fleet.Described(line.number, cells["name"], cells["topic"], cells["format"], location_id, min_rssi)
 
 

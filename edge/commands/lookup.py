@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge.errors import Invalid, NotFound
+from edge.errors import NotFound
 from edge.store import assets, locations, readers
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.locations import LocationFilter, LocationRow
@@ -36,13 +36,6 @@ def reader_of(organization_id: int, name: str) -> ReaderRow:
 def location_id_of(organization_id: int, key: str | None) -> int | None:
     """None for no key. Raises NotFound."""
     return location_of(organization_id, key).id if key else None
-
-
-def decibels(text: str) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError as error:
-        raise Invalid.one("min_rssi", "invalid_value", "min-rssi must be a number of dBm, for example -65") from error
 
 
 def key_of(organization_id: int, location_id: int | None) -> str:

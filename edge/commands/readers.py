@@ -11,7 +11,7 @@ import click
 from edge import clock
 from edge.commands import antennas
 from edge.commands.broker_accounts import make_account
-from edge.commands.lookup import decibels, key_of, location_id_of, reader_of
+from edge.commands.lookup import key_of, location_id_of, reader_of
 from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.examples import examples
@@ -24,6 +24,7 @@ from edge.store.actors import Actor
 from edge.store.antenna_names import names_of
 from edge.store.reader_clocks import AUTO, in_words
 from edge.store.readers import AntennaRow, ReaderRow
+from edge.validation import values
 
 SHOWN_BYTES = 300
 CLOCK_HELP = (
@@ -55,7 +56,7 @@ def list_formats() -> None:
 @click.option("--topic", required=True, help="MQTT topic it publishes to; + and # as in MQTT.")
 @click.option("--format", "format_name", required=True, help="See: edge reader formats")
 @click.option("--location", help="External key of the location it reads; antennas may have their own.")
-@click.option("--min-rssi", type=float, help="Weaker reads (dBm) do not count.")
+@click.option("--min-rssi", default="", help="Weaker reads (dBm) do not count.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @click.option("--status-topic", help="MQTT topic of its status and last will, if that is another one.")
 @click.option("--clock", "clock_setting", default=AUTO, help=CLOCK_HELP)
@@ -69,7 +70,7 @@ def add_reader(
     topic: str,
     format_name: str,
     location: str | None,
-    min_rssi: float | None,
+    min_rssi: str,
     mapping: Path | None,
     status_topic: str | None,
     clock_setting: str,
@@ -85,7 +86,7 @@ def add_reader(
         format=format_name,
         mapping=described,
         location_id=location_id_of(actor.organization_id, location),
-        min_rssi=min_rssi,
+        min_rssi=values.signal_strength("min_rssi", min_rssi),
         clock_setting=clock_setting,
         status_topic=status_topic,
     )
@@ -159,7 +160,7 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
     if options["location"] is not None:
         changes["location_id"] = location_id_of(actor.organization_id, options["location"])
     if options["min_rssi"] is not None:
-        changes["min_rssi"] = decibels(options["min_rssi"])
+        changes["min_rssi"] = values.signal_strength("min_rssi", options["min_rssi"])
     if not changes:
         raise click.UsageError("Say what to change; see: edge reader change --help")
     after = readers.change_reader(actor, row.id, changes)

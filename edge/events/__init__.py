@@ -1,1 +1,1 @@
-"""Outbound events: delivered to webhooks and brokers, and streamed to whoever listens."""
+"""Outbound events: delivered to webhooks and brokers, and streamed to clients that listen."""

@@ -1,7 +1,7 @@
 """Which addresses events may be sent to: a destination must not become a way into networks that its owner cannot reach.
 
 A name is resolved once for each connection, every address is judged, and the connection is made to an address that was
-found allowed. So a name that leads elsewhere a moment later (DNS rebinding) leads nowhere.
+found allowed. So a name that resolves to something else a moment later (DNS rebinding) gains nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Address = IPv4Address | IPv6Address
 
 
 class NotAllowed(Exception):
-    """The words are for the administrator."""
+    """The message is for the administrator."""
 
 
 def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> socket.socket:
@@ -36,7 +36,7 @@ def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> so
     allowed = [address for address, kind in judged if kind in _ALLOWED[network]]
     if not allowed:
         raise NotAllowed(_refusal(host, judged))
-    if not is_encrypted:  # without encryption only at home
+    if not is_encrypted:  # without encryption only in private networks
         allowed = [address for address in allowed if network_of(address) is not Network.INTERNET]
         if not allowed:
             raise NotAllowed(f"{host} is on the internet, where nothing is sent without encryption")
@@ -52,7 +52,7 @@ def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> so
 
 
 def network_of(address: Address) -> Network | None:
-    """None for what is nobody's: link-local addresses (where clouds keep their secrets), multicast, reserved ones."""
+    """None for what is never allowed: link-local addresses (clouds keep secrets there), multicast, reserved ones."""
     inner = _embedded(address)
     if inner is not None:
         return network_of(inner)

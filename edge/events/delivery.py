@@ -2,7 +2,7 @@
 
 A receiver that cannot be reached, or answers that it cannot take anything, is left alone for a while: seconds at first,
 an hour at most, with everything waiting in the log. A receiver that refuses one event and takes others must not be
-blocked by it for ever, so a refused event is put beside, together with what follows of the same asset, and tried again
+blocked by it for ever, so a refused event is set aside, together with what follows of the same asset, and tried again
 by itself. After days without success the destination is disabled, and a refused event given up.
 
 A kill between sending and noting sends again what was sent, under the same ids and in the same order.
@@ -27,12 +27,12 @@ FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 GIVE_UP_AFTER = 5 * clock.DAY
 MOST_BESIDE = 100  # refused events, and those that wait for one of the same asset
-REFUSALS_IN_A_ROW = 3  # so many different events refused, and it is the receiver
+REFUSALS_IN_A_ROW = 3  # after so many different events were refused, the receiver is at fault
 
 
 class Round:
     def __init__(self, row: Destination, sender: Sender, stopping: threading.Event, *, is_note_due: bool) -> None:
-        """With `is_note_due` it is noted, too, that events were passed by which the filter leaves out."""
+        """With `is_note_due`, progress over events that the filter leaves out is recorded, too."""
         self._row = row
         self._sender = sender
         self._stopping = stopping
@@ -50,7 +50,7 @@ class Round:
         self._ends_at = time.monotonic() + ROUND_SECONDS
 
     def run(self) -> bool:
-        """Send what is due; whether there may be more at once."""
+        """Send what is due; returns whether more may be waiting."""
         self._count_dropped()
         self._send_beside()
         has_more = self._send_new()
@@ -155,7 +155,7 @@ class Round:
         return self._is_over or self._stopping.is_set() or time.monotonic() > self._ends_at
 
     def _is_noteworthy(self) -> bool:
-        """Events that the filter leaves out are not worth a commit each time; passing them by again costs less."""
+        """Events that the filter leaves out are not worth a commit each time; skipping them again costs less."""
         return bool(self._attempts or self._lost or self._is_over or (self._is_note_due and self.seq > self._row.seq))
 
     def _progress(self) -> Progress:

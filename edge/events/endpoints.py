@@ -1,6 +1,6 @@
 """`GET /events`: the live stream, for the pages of a person who is signed in and for programs with a key's token.
 
-No part of the public v1 API or its document.
+Not part of the public v1 API or its document.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Refused(EdgeError):
 
 
 def register(app: Flask, environment: str, session_cookie: str, streams: Streams | None) -> None:
-    """Without `streams` an answer ends with what there is, and the client asks again."""
+    """Without `streams` a response ends with the events there are, and the client asks again."""
     app.extensions["events"] = (environment, session_cookie, streams)
     app.register_blueprint(blueprint)
 
@@ -102,7 +102,7 @@ def _who() -> _Who:
         token = text.strip()
         principal = tokens.principal(environment, token) if scheme.lower() == "bearer" else None
         if principal is None:
-            raise _Refused(401, "The token is not, or no longer, good", _CHALLENGE)
+            raise _Refused(401, "The token is invalid or has expired", _CHALLENGE)
         may_listen = _lasts(lambda: tokens.principal(environment, token))
         return _Who(principal.subject, principal.actor, principal.scopes, may_listen)
     cookie = request.cookies.get(session_cookie, "")

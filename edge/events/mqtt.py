@@ -1,6 +1,6 @@
-"""One broker that gets events: a message of QoS 1 for each, acknowledged before the next one is sent.
+"""One broker that receives events: a QoS 1 message for each, acknowledged before the next one is sent.
 
-MQTT 5 where the broker speaks it, since only there it says that a message was not allowed; else 3.1.1.
+MQTT 5 where the broker speaks it, since only then it says that a message was not allowed; else 3.1.1.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Broker:
 
 
 class _NoAnswer(Exception):
-    """The words are for the administrator."""
+    """The message is for the administrator."""
 
 
 class _Session:
@@ -173,7 +173,7 @@ class _Client(Client):
 
 
 def _names(message: Message) -> dict[str, str]:
-    """What can be in a topic."""
+    """The values of the placeholders of a topic."""
     return {
         "type": message.kind,
         "asset": (message.data.get("asset") or {}).get("external_key", ""),

@@ -1,4 +1,4 @@
-"""What is sent to a receiver, and what came of it."""
+"""What is sent to a receiver, and its outcome."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Message(NamedTuple):
 
 class Result(Enum):
     DELIVERED = "delivered"
-    REFUSED = "refused"  # this event; others may be taken
-    FAILED = "failed"  # whatever the event
+    REFUSED = "refused"  # this event; others may be accepted
+    FAILED = "failed"  # not because of the event
     GONE = "gone"  # wants no events any more
 
 

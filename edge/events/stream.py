@@ -27,7 +27,7 @@ ATTACH = "edge.attach"  # in the environment of a request: hands its connection 
 MOST = 100
 MOST_OF_ORGANIZATION = 60
 LOOK_SECONDS = 0.25
-CHECK_SECONDS = 1.0  # how often it is asked whether a listener may still listen
+CHECK_SECONDS = 1.0  # how often the right of a listener to listen is checked again
 PING_SECONDS = 15.0
 MOST_EVENTS = 200  # for one listener at a time
 RETRY_MILLISECONDS = 3000
@@ -60,7 +60,7 @@ class Listener:
         self._channel = channel
 
     def write(self, data: bytes) -> bool:
-        """Whether it goes on."""
+        """Returns whether the stream goes on."""
         now = time.monotonic()
         channel = self._channel
         if channel is None:
@@ -163,12 +163,12 @@ def frame(event: Event, kind: str) -> bytes:
 
 
 def head(newest: Event | None, *, is_lost: bool) -> bytes:
-    """Where the stream begins. A client that asks for more than is kept is told to look anew."""
+    """Where the stream begins. A client that asks for more than is kept is told to read everything again."""
     told = b"retry: %d\n" % RETRY_MILLISECONDS
     if newest:
         told += b"id: %s\n" % newest.id.encode()
     if is_lost:
-        told += b'event: reset\ndata: {"reason": "what came after that event is not kept; read everything anew"}\n'
+        told += b'event: reset\ndata: {"reason": "what came after that event is not kept; read everything again"}\n'
     return told + b"\n"
 
 

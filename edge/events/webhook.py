@@ -52,7 +52,7 @@ class Webhook:
         self._connection: _Connection | None = None
 
     def send(self, message: Message) -> Outcome:
-        """Of the answer only the status counts; what it says is read and forgotten."""
+        """Of the answer only the status counts; its body is read and discarded."""
         timestamp = clock.now() // clock.SECOND
         headers = {
             "Content-Type": "application/json",
@@ -63,7 +63,7 @@ class Webhook:
         }
         try:
             if self._connection is not None:
-                with contextlib.suppress(*_CLOSED_MEANWHILE):  # kept from the last event, perhaps for too long
+                with contextlib.suppress(*_CLOSED_MEANWHILE):  # kept since the last event, perhaps too long
                     return self._post(message.body, headers)
                 self.close()
             return self._post(message.body, headers)

@@ -1,6 +1,6 @@
-"""The threads of outbound events: one puts into the log what happened, a few tell it to the destinations.
+"""The threads of outbound events: one writes the log of events, a few deliver them to the destinations.
 
-Without a destination the first one only looks, now and then, whether there is one.
+Without a destination the first one only checks, now and then, whether there is one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from edge.store.instance import fingerprint
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-IDLE_SECONDS = 1.0  # while nobody is told
+IDLE_SECONDS = 1.0  # while there is no destination
 READERS_SECONDS = 10.0
 UNSEEN_SECONDS = 30.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 1_000
-NOTE_SECONDS = 60.0  # how often it is noted that a destination passed by what it does not want
+NOTE_SECONDS = 60.0  # how often the progress over events that a destination does not want is recorded
 UNEXPECTED_SECONDS = 60.0
 SENDERS = 4
 
@@ -114,7 +114,7 @@ class Worker:
         if not rows:
             if event_making.is_running():
                 event_making.stop()
-                log.info("Events: nobody is told any more")
+                log.info("Events: there is no destination any more")
             return IDLE_SECONDS
         if not event_making.is_running():
             event_making.start(self._pace.silence)
@@ -190,7 +190,7 @@ class Worker:
             row, is_note_due = found._replace(seq=max(found.seq, one.seq)), False
 
     def _sender(self, row: Destination) -> Sender:
-        """The one that is connected already, or a new one."""
+        """The sender that is connected already, or a new one."""
         key = (f"{row.kind} {row.url} {row.topic} {row.network}", row.secret)
         known = self._senders.get(row.no)
         if known and known[0] == key:
@@ -223,14 +223,14 @@ class Worker:
 
 
 class _Passed(NamedTuple):
-    """How far a destination has looked at the log, which is not noted at once where it wanted none of it."""
+    """How far a destination has read the log; not recorded at once where it wanted none of it."""
 
     seq: int
     noted_at: float
 
 
 class _Unusable:
-    """Stands for a destination that cannot be told anything."""
+    """The sender of a destination that cannot be used."""
 
     def __init__(self, why: str) -> None:
         self._why = why

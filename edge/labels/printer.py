@@ -1,4 +1,4 @@
-"""A label printer on the network: it takes ZPL at a TCP port, 9100 unless it is set otherwise, and answers nothing."""
+"""A label printer on the network: it accepts ZPL on a TCP port, usually 9100, and sends no answer."""
 
 from __future__ import annotations
 

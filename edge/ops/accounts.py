@@ -1,4 +1,4 @@
-"""Files that tell mosquitto who may do what: edge reads everything, each reader publishes under its own topic."""
+"""Mosquitto's files of passwords and permissions: edge reads everything, each reader publishes under its own topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edge.validation.topics import DOCTOR_TOPIC, check_filter
 _ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
 _NAME = re.compile("[a-z0-9-]{1,64}")
 _HASH = re.compile(r"\$7\$[0-9]{1,9}\$[A-Za-z0-9+/=]{4,64}\$[A-Za-z0-9+/=]{4,128}")
-_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # nothing that is misread from a screen
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without characters that are easily misread
 
 
 class Own(NamedTuple):
@@ -69,7 +69,7 @@ def new_hash(password: str) -> str:
 
 
 def write_files(folder: Path, own: Own) -> bool:
-    """Bring the files of the broker up to date; was anything changed?
+    """Bring the files of the broker up to date; returns whether anything changed.
 
     `accounts` is written last: a unit of the system waits for it, takes the other two and reloads the broker.
     Raises Corrupt for an account that would add lines of its own to them, and SetupError for a folder that is a link:

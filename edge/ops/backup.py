@@ -62,7 +62,7 @@ class Repaired(NamedTuple):
 
 
 def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None = None) -> Result:
-    """The store must be open. A second folder that fails (stick pulled out) is told, and spoils nothing.
+    """The store must be open. A second folder that fails (a USB drive pulled out) is reported, and the backup is kept.
 
     Raises Unavailable when there is no room, Corrupt when the copy is not sound; older backups stay then.
     """
@@ -85,7 +85,7 @@ def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None 
 
 
 def list_backups(folder: Path) -> list[Backup]:
-    """Newest first. Other files in the folder are none of ours."""
+    """Newest first. Other files in the folder are ignored."""
     if not folder.is_dir():
         return []
     found = [_backup(path) for path in folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -167,7 +167,7 @@ def repair_database(data_dir: Path) -> Repaired:
 
 
 def _replace_database(present: Path, fresh: Path) -> Path | None:
-    """Where the one from before is now."""
+    """Returns where the previous database is now."""
     _sync(fresh)
     continuous.forget_state(present.parent)
     aside = _move_aside(present)
@@ -228,7 +228,7 @@ def _move_aside(present: Path) -> Path | None:
 
 
 def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
-    """What went wrong, or None. The folder is not made: on an unplugged stick it would land on the first disk."""
+    """What went wrong, or None. The folder is not made: with the drive unplugged it would land on the first disk."""
     name = f"{path.name}.age" if second.recipient else path.name
     unfinished = second.folder / f"{name}.tmp"
     try:

@@ -1,4 +1,4 @@
-"""A file for whoever helps from afar: how the site is, without what nobody else may know."""
+"""A file for remote support: the state of the site, without its secrets."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The box's clock may boot in 1970, be years ahead, or jump. What is counted goes on with the time the service has run,
 is set back at once when the clock is earlier, which deletes less, and follows the clock forward over a weekend at
-most, unless a time service, or a person, vouches for it. Whoever is late deletes late, and that harms nobody.
+most, unless a time service, or a person, vouches for it. Deleting late does no harm.
 """
 
 from __future__ import annotations

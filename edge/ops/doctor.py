@@ -75,7 +75,7 @@ def as_json(examined: list[Examined]) -> str:
 
 
 def _made(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
-    """A check that cannot be made is a finding, too, and must not hide the others."""
+    """A check that fails to run is a finding, too, and must not hide the others."""
     try:
         return check(subject)
     except EdgeError as error:

@@ -38,7 +38,7 @@ class Health:
         return all(check.ok for check, vital in self.checks() if vital)
 
     def _asked(self, check: Callable[[], Check]) -> Check:
-        """A check that cannot be made has failed."""
+        """A check that raises has failed."""
         try:
             answer = check()
         except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
@@ -48,7 +48,7 @@ class Health:
 
 
 class Watchdog:
-    """Tells systemd that the service lives, as long as its vital parts do; otherwise systemd starts it anew."""
+    """Tells systemd that the service is alive, as long as its vital parts are; otherwise systemd restarts it."""
 
     def __init__(self, health: Health, notifier: Notifier) -> None:
         self._health = health

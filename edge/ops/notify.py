@@ -10,7 +10,7 @@ from edge.terminal import printable
 
 
 class Notifier:
-    """Says nothing where there is no systemd that listens."""
+    """Does nothing where there is no systemd."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")

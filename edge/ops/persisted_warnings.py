@@ -1,4 +1,4 @@
-"""Warnings that something outside the service left behind, as files: they stand until somebody removes them."""
+"""Warnings left as files by programs outside the service; each stays until somebody deletes its file."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ def _sync() -> Iterable[Metric]:
     if state:
         here = state.here
         yield GaugeMetricFamily("edge_sync_running", "1 unless paused, stopped or recovering", _is_on(state.mode))
-        yield GaugeMetricFamily("edge_sync_waiting_changes", "What the hub has not got", state.waiting)
-        yield GaugeMetricFamily("edge_sync_set_aside", "What the hub cannot take", state.set_aside)
+        yield GaugeMetricFamily("edge_sync_waiting_changes", "Changes the hub does not have yet", state.waiting)
+        yield GaugeMetricFamily("edge_sync_set_aside", "Changes the hub cannot accept", state.set_aside)
         for name, moment in (("board", here.board_at), ("commit", here.last_commit_at), ("error", here.last_error_at)):
             at = (moment or 0) / SECOND
             yield GaugeMetricFamily(f"edge_sync_{name}_timestamp_seconds", "See `edge sync status`; 0: never", at)
@@ -68,7 +68,7 @@ def _sync() -> Iterable[Metric]:
     reported = sync_state.of_sites(None)
     if reported:
         heard = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
-        waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site told", labels=["site"])
+        waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site reported", labels=["site"])
         unsettled = GaugeMetricFamily("edge_site_unsettled", "Conflicts and items set aside", labels=["site"])
         for row in reported:
             heard.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
@@ -84,10 +84,10 @@ def _is_on(mode: str) -> int:
 def _events() -> Iterable[Metric]:
     labels = ["destination", "name", "organization"]
     told = {
-        "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination took", labels=labels),
-        "waiting": GaugeMetricFamily("edge_events_waiting", "Events it may still have to be told", labels=labels),
-        "lost": GaugeMetricFamily("edge_events_lost", "Events given up, or dropped before it took them", labels=labels),
-        "enabled": GaugeMetricFamily("edge_events_enabled", "1 while it is told, 0 once disabled", labels=labels),
+        "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination accepted", labels=labels),
+        "waiting": GaugeMetricFamily("edge_events_waiting", "Events that may still be due", labels=labels),
+        "lost": GaugeMetricFamily("edge_events_lost", "Events given up, or dropped before delivery", labels=labels),
+        "enabled": GaugeMetricFamily("edge_events_enabled", "1 while enabled, 0 once disabled", labels=labels),
     }
     for row in event_destinations.all_destinations():
         if row.url:

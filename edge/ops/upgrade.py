@@ -1,4 +1,4 @@
-"""While an upgrade that changed the database is being looked at, nothing new comes in.
+"""While an upgrade that changed the database is on probation, nothing new comes in.
 
 systemd/edge-upgrade may still put the database of before back, and whatever had been taken in would be lost with it.
 Reads wait at the broker, handhelds and programs are asked to try again; it takes seconds.

@@ -18,6 +18,7 @@ from edge.store.evidence import AntennaKind
 from edge.store.people import Role
 from edge.store.readers import Placement
 from edge.store.together import all_or_none
+from edge.validation import values
 
 KIND_NAMES = {
     AntennaKind.ZONE: "Assets stay where it hears them",
@@ -88,11 +89,4 @@ def entered_location() -> int | None:
 
 
 def entered_rssi() -> float | None:
-    entered = text(request.form, "min_rssi").replace(",", ".").replace("−", "-")
-    try:
-        value = float(entered) if entered else None
-    except ValueError:
-        value = 1.0
-    if value is not None and not -150 <= value <= 0:
-        raise Invalid.one("min_rssi", "invalid_value", "A signal strength is between -150 and 0 dBm")
-    return value
+    return values.signal_strength("min_rssi", text(request.form, "min_rssi"))

@@ -44,7 +44,7 @@ class Days(NamedTuple):
 
 
 def wanted_days(usual: int, most: int | None = None) -> Days:
-    """From `from` and `to` of the address, or the last `usual` days; 404 for what is no day, or for too many."""
+    """From `from` and `to` of the address, or the last `usual` days; 404 for what is not a day, or for too many."""
     today = datetime.now(_zone()).date()
     try:
         last = _day("to") or max(today, _day("from") or today)
@@ -80,7 +80,7 @@ def shortcuts(lengths: Sequence[int]) -> dict[int, str]:
 
 
 def wanted_moment(usual: int) -> int:
-    """From `at` of the address, as a form writes it in the site's time; 404 for what is no moment."""
+    """From `at` of the address, as a form writes it in the site's time; 404 for anything that is not a moment."""
     if not request.args.get("at"):
         return usual
     try:

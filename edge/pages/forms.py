@@ -27,18 +27,18 @@ def text(form: Mapping[str, str], name: str) -> str:
 
 
 def typable(entered: str) -> str:
-    """Without what nobody can type and no record holds: control characters, and halves of characters."""
+    """Without what cannot be typed and no record holds: control characters and lone surrogates."""
     whole_letters = entered.encode("utf-8", "ignore").decode()
     return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
 
 
 def search_text(entered: str) -> str:
-    """What is looked for, as long as anything that can be found."""
+    """A text to search for, cut to the length of the longest text that can be found."""
     return typable(entered)[:MAX_TEXT]
 
 
 def whole(entered: str) -> int:
-    """For `form.get(..., type=whole)`, which takes the default instead of what no number of ours can be."""
+    """For `form.get(..., type=whole)`, which takes the default for what cannot be one of our numbers."""
     if len(entered) > MOST_DIGITS:
         raise ValueError("too large for the database")
     return int(entered)

@@ -1,6 +1,6 @@
-"""The door of the web app: who is asking, whether their role may, whether the form was made for them.
+"""Access to the web app: who is asking, whether their role suffices, whether the form was made for them.
 
-Every view says the least role it needs, or that it is open; one that says nothing is answered to nobody.
+Every view declares the least role it needs, or that it is open; one that declares nothing is refused to everybody.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def current_or_none() -> SessionRow | None:
 
 
 def actor() -> Actor:
-    """Who is signed in, for what writes. Only for views that need a role."""
+    """Who is signed in, for the functions that write. Only for views that need a role."""
     return actor_of(current_session())
 
 

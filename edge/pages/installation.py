@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Installation(NamedTuple):
-    """Settings, as far as pages depend on them, and what the program hands to its pages."""
+    """Settings, as far as pages depend on them, and what the program passes to its pages."""
 
     environment: str
     version: str

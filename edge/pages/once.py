@@ -1,4 +1,4 @@
-"""A form that is sent twice, by a double click on a slow link, is done once: the second gets the first one's answer."""
+"""A form that is sent twice, by a double click on a slow link, is processed once; both get the same answer."""
 
 from __future__ import annotations
 

@@ -111,3 +111,17 @@ def _length(field: str, value: str, max_length: int) -> None:
     if len(value) > max_length:
         message = f"{field} must have at most {max_length} characters"
         raise Invalid.one(field, "too_long", message, max_length=max_length)
+
+
+def signal_strength(field: str, text: str) -> float | None:
+    """In dBm, as a person writes it; None for an empty text."""
+    written = text.strip().replace(",", ".").replace("−", "-")
+    if not written:
+        return None
+    try:
+        value = float(written)
+    except ValueError:
+        value = 1.0
+    if not -150 <= value <= 0:
+        raise Invalid.one(field, "invalid_value", "A signal strength is between -150 and 0 dBm")
+    return value
