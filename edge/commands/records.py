@@ -28,7 +28,7 @@ from edge.store.locations import LocationFilter, LocationRow
 from edge.store.parents import Parent
 from edge.store.people import Role
 from edge.store.tags import NewTag, TagRow
-from edge.store.why import Competitor, why_here
+from edge.store.why import Competitor, Reason, why_here
 from edge.validation import values
 
 PAGE = 200
@@ -193,18 +193,19 @@ def tell_why(organization_id: int, key: str) -> None:
         return
     for reason in reversed(why.reasons):
         click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.told}")
-        _print_competitors(reason.competitors)
+        _print_competitors(reason.competitors, reason)
     click.echo("Now" if why.now else "Evidence is kept for a few minutes only, and no reader has heard it since.")
     _print_competitors(why.now)
 
 
-def _print_competitors(competitors: Sequence[Competitor]) -> None:
+def _print_competitors(competitors: Sequence[Competitor], reason: Reason | None = None) -> None:
+    """Of a move that was made for a `reason`, or as it stands."""
     if competitors:
         print_table(
             ["  LOCATION", "SECONDS", "STRONGEST", "AVERAGE", "LAST HEARD", "LEAD"],
             [
                 (f"  {one.name}", one.seconds, _dbm(one.strongest), _dbm(one.average), clock.rfc3339(one.last_at),
-                 _lead(one))
+                 _lead(one, reason))
                 for one in competitors
             ],
         )  # fmt: skip
@@ -214,9 +215,11 @@ def _dbm(strength: float | None) -> str:
     return "" if strength is None else f"{strength:.0f} dBm"
 
 
-def _lead(one: Competitor) -> str:
+def _lead(one: Competitor, reason: Reason | None) -> str:
     if one.is_here:
-        return "is here"
+        return "was here" if reason else "is here"
+    if reason and reason.is_winner(one):
+        return "came here"
     return "" if one.collected is None else f"{max(0.0, one.collected):.0f} of {one.needed:.0f} dB"
 
 

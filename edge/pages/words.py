@@ -64,11 +64,13 @@ def unseen(micros: int | None) -> Markup:
     return Markup('<time datetime="{}" data-unseen>{}</time>').format(clock.rfc3339(micros), words)
 
 
-def at(micros: int | None, otherwise: str = "never") -> Markup:
-    """Date and time of the clock on the wall at the site."""
+def at(micros: int | None, otherwise: str = "never", *, seconds: bool = False) -> Markup:
+    """Date and time of the clock on the wall at the site; with `seconds` where moves are close together."""
     if micros is None:
         return Markup('<span class="quiet">{}</span>').format(otherwise)
-    return Markup('<time datetime="{}" data-at>{}</time>').format(clock.rfc3339(micros), moment(micros))
+    precision = "seconds" if seconds else ""
+    shown = moment(micros)
+    return Markup('<time datetime="{}" data-at="{}">{}</time>').format(clock.rfc3339(micros), precision, shown)
 
 
 def moment(micros: int) -> str:

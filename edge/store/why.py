@@ -23,6 +23,7 @@ TOLD = {
     Rule.NEW: "it was read there, as strongly as where it was before, which was due to hear it and did not",
     Rule.PERSON: "a person scanned it there",
 }
+LATE = 10 * SECOND  # from which it is said that a read was told late
 LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often does not compete
 
 
@@ -45,17 +46,28 @@ class Competitor(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """A row of history: since when and where, the rule that put it there, and what was weighed then."""
+    """A row of history: since when and where, the rule that put it there, and what was weighed then.
+
+    `by` is the reader with its antenna; `delay` how much later that was known here.
+    """
 
     at: int
     location_id: int
     location_name: str
     rule: Rule
     competitors: Sequence[Competitor]
+    by: str | None = None
+    delay: int = 0
 
     @property
     def told(self) -> str:
-        return TOLD[self.rule]
+        late = f"told {self.delay // SECOND} s late" if self.delay >= LATE else None
+        source = ", ".join(part for part in (self.by, late) if part)
+        return f"{TOLD[self.rule]} ({source})" if source else TOLD[self.rule]
+
+    def is_winner(self, one: Competitor) -> bool:
+        """Whether it moved there for another reason than its lead."""
+        return one.location_id == self.location_id and not one.is_here and self.rule is not Rule.STRONGER
 
 
 class Why(NamedTuple):
@@ -74,6 +86,15 @@ class _Row(NamedTuple):
     location_id: int
     name: str
     rule: int
+    delay: int
+    reader: str | None
+    antenna: str | None
+
+    @property
+    def by(self) -> str | None:
+        if self.reader is None or self.antenna is None:
+            return self.reader
+        return f"{self.reader}, antenna {self.antenna}"
 
 
 def why_here(organization_id: int, asset_id: int) -> Why | None:
@@ -90,7 +111,8 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
     for row, before in zip(rows[:MOVES], [*rows[1:], None], strict=False):
         end = first_from(heard, row.at // SECOND + 1)
         shown = heard[:end] if end and heard[end - 1].second == row.at // SECOND else []
-        reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), _weigh(shown, before, names)))
+        weighed = _weigh(shown, before, names)
+        reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay))
     return Why(reasons, _weigh(heard, rows[0], names))
 
 
@@ -124,8 +146,10 @@ def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> 
 
 
 _ROWS = """
-SELECT h.observed_at, s.location_id, l.name, h.rule FROM track t
+SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, r.name, ifnull(a.name, s.port)
+FROM track t
 JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id LEFT JOIN antenna_name a ON a.reader_id = s.reader_id AND a.port = s.port
 WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
 """

@@ -6,7 +6,7 @@ from edge import clock
 from edge.clock import SECOND
 from edge.store import assets, locations, readers
 from edge.store.actors import shell
-from edge.store.evidence import Rule
+from edge.store.evidence import Rule, Weight
 from edge.store.recent_reads import RecentReads
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
@@ -40,7 +40,32 @@ def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(c
         "Aisle", Rule.STRONGER, "Dock", Rule.FIRST,
     )  # fmt: skip
     assert [(one.name, one.is_here) for one in move.competitors] == [("Dock", True), ("Aisle", False)]
+    assert move.told.endswith("for long enough (dock)")
+    assert not move.is_winner(move.competitors[1]), "its lead tells"
+    assert first.is_winner(first.competitors[0])
     assert (move.competitors[1].collected or 0) >= move.competitors[1].needed
     assert [one.name for one in why.held_back] == ["Dock"]
     assert 0 < (why.held_back[0].collected or 0) < why.held_back[0].needed
     assert [(one.name, one.strongest) for one in why.now] == [("Aisle", -50.0), ("Dock", -40.0)]
+
+
+def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cast: Cast) -> None:
+    actor = shell(cast.acme)
+    dock, gate = (locations.create(actor, name=name).id for name in ("Dock", "Gate"))
+    reader = readers.add_reader(actor, name="hall", topic="site/hall", format="csl", location_id=dock)
+    asset = assets.create(actor, name="pallet").id
+    at = clock.now() - 200 * SECOND
+    passing = Scan(cast.acme, asset, gate, reader.id, 2, at, at + 90 * SECOND, Quality.READER, -60, Weight.RFID_PORTAL)
+    staying = Scan(cast.acme, asset, dock, reader.id, 1, at - SECOND, at - SECOND, Quality.READER, -50)
+    recent = RecentReads()
+    recent.refresh()
+    record([staying, passing], 300 * SECOND, recent)
+
+    why = why_here(cast.acme, asset)
+    assert why
+    assert [one.told for one in why.reasons] == [
+        "it passed a portal (hall, antenna 2, told 90 s late)",
+        "it was read there for the first time (hall, antenna 1)",
+    ]
+    move = why.reasons[0]
+    assert [move.is_winner(one) for one in move.competitors] == [False, True]

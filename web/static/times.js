@@ -26,12 +26,13 @@ function unseen(seconds) {
   return seconds < WORTH_TELLING ? "" : duration(seconds);
 }
 
-export function clockTime(milliseconds) {
+export function clockTime(milliseconds, withSeconds = false) {
   const moment = new Date(milliseconds);
   const timeZone = zone();
   const day = (date) => date.toLocaleDateString("en", { timeZone });
   const today = day(new Date(Date.now() + offset())) === day(moment);
-  return moment.toLocaleString(LOCALES, today ? clockOf() : { ...DATE, ...clockOf() });
+  const shown = { ...clockOf(), ...(withSeconds && { second: "2-digit" }) };
+  return moment.toLocaleString(LOCALES, today ? shown : { ...DATE, ...shown });
 }
 
 function clockOf() {
@@ -47,7 +48,7 @@ export function renderTimes(root = document) {
     else if ("lasting" in element.dataset) text = duration((now - moment) / 1000);
     else if ("unseen" in element.dataset) text = unseen((now - moment) / 1000);
     else if ("printed" in element.dataset) text = new Date(now).toLocaleString(LOCALES, { ...DATE, ...clockOf() });
-    else if ("at" in element.dataset) text = clockTime(moment);
+    else if ("at" in element.dataset) text = clockTime(moment, element.dataset.at === "seconds");
     if (text !== undefined && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
       element.dataset.titled = "1";
