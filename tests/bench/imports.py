@@ -13,14 +13,16 @@ import argparse
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 from edge import clock
 from edge.pages.import_rows import lines_of, records_of
-from edge.store import assets, handheld, locations, migrate, organizations, people
+from edge.store import asset_import, assets, handheld, locations, migrate, organizations, people
 from edge.store.actors import person, shell
 from edge.store.database import close_database
 from edge.store.handheld import Submitted
@@ -42,10 +44,28 @@ def put(organization_id: int, data: bytes) -> str:
     read = time.thread_time()
     records = records_of("asset", lines, lambda _: None)
     judged = time.thread_time()
-    outcomes = import_records(shell(organization_id), "asset", records, lambda _: None)
-    assert all(outcome.told in ("created", "changed") for outcome in outcomes), outcomes[:3]
-    parts = (read - began, judged - read, time.thread_time() - judged)
-    return "in the request {:.1f} s, reading {:.1f} s, check and writing {:.1f} s of processor time".format(*parts)
+    with patch.object(asset_import, "write", Timed(asset_import.write)) as write:
+        outcomes = import_records(shell(organization_id), "asset", records, lambda _: None)
+    assert all(outcome.result in ("created", "changed") for outcome in outcomes), outcomes[:3]
+    held = sum(write.spent)
+    parts = (read - began, judged - read, time.thread_time() - judged - held, held)
+    return (
+        "in the request {:.1f} s, reading {:.1f} s, check and preparation {:.1f} s, "
+        "writing, while others wait, {:.1f} s of processor time"
+    ).format(*parts)
+
+
+class Timed:
+    """A function that keeps how much processor time each call took."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+        self.spent: list[float] = []
+
+    def __call__(self, *arguments: Any) -> None:
+        began = time.thread_time()
+        self._function(*arguments)
+        self.spent.append(time.thread_time() - began)
 
 
 @contextmanager
