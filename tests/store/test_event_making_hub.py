@@ -12,7 +12,10 @@ from edge.clock import HOUR
 from edge.store import event_making, events
 from edge.store.event_making import Silence
 from edge.sync.sender import Sender
+from tests.sync.conftest import _quick
 from tests.sync.world import Hub, SiteBox
+
+__all__ = ["_quick"]
 
 SILENCE = Silence(24 * HOUR, 15 * 60 * clock.SECOND)
 
