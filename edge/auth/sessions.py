@@ -149,7 +149,7 @@ def sign_in_on_device(
         if not pin:
             return Refused("", needs_pin=True, name=person.name)
         if not _matches(person.pin_hash, pin):
-            sessions.refuse(person, device, address, wrong_pins=person.wrong_pins + 1)
+            sessions.refuse(person, device, address, is_wrong_pin=True)
             attempts.count_wrong()
             return Refused(WRONG_PIN, needs_pin=True, name=person.name)
     attempts.forgive()

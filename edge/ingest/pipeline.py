@@ -143,6 +143,7 @@ class Pipeline:
                     self._replay(*found, self._window)
         except Unavailable:
             self._undone()
+            self._replays.step_back()
             raise
         except Exception:
             self._undone()

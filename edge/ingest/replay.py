@@ -84,6 +84,10 @@ class Replays:
     def is_under_way(self) -> bool:
         return bool(self._orders)
 
+    def step_back(self) -> None:
+        """The last pack could not be replayed now: it is looked at again."""
+        self._after -= 1
+
     def next_pack(self) -> tuple[int, Pack] | None:
         """None at the end of the walk, and when there was little to look at: ask again then."""
         readers = {order.reader_id for order in self._orders if order.reader_id is not None}

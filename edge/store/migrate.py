@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sqlite3
 from contextlib import closing
@@ -148,7 +149,12 @@ def _found_instance() -> None:
 
 
 def _copy_aside(path: Path, schema: int) -> None:
+    """Under its name only when it is complete; one of the same schema is from an earlier upgrade, and older."""
     aside = path.with_name(f"{path.name}.schema-{schema}")
-    if not aside.exists():
-        execute("VACUUM INTO ?", (str(aside),))
-        aside.chmod(0o600)
+    unfinished = aside.with_name(f"{aside.name}.part")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    execute("VACUUM INTO ?", (str(unfinished),))
+    with unfinished.open("rb") as file:
+        os.fsync(file.fileno())
+    unfinished.replace(aside)

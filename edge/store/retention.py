@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge import clock
 from edge.store import actors
 from edge.store.audit import Subject, acting
 from edge.store.bounds import Bounds
-from edge.store.database import execute, reading, writing
+from edge.store.database import execute, execute_many, reading, writing
 
 # About a millisecond of writing each, so that the ingest writer never waits long for its turn.
 ROWS = 500
@@ -137,24 +137,25 @@ _UNASSIGNED_TOPICS = """
 
 
 def drop_old_records(before: int, limit: int = ROWS) -> int:
-    """Handheld scans and hours of the ledger from before a moment: they go with their history."""
-    with writing():
-        return sum(
-            execute(sql, (moment, limit)).rowcount
-            for sql, moment in (
-                (_DROP_SCANS, before),
-                (_DROP_USES, before),
-                (_DROP_HOURS, before // clock.HOUR),
-            )
-        )
+    """What goes with the history from before a time: people's scans, hours of the ledger, past loads of carriers."""
+    return sum(_drop_records(table, key, age, before, limit) for table, key, age in _WITH_HISTORY)
 
 
-_DROP_USES = "DELETE FROM device_use WHERE no IN (SELECT no FROM device_use WHERE ended_at < ? ORDER BY no LIMIT ?)"
-_DROP_SCANS = "DELETE FROM handheld_scan WHERE id IN (SELECT id FROM handheld_scan WHERE received_at < ? LIMIT ?)"
-_DROP_HOURS = """
-    DELETE FROM ledger WHERE (reader_id, hour, bucket) IN (
-        SELECT reader_id, hour, bucket FROM ledger WHERE hour < ? LIMIT ?)
-"""
+_WITH_HISTORY = (  # table, columns of its primary key, when its rows are from
+    ("handheld_scan", ("id",), "received_at"),
+    ("device_use", ("no",), "ended_at"),
+    ("ledger", ("reader_id", "hour", "bucket"), f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
+    ("carrier_load", ("asset_id", "loaded_at"), "unloaded_at"),
+)
+
+
+def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: int) -> int:
+    """There is no index by age, so they are searched for outside of the transaction: nobody waits for that."""
+    found = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
+    if found:
+        with writing():
+            execute_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", found)
+    return len(found)
 
 
 def drop_audit(before: int, limit: int = ROWS) -> int:

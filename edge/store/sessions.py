@@ -11,7 +11,7 @@ from edge.store.audit import Subject, acting
 from edge.store.database import execute
 from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow
-from edge.store.tables import Person, WebSession
+from edge.store.tables import WebSession
 
 CLOCK_ERROR = 5 * 60 * clock.SECOND
 
@@ -83,10 +83,10 @@ WHERE device_id = :device_id AND person_id = :person_id AND began_at <= :until A
 """
 
 
-def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, wrong_pins: int | None = None) -> None:
+def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, is_wrong_pin: bool = False) -> None:
     """Note a wrong password, PIN or badge. What was typed is not kept: it may be a password.
 
-    `wrong_pins` is the number of wrong PINs since the person's PIN was set; after MOST_WRONG_PINS it is locked.
+    Wrong PINs are counted in the database, where those given at the same time add up; MOST_WRONG_PINS lock the PIN.
     """
     actor = actors.service(person.organization_id if person else actors.THE_BOX)
     subject = Subject("box", 0, "unknown person")
@@ -97,9 +97,9 @@ def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, 
         subject = people.subject_of(person)
     with acting(actor) as act:
         act.count("person.sign_in_refused", subject, {"address": address})
-        if person is not None and wrong_pins is not None:
-            Person.update(wrong_pins=wrong_pins).where(Person.id == person.id).execute()
-            if wrong_pins == people.MOST_WRONG_PINS:
+        if person is not None and is_wrong_pin:
+            count = "UPDATE person SET wrong_pins = wrong_pins + 1 WHERE id = ? RETURNING wrong_pins"
+            if execute(count, (person.id,)).fetchone()[0] == people.MOST_WRONG_PINS:
                 act.note("person.pin_locked", subject)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from edge import clock
 from edge.clock import HOUR, SECOND
+from edge.errors import Unavailable
 from edge.ingest.pipeline import Pipeline
 from edge.store import assets, dead_letters, raw_messages, readers, unknown_tags
 from edge.store.actors import shell
@@ -161,3 +162,21 @@ def test_the_window_is_bounded_for_each_reader_for_all_and_in_age(store: object)
         assert 9 not in dict(kept())
         window.keep([pack(9, now + HOUR + SECOND, 900)])
         assert kept() == [(9, 1)]
+
+
+def test_a_store_that_cannot_be_written_for_a_while_leaves_nothing_out(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = line()
+    pipeline.handle([message(csl(seen(UNKNOWN)), mid=1)])
+    asset = attach(site, UNKNOWN)
+
+    def full(*_: object) -> None:
+        raise Unavailable("The disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("edge.ingest.batch.record", full)
+        with pytest.raises(Unavailable):
+            catch_up(pipeline)
+    catch_up(pipeline)
+    assert stays(asset) == 1

@@ -1,6 +1,7 @@
 """Tests of edge/store/retention.py."""
 
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,23 @@ def test_a_service_that_stops_waits_for_one_step_only(site: Path) -> None:
     sweep(KEEP_ALL, clock.now(), ROOMY, lambda: True)
     assert execute("SELECT count(*) FROM history").fetchone()[0] > 600
     assert counts_are_right()
+
+
+def test_looking_for_old_records_waits_for_nobody_who_writes(site: Path) -> None:
+    found: list[int] = []
+    look = threading.Thread(target=lambda: found.append(store.drop_old_records(1)))
+    with writing():
+        look.start()
+        look.join(5)
+        assert found == [0]
+
+
+def test_loads_of_carriers_that_ended_go_with_their_history(site: Path) -> None:
+    with writing():
+        add_asset([Stay(1, 0)])
+        add_asset([Stay(1, 0)])
+        (one,), (other,) = execute("SELECT id FROM asset")
+        for loaded, unloaded in ((1, 5), (6, 20), (20, None)):
+            execute("INSERT INTO carrier_load VALUES (?, ?, ?, NULL, NULL, ?)", (one, loaded, other, unloaded))
+    assert store.drop_old_records(10) == 1
+    assert execute("SELECT loaded_at FROM carrier_load ORDER BY 1").fetchall() == [(6,), (20,)]

@@ -81,3 +81,13 @@ def test_every_table_is_strict(store: Path) -> None:
         "SELECT name FROM pragma_table_list WHERE type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'"
     )
     assert {row[0] for row in loose} <= {"schema_step"}
+
+
+def test_a_copy_that_a_power_cut_left_unfinished_is_made_anew(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = schema_of(store / FILE_NAME)
+    for name in (f"{FILE_NAME}.schema-{before}", f"{FILE_NAME}.schema-{before}.part"):
+        (store / name).write_bytes(b"SQLite for")
+    add_step(monkeypatch, "CREATE TABLE extra (a);")
+    migrate.migrate(store)
+    assert schema_of(store / f"{FILE_NAME}.schema-{before}") == before
+    assert not (store / f"{FILE_NAME}.schema-{before}.part").exists()
