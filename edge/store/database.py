@@ -25,7 +25,6 @@ BEHIND_IMPORT_SECONDS = 1.0  # a request waits no longer for a transaction that 
 TOO_SLOW = "This took too long and was given up; ask for less: a longer search text, more filters, a smaller offset"
 
 PRAGMAS = {
-    "auto_vacuum": "incremental",  # counts only before anything is written, so it comes first
     "journal_mode": "wal",
     "synchronous": "full",  # a commit is on the disk before anybody is told "saved"
     "foreign_keys": 1,

@@ -25,6 +25,8 @@ def migrate(data_dir: Path) -> list[str]:
     """
     path = data_dir / FILE_NAME
     path.touch(mode=0o600)
+    if not path.stat().st_size:
+        _prepare(path)
     open_database(path)
     steps = _steps()
     present = present_schema()
@@ -38,6 +40,13 @@ def migrate(data_dir: Path) -> list[str]:
     if execute("SELECT one FROM instance").fetchone() is None:
         _found_instance()
     return [name for name, _ in missing]
+
+
+def _prepare(path: Path) -> None:
+    """What counts only before anything is written. To set it again, each connection would wait for the writer."""
+    with closing(sqlite3.connect(path)) as new:
+        new.execute("PRAGMA auto_vacuum = incremental")
+        new.execute("PRAGMA journal_mode = wal")
 
 
 def check_schema(data_dir: Path) -> None:

@@ -143,3 +143,18 @@ def test_a_page_that_was_overwritten_is_damaged(store: Path) -> None:
         file.write(b"\xff" * size)
     with pytest.raises(Damaged):
         execute("SELECT * FROM organization").fetchall()
+
+
+def test_a_thread_that_opens_its_connection_waits_for_no_writer(store: Path) -> None:
+    modes: list[tuple[int, str]] = []
+
+    def look() -> None:
+        vacuum, journal = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("auto_vacuum", "journal_mode"))
+        modes.append((vacuum, journal))
+
+    reader = threading.Thread(target=look)
+    with writing():
+        execute("UPDATE version SET tags = tags + 1")
+        reader.start()
+        reader.join(5)
+        assert modes == [(2, "wal")]
