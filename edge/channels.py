@@ -114,7 +114,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         self.network = network_of(addr[0])
         self.waiting_since = time.monotonic()
         super().__init__(server, sock, addr, adj, **more)
-        extra = connections.in_the_way(server.active_channels.values(), self, trusted_network)
+        extra = connections.connection_to_close(server.active_channels.values(), self, trusted_network)
         if extra is not None:
             extra.leave()
 

@@ -38,7 +38,7 @@ def is_late(channel: Any, now: float) -> bool:
     return bool(request.body_bytes_received < (waited - BODY_SECONDS) * BODY_BYTES_PER_SECOND)
 
 
-def in_the_way(channels: Iterable[Any], newcomer: Any, trusted: str) -> Any:
+def connection_to_close(channels: Iterable[Any], newcomer: Any, trusted: str) -> Any:
     """The connection that has to go so that the newcomer may stay: the one waited for longest; None if there is room.
 
     The newcomer itself where all others are being answered. `trusted` is the proxy's address: it speaks for everybody.

@@ -26,7 +26,7 @@ ROUND_SECONDS = 1.0
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 GIVE_UP_AFTER = 5 * clock.DAY
-MOST_BESIDE = 100  # refused events, and those that wait for one of the same asset
+MOST_SET_ASIDE = 100  # refused events, and those that wait for one of the same asset
 REFUSALS_IN_A_ROW = 3  # after so many different events were refused, the receiver is at fault
 
 
@@ -38,7 +38,7 @@ class Round:
         self._stopping = stopping
         self._is_note_due = is_note_due
         self.seq = row.seq
-        self._beside = {retry.seq: retry for retry in event_progress.retries_of(row.no)}
+        self._set_aside = {retry.seq: retry for retry in event_progress.retries_of(row.no)}
         self._attempts: list[Attempt] = []
         self._failures = row.failures
         self._failing_since = row.failing_since
@@ -52,7 +52,7 @@ class Round:
     def run(self) -> bool:
         """Send what is due; returns whether more may be waiting."""
         self._count_dropped()
-        self._send_beside()
+        self._retry_set_aside()
         has_more = self._send_new()
         if self._is_noteworthy():
             event_progress.note_progress(self._row.no, self._progress())
@@ -65,11 +65,11 @@ class Round:
             self._lost += oldest - 1 - self.seq
             self.seq = oldest - 1
 
-    def _send_beside(self) -> None:
+    def _retry_set_aside(self) -> None:
         """The first of each asset that is due; when it is taken, the next of that asset is due."""
         now = clock.now()
         heads: dict[int, Retry] = {}
-        for retry in self._beside.values():
+        for retry in self._set_aside.values():
             heads.setdefault(retry.subject_id, retry)
         due = [retry for retry in heads.values() if retry.next_try_at <= now]
         found = events.with_numbers(self._row.organization_id, [retry.seq for retry in due])
@@ -86,15 +86,15 @@ class Round:
         kind = self._row.wanted.kind_of(event)
         outcome = self._send(event, kind) if kind else None
         if outcome is None or outcome.result is Result.DELIVERED:
-            del self._beside[retry.seq]
+            del self._set_aside[retry.seq]
         elif outcome.result is Result.REFUSED:
             attempts = retry.attempts + 1
-            self._beside[retry.seq] = retry._replace(attempts=attempts, next_try_at=clock.now() + _wait(attempts))
+            self._set_aside[retry.seq] = retry._replace(attempts=attempts, next_try_at=clock.now() + _wait(attempts))
         else:
             self._stop_for_now(outcome)
 
     def _give_up(self, retry: Retry) -> None:
-        del self._beside[retry.seq]
+        del self._set_aside[retry.seq]
         self._lost += 1
 
     def _send_new(self) -> bool:
@@ -110,19 +110,19 @@ class Round:
 
     def _take(self, event: Event, kind: str) -> bool:
         """Whether the next event may be looked at."""
-        is_room = len(self._beside) < MOST_BESIDE
+        is_room = len(self._set_aside) < MOST_SET_ASIDE
         now = clock.now()
-        if any(retry.subject_id == event.subject_id for retry in self._beside.values()):
+        if any(retry.subject_id == event.subject_id for retry in self._set_aside.values()):
             if is_room:
-                self._beside[event.seq] = Retry(event.seq, event.subject_id, now, 0, now)
+                self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 0, now)
             else:
-                self._stop_for_now(Outcome(Result.FAILED, f"{MOST_BESIDE} events wait because they were refused"))
+                self._stop_for_now(Outcome(Result.FAILED, f"{MOST_SET_ASIDE} events wait because they were refused"))
             return is_room
         outcome = self._send(event, kind)
         if outcome.result is Result.DELIVERED:
             return True
         if outcome.result is Result.REFUSED and is_room and self._failures < REFUSALS_IN_A_ROW:
-            self._beside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + _wait(1))
+            self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + _wait(1))
             return True
         self._stop_for_now(outcome)
         return False
@@ -161,7 +161,7 @@ class Round:
     def _progress(self) -> Progress:
         return Progress(
             self.seq,
-            list(self._beside.values()),
+            list(self._set_aside.values()),
             self._attempts,
             self._failures,
             self._failing_since,

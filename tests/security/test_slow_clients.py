@@ -18,7 +18,7 @@ from waitress.server import BaseWSGIServer
 
 from edge import channels, connections
 from edge.addresses import network_of
-from edge.connections import MOST, MOST_OF_ADDRESS, in_the_way, is_late
+from edge.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
 from tests.test_server import ASK, serving
 
 PATIENCE = 30
@@ -96,17 +96,17 @@ def test_an_address_is_what_one_client_has_to_itself() -> None:
 def test_the_one_waited_for_longest_goes_when_its_address_has_too_many() -> None:
     own = [channel(float(number), network="a") for number in range(MOST_OF_ADDRESS)]
     other, newcomer = channel(-1.0, network="b"), channel(99.0, network="a")
-    assert in_the_way([other, *own, newcomer], newcomer, "") is own[0]
-    assert in_the_way([other, *own[1:], newcomer], newcomer, "") is None
-    assert in_the_way([other, *own, newcomer], newcomer, "a") is None
+    assert connection_to_close([other, *own, newcomer], newcomer, "") is own[0]
+    assert connection_to_close([other, *own[1:], newcomer], newcomer, "") is None
+    assert connection_to_close([other, *own, newcomer], newcomer, "a") is None
     busy = [channel(network="a", requests=(1,)) for _ in own]
-    assert in_the_way([*busy, newcomer], newcomer, "") is newcomer
+    assert connection_to_close([*busy, newcomer], newcomer, "") is newcomer
 
 
 def test_the_one_waited_for_longest_goes_when_all_places_are_taken() -> None:
     others = [channel(float(number), network=str(number)) for number in range(MOST)]
     newcomer = channel(1e9, network="new")
-    assert in_the_way([*others, newcomer], newcomer, "") is others[0]
+    assert connection_to_close([*others, newcomer], newcomer, "") is others[0]
 
 
 @pytest.mark.parametrize("begun", [SLOW, SLOW + b"\r\nx", b"GET"])

@@ -40,7 +40,7 @@ def test_a_receiver_may_be_away_for_a_while(subject: Subject, erp: Destination) 
     failing(erp, since=clock.now() - 2 * clock.HOUR)
     level, text = found(subject, "events")
     assert level is Level.WARNING
-    assert "ERP takes no events since" in text
+    assert "ERP has taken no events since" in text
     assert "answered 500" in text
 
 
