@@ -68,6 +68,16 @@ def dead_letters(received_since: int) -> int:
     return number
 
 
+def unreadable_readers(received_since: int) -> list[str]:
+    """Readers of which messages were set aside, by name."""
+    rows = execute(
+        "SELECT DISTINCT r.name FROM dead_letter d JOIN reader r ON r.id = d.reader_id WHERE d.received_at >= ? "
+        "ORDER BY r.name",
+        (received_since,),
+    )
+    return [name for (name,) in rows]
+
+
 def messages_received(since: int) -> int:
     number: int = execute("SELECT ifnull(sum(messages), 0) FROM ledger WHERE hour >= ?", (since // HOUR,)).fetchone()[0]
     return number

@@ -290,7 +290,7 @@ def wrong_format() -> None:
         ("antennas", unplaced, "unplaced antenna 2"),
         ("topics", unassigned, "who/knows"),
         ("topics", topic_for_each_tag, "heard but not set up: home/dock/BTtoMQTT/+"),
-        ("dead-letters", unreadable, "1 messages"),
+        ("dead-letters", unreadable, "1 messages of the last day could not be read, of odd"),
     ],
 )
 def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable[[], None], told: str) -> None:
@@ -304,6 +304,13 @@ def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable
 def test_a_reader_that_was_heard_is_not_called_silent(subject: Subject) -> None:
     offline()
     assert "not heard" not in found(subject, "readers")[1]
+
+
+def test_a_reader_whose_messages_could_not_be_read_has_power_and_network(subject: Subject) -> None:
+    reader_id = add_reader(shell(list_organizations()[0].id), name="binary", topic="binary", format="moko").id
+    with writing():
+        dead_letters.add([dead_letters.NewDeadLetter(list_organizations()[0].id, reader_id, "t", b"?", 1, "no", NOW)])
+    assert found(subject, "readers")[0] is Level.OK
 
 
 def test_a_reader_whose_messages_are_of_another_format_has_power_and_network(subject: Subject) -> None:

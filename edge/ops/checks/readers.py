@@ -92,6 +92,7 @@ def readers_heard(_: Subject) -> Finding:
     rows = [row for row in stats.reader_figures() if row.is_enabled]
     since = clock.now() - SILENT
     not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # which `formats` tells
+    not_understood.update(stats.unreadable_readers(since))  # which `dead_letters` tells
     offline = [row.name for row in rows if row.is_offline]
     silent = [
         row.name
@@ -172,8 +173,10 @@ def formats(subject: Subject) -> Finding:
 def dead_letters(_: Subject) -> Finding:
     number = stats.dead_letters(clock.now() - clock.DAY)
     if number:
+        names = stats.unreadable_readers(clock.now() - clock.DAY)
+        whose = f", of {some(names)}" if names else ""
         return warning(
-            f"{number} messages of the last day could not be read", "the Readers page shows them with the reason"
+            f"{number} messages of the last day could not be read{whose}", "the Readers page shows them with the reason"
         )
     return ok("every message of the last day could be read")
 
