@@ -51,7 +51,7 @@ def to_datetime(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def rfc3339(micros: int) -> str:
     """`2026-03-02T08:15:30.412Z`: always UTC, always three digits, truncated (spec: Timestamps 1).
 

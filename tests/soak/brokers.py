@@ -32,6 +32,7 @@ WAYS = {
 TOPIC = "site/dock/reads"
 FILLING = 100_000
 RATE = 100
+INFLIGHT = "max_inflight_messages 20"
 
 
 @contextmanager
@@ -104,13 +105,8 @@ def written(broker: Mosquitto) -> int:
 
 
 def measure(folder: Path, way: str, filling: int, kills: int) -> str:
-    broker = Mosquitto(folder, way + "\nmax_inflight_messages 20\n")
-    broker.start()
-    subscribe(broker.port)
-    broker.stop()  # once in peace: then it has the session on disk
-    broker.start()
-    broker.publish(TOPIC, (f"{number:012}".encode().ljust(120) for number in range(filling)))
-    broker.stop()
+    _fill(folder, filling)
+    broker = Mosquitto(folder, f"{way}\n{INFLIGHT}\n")
     broker.start()
     first, acknowledged = filling, set(range(filling))
     for _ in range(kills):
@@ -127,14 +123,28 @@ def measure(folder: Path, way: str, filling: int, kills: int) -> str:
     return f"{lost / kills:.1f} | {speed:.0f} | {a_minute / 1e6:.1f}"
 
 
+def _fill(folder: Path, count: int) -> None:
+    """Saved seldom: a queue that is saved with each message would take hours to grow."""
+    broker = Mosquitto(folder, f"{WAYS['every 30 s']}\n{INFLIGHT}\n")
+    broker.start()
+    subscribe(broker.port)
+    broker.stop()  # once in peace: then it has the session on disk
+    broker.start()
+    broker.publish(TOPIC, (f"{number:012}".encode().ljust(120) for number in range(count)))
+    broker.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--only", default="", help="the way to save")
     options = parser.parse_args()
     print(
         "| saved | waiting | lost for each kill | acknowledged a second | MB written a minute |\n|---|---|---|---|---|"
     )
     for name, way in WAYS.items():
+        if options.only not in name:
+            continue
         for filling in (0, FILLING):
             with tempfile.TemporaryDirectory() as folder:
                 print(f"| {name} | {filling} | {measure(Path(folder), way, filling, options.kills)} |", flush=True)
