@@ -14,7 +14,7 @@ import random
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def written(broker: Mosquitto) -> int:
 
 
 def measure(folder: Path, way: str, filling: int, kills: int) -> str:
-    _fill(folder, filling)
+    _seldom_saved(folder, lambda seldom: _fill(seldom, filling))
     broker = Mosquitto(folder, f"{way}\n{INFLIGHT}\n")
     broker.start()
     first, acknowledged = filling, set(range(filling))
@@ -118,20 +118,28 @@ def measure(folder: Path, way: str, filling: int, kills: int) -> str:
     publish(broker.port, 10**9, 10, RATE)
     a_minute = (written(broker) - before) / (time.monotonic() - began) * 60
     speed = len(publish(broker.port, 2 * 10**9, 5, 0)) / 5
-    lost = len(acknowledged - fetch(broker.port))
     broker.stop()
+    found: set[int] = set()
+    _seldom_saved(folder, lambda seldom: found.update(fetch(seldom.port)))
+    lost = len(acknowledged - found)
     return f"{lost / kills:.1f} | {speed:.0f} | {a_minute / 1e6:.1f}"
 
 
-def _fill(folder: Path, count: int) -> None:
-    """Saved seldom: a queue that is saved with each message would take hours to grow."""
+def _seldom_saved(folder: Path, act: Callable[[Mosquitto], object]) -> None:
+    """A long queue that is saved with each message takes hours to grow, and to be handed on."""
     broker = Mosquitto(folder, f"{WAYS['every 30 s']}\n{INFLIGHT}\n")
     broker.start()
+    try:
+        act(broker)
+    finally:
+        broker.stop()
+
+
+def _fill(broker: Mosquitto, count: int) -> None:
     subscribe(broker.port)
     broker.stop()  # once in peace: then it has the session on disk
     broker.start()
     broker.publish(TOPIC, (f"{number:012}".encode().ljust(120) for number in range(count)))
-    broker.stop()
 
 
 def main() -> None:
