@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import queue
 import shutil
 import signal
 import threading
@@ -40,7 +41,7 @@ from edge.pages import installation
 from edge.pages.formats import Formats
 from edge.recent_log import set_up_log
 from edge.store.bounds import Bounds
-from edge.store.database import close_database, execute
+from edge.store.database import checkpoint, close_database
 from edge.store.event_making import Silence
 from edge.store.instance import use_signing_key
 from edge.store.migrate import migrate
@@ -67,10 +68,21 @@ def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> N
 
 
 def stop_on_signal() -> threading.Event:
-    """Set by SIGTERM or SIGINT, from now on."""
+    """Set by SIGTERM or SIGINT, from now on.
+
+    By a thread of its own: a handler interrupts the main thread anywhere, also where that holds the event's own lock
+    as it begins to wait, and setting it there would wait for ever.
+    """
     stop = threading.Event()
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # may be filled by a handler at any moment
+
+    def wait() -> None:
+        signals.get()
+        stop.set()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda received, _: signals.put(received))
     return stop
 
 
@@ -338,5 +350,5 @@ def _ingest_figures(state: State) -> dict[str, float]:
 
 
 def _close_store() -> None:
-    execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    checkpoint("TRUNCATE")
     close_database()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -62,3 +64,13 @@ def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path, data_dir:
         assert second.process.wait(SOON) == 1
         assert "is in use by a running edge" in second.read_log()
         service.stop()
+
+
+def test_a_signal_in_the_very_moment_when_the_service_begins_to_wait_stops_it() -> None:
+    """Its handler runs while the main thread holds the lock of what it waits for."""
+    script = (
+        "import signal\nfrom edge import runtime\nstop = runtime.stop_on_signal()\n"
+        "with stop._cond:\n    signal.raise_signal(signal.SIGTERM)\nstop.wait()\nprint('stopped')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "stopped\n"

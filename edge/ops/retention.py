@@ -12,6 +12,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.store import retention as store
 from edge.store.bounds import Bounds
+from edge.store.database import checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def give_back(pause: Pause) -> None:
         store.shrink()
         if pause():
             return
-    store.checkpoint()
+    checkpoint("PASSIVE")  # only then does the file get smaller
 
 
 def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:

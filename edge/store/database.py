@@ -129,6 +129,16 @@ def writing() -> Iterator[None]:
         yield
 
 
+def checkpoint(mode: str) -> None:
+    """Move the WAL into the file: PASSIVE as far as no reader is in the way, TRUNCATE as soon as none is.
+
+    Alone among the writers: SQLite before 3.51.3, as Debian 12 and 13 have it, can damage the file when another
+    connection begins the WAL anew at that very moment.
+    """
+    with _turn():
+        execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+
+
 @contextmanager
 def _holding_write_lock() -> Iterator[None]:
     """Writers queue, but a request does not wait behind an import: it would block a thread that readers need."""

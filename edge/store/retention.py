@@ -217,11 +217,6 @@ def free_pages() -> tuple[int, int]:
         return execute("PRAGMA freelist_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
 
 
-def checkpoint() -> None:
-    """Copy the WAL into the database as far as readers allow: only then does the file get smaller."""
-    execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-
 def shrink(pages: int = PAGES) -> None:
     """Give some unused pages back to the disk."""
     with writing():
