@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import queue
 import shutil
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -40,6 +38,7 @@ from edge.ops.upgrade import StartedAfterUpgrade, is_pending
 from edge.pages import installation
 from edge.pages.formats import Formats
 from edge.recent_log import set_up_log
+from edge.stop_signal import stop_on_signal
 from edge.store.bounds import Bounds
 from edge.store.database import checkpoint, close_database
 from edge.store.event_making import Silence
@@ -65,25 +64,6 @@ def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> N
         on_ready(address)
         stop.wait()
         log.info("Stopping")
-
-
-def stop_on_signal() -> threading.Event:
-    """Set by SIGTERM or SIGINT, from now on.
-
-    By a thread of its own: a handler interrupts the main thread anywhere, also where that holds the event's own lock
-    as it begins to wait, and setting it there would wait for ever.
-    """
-    stop = threading.Event()
-    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # may be filled by a handler at any moment
-
-    def wait() -> None:
-        signals.get()
-        stop.set()
-
-    threading.Thread(target=wait, name="signals", daemon=True).start()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: signals.put(received))
-    return stop
 
 
 @contextmanager

@@ -73,6 +73,7 @@ LEAVES = {
     "live_reads",
     "texts",
     "recent_log",
+    "stop_signal",
 }
 HOMES = {
     "babel": {"pages.languages"},

@@ -69,7 +69,7 @@ def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path, data_dir:
 def test_a_signal_in_the_very_moment_when_the_service_begins_to_wait_stops_it() -> None:
     """Its handler runs while the main thread holds the lock of what it waits for."""
     script = (
-        "import signal\nfrom edge import runtime\nstop = runtime.stop_on_signal()\n"
+        "import signal\nfrom edge.stop_signal import stop_on_signal\nstop = stop_on_signal()\n"
         "with stop._cond:\n    signal.raise_signal(signal.SIGTERM)\nstop.wait()\nprint('stopped')"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)

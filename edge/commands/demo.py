@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from edge import runtime
 from edge.commands.site import Setup
 from edge.demo.guide import guide
 from edge.demo.run import running_demo
 from edge.errors import SetupError
+from edge.stop_signal import stop_on_signal
 
 PORT = click.IntRange(1, 65535)
 
@@ -30,7 +30,7 @@ def demo(setup: Setup, keep: Path | None, http_port: int | None, mqtt_port: int 
     for value in setup.shown:
         if value.source == "flag":
             raise SetupError(f"The demo has settings of its own: leave --set {value.name} out. See edge demo --help.")
-    stop = runtime.stop_on_signal()
+    stop = stop_on_signal()
     with running_demo(keep, http_port, mqtt_port) as running:
         click.echo(guide(running))
         stop.wait()

@@ -12,7 +12,7 @@ from edge import clock
 from edge.ops.retention import Limits, sweep
 from edge.store import retention as store
 from edge.store.bounds import Bounds
-from edge.store.database import FILE_NAME, execute, writing
+from edge.store.database import FILE_NAME, checkpoint, execute, writing
 from tests.ops.conftest import fresh_site
 from tests.ops.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
@@ -131,7 +131,7 @@ def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:
                 "INSERT INTO dead_letter (topic, payload, size, reason, received_at) "
                 "VALUES ('t', zeroblob(9000), 9000, 'x', 0)"
             )
-    store.checkpoint()
+    checkpoint("PASSIVE")
     large = (site / FILE_NAME).stat().st_size
     pauses = []
     sweep(
