@@ -135,7 +135,7 @@ def checkpoint(mode: str) -> None:
     Alone among the writers: SQLite before 3.51.3, as Debian 12 and 13 have it, can damage the file when another
     connection begins the WAL anew at that very moment.
     """
-    with _turn():
+    with _holding_write_lock():
         execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
 
