@@ -1,4 +1,7 @@
-"""The whole service as a process: it ends in time, and there is one of it."""
+"""The whole service as a process: it ends in time, and there is one of it.
+
+Tests of edge/stop_signal.py.
+"""
 
 from __future__ import annotations
 
