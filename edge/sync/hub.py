@@ -21,6 +21,7 @@ from edge.store.exchange import Cursor
 from edge.store.site_copies import Rest
 from edge.store.sites import Site
 from edge.sync import wire
+from edge.validation.values import MAX_INT64
 
 MAX_ROWS = 5000  # changes in one batch
 MAX_DAYS = 50  # of which the tracks are told in one answer
@@ -89,7 +90,8 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
 def masters(site: Site, content: Any) -> dict[str, Any]:
     """The assets that changed since the site last asked; all of them, page by page, when that is not known here."""
     try:
-        after, epoch, page = int(content["after"]), content["epoch"], content["page"]
+        after, epoch, page = _number(content["after"]), content["epoch"], content["page"]
+        page = None if page is None else _number(page)
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r}") from error
     with reading():
@@ -99,7 +101,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             until = due[-1].seq if len(due) == MAX_MASTERS else until
             ids = {change.a for change in due if change.kind == Kind.ASSET}
         else:
-            listed = outgoing.asset_ids_after(site.organization_id, int(page or 0), MAX_MASTERS)
+            listed = outgoing.asset_ids_after(site.organization_id, page or 0, MAX_MASTERS)
             following = listed[-1] if len(listed) == MAX_MASTERS else None
             ids = set(listed)
         found = outgoing.assets_for_site(site.organization_id, site.no, ids)
@@ -115,8 +117,8 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
 def digests(site: Site, content: Any) -> dict[str, Any]:
     """Of the site's history here: by day, or by track for the days that are named."""
     try:
-        first, last = (min(max(int(day), compare.ALL_DAYS.first), compare.ALL_DAYS.last) for day in content["range"])
-        days = [int(day) for day in content["days"]]
+        first, last = (_day(day) for day in content["range"])
+        days = [_day(day) for day in content["days"]]
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r}") from error
     of = Of(site.organization_id, site.no)
@@ -131,7 +133,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     """A page of what the hub has of the site, for a new box; begins with the part "locations" after [0]."""
     try:
         page, length = _PARTS[content["part"]]
-        after = [int(number) for number in content["after"]]
+        after = [_number(number) for number in content["after"]]
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r}") from error
     if len(after) != length:
@@ -148,6 +150,19 @@ _PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # with how many numbers 
     "tracks": (site_copies.tracks, 1),
     "history": (lambda peer, *after: site_copies.history(peer, after), 3),
 }
+
+
+def _number(value: Any) -> int:
+    """Raises TypeError or ValueError for what the database could not compare with its own."""
+    number = int(value)
+    if abs(number) > MAX_INT64:
+        raise ValueError(f"{number} is out of range")
+    return number
+
+
+def _day(value: Any) -> int:
+    """A day of the history; one before or after it is its first or last."""
+    return min(max(_number(value), compare.ALL_DAYS.first), compare.ALL_DAYS.last)
 
 
 def _pairs(found: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
@@ -167,4 +182,4 @@ def _standing(site: Site) -> dict[str, Any]:
 
 def _cursor(value: Any) -> Cursor:
     epoch, acked, chain = value
-    return Cursor(epoch if epoch is None else str(epoch), int(acked), bytes.fromhex(chain))
+    return Cursor(epoch if epoch is None else str(epoch), _number(acked), bytes.fromhex(chain))

@@ -5,6 +5,7 @@ Tests of edge/store/sync_state.py, edge/sync/client.py and edge/sync/endpoints.p
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -157,6 +158,34 @@ def test_a_body_that_is_no_batch(ber: SiteBox, body: bytes, words: str) -> None:
     with ber.in_use(), pytest.raises(BatchRefused, match=words):
         link.client.call("changes", body)
     assert words in link.told_at_hub()
+    attempt(link)
+    assert_equal(ber)
+
+
+FAR = 10**30
+
+
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("hello", {"versions": [1], "instance": "x", "cursor": ["e", FAR, ""], "former": [], "report": {}}),
+        ("hello", {"versions": [1], "instance": "x", "cursor": ["e", 1, 7], "former": [], "report": {}}),
+        ("hello", {"versions": [1], "instance": "x", "cursor": ["e", 1, ""], "former": [], "report": [1]}),
+        ("hello", {"versions": [[1]], "instance": "x", "cursor": ["e", 1, ""], "former": [], "report": {}}),
+        ("masters", {"after": FAR, "epoch": "e", "page": None}),
+        ("masters", {"after": 0, "epoch": "e", "page": "one"}),
+        ("masters", {"after": 0, "epoch": "e", "page": -FAR}),
+        ("digests", {"range": [0, 1], "days": [FAR]}),
+        ("recover", {"part": "tracks", "after": [FAR]}),
+        ("recover", {"part": ["tracks"], "after": [0]}),
+    ],
+)
+def test_a_question_with_odd_values_is_refused_in_words(ber: SiteBox, path: str, question: dict[str, Any]) -> None:
+    link = Connected(ber)
+    body = zlib.compress(json.dumps(question).encode())  # numbers beyond 64 bits are none of orjson's
+    with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="not what this program sends"):
+        link.client.call(path, body)
+    assert "not what this program sends" in link.told_at_hub()
     attempt(link)
     assert_equal(ber)
 
