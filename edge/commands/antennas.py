@@ -10,7 +10,7 @@ from edge.store import readers
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_reader_kind
 from edge.store.antenna_names import port_from
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.readers import AntennaRow, Placement
 from edge.validation import values
 

@@ -23,7 +23,7 @@ from edge.store import assets, locations, organizations, parents, people, topic_
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_location_kind
 from edge.store.assets import AssetFilter, AssetRow
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.locations import LocationFilter, LocationRow
 from edge.store.parents import Parent
 from edge.store.people import Role

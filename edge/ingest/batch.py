@@ -13,7 +13,7 @@ from edge.ingest.timing import Stamp, Timekeeper
 from edge.store import carriers, dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
 from edge.store.bounds import Bounds
 from edge.store.dead_letters import NewDeadLetter
-from edge.store.evidence import weight_of
+from edge.store.heard import weight_of
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.matching import NoAsset, TagMatcher

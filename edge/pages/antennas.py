@@ -14,7 +14,7 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.store import antenna_names, antenna_work, locations, readers
 from edge.store.antenna_kinds import set_location_kind, set_reader_kind
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.people import Role
 from edge.store.readers import Placement
 from edge.store.together import all_or_none

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 
 
 class Kinds(NamedTuple):

@@ -12,7 +12,7 @@ from edge.store.actors import Actor
 from edge.store.antenna_kinds import all_kinds
 from edge.store.audit import Subject, acting, changed, given
 from edge.store.database import execute
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.ids import new_id
 from edge.store.reader_clocks import AUTO, check_clock
 from edge.store.tables import Antenna, Location, Reader, rows

@@ -14,7 +14,8 @@ from struct import Struct
 
 from edge.clock import SECOND
 from edge.store.database import execute
-from edge.store.evidence import LOOKS, Heard, Weight
+from edge.store.evidence import LOOKS
+from edge.store.heard import Heard, Weight
 from edge.store.stays import Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, since they were received

@@ -8,7 +8,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.store.evidence import PERSON_HOLDS, Heard, Rule, decide
+from edge.store.evidence import PERSON_HOLDS, Rule, decide
+from edge.store.heard import Heard
 
 
 class State(NamedTuple):

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from edge.clock import SECOND
 from edge.store import recent_reads
 from edge.store.database import execute, execute_many, writing
-from edge.store.evidence import Heard, Rule, Weight
+from edge.store.evidence import Rule
+from edge.store.heard import Heard, Weight
 from edge.store.recent_reads import ALWAYS, KEPT_FOR, UNKNOWN, Recent, RecentReads
 from edge.store.retrace import ByPerson, State, Step, first_from, retrace, since_of
 from edge.store.sources import ScanSource, number_of

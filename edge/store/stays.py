@@ -12,7 +12,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from edge.store.database import execute, execute_many
-from edge.store.evidence import Heard, Rule, Weight
+from edge.store.evidence import Rule
+from edge.store.heard import Heard, Weight
 from edge.store.retrace import Step
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.store import recent_reads
 from edge.store.database import execute, reading
-from edge.store.evidence import Heard, Lead, Rule, decided_from, lead
+from edge.store.evidence import Lead, Rule, decided_from, lead
+from edge.store.heard import Heard
 from edge.store.retrace import first_from, since_of
 
 MOVES = 5

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from edge.clock import SECOND
-from edge.store.evidence import AntennaKind, Heard, weight_of
+from edge.store.heard import AntennaKind, Heard, weight_of
 from edge.store.retrace import State, retrace
 from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.warehouse import Scenario, Trace, scenarios, traces

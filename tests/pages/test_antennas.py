@@ -15,7 +15,7 @@ from edge.store import antenna_names, audit_trail, readers
 from edge.store.actors import shell
 from edge.store.antenna_kinds import kind_of_location, kinds_of
 from edge.store.antenna_work import antenna_work
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.people import Role
 from edge.store.readers import ReaderRow
 from edge.store.recent_reads import RecentReads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge.store import locations, readers
 from edge.store.actors import shell
 from edge.store.antenna_kinds import set_location_kind, set_reader_kind
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.parents import UNSET, Parent
 from edge.store.readers import Placement, readers_version, routes
 from tests.conftest import Cast

@@ -21,7 +21,7 @@ from edge.store.actors import shell
 from edge.store.antenna_kinds import set_reader_kind
 from edge.store.bounds import MOST_PORTS
 from edge.store.database import execute
-from edge.store.evidence import AntennaKind
+from edge.store.heard import AntennaKind
 from edge.store.readers import Placement, ReaderRow
 from edge.store.tags import NewTag
 from tests.conftest import Cast

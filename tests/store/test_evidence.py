@@ -1,6 +1,6 @@
 """Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival.
 
-Tests of edge/store/recent_reads.py, edge/store/retrace.py and edge/store/stay_changes.py.
+Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py and edge/store/stay_changes.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from edge.clock import SECOND
 from edge.store import assets, locations, readers
 from edge.store.actors import shell
 from edge.store.database import execute
-from edge.store.evidence import Rule, Weight
+from edge.store.evidence import Rule
+from edge.store.heard import Weight
 from edge.store.recent_reads import RecentReads
 from edge.store.scans import reconsider, record, record_by_person
 from edge.store.stay_changes import take_back

@@ -6,7 +6,8 @@ from edge import clock
 from edge.clock import SECOND
 from edge.store import assets, locations, readers
 from edge.store.actors import shell
-from edge.store.evidence import Rule, Weight
+from edge.store.evidence import Rule
+from edge.store.heard import Weight
 from edge.store.recent_reads import RecentReads
 from edge.store.scans import record
 from edge.store.stays import Quality, Scan
