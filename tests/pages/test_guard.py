@@ -17,6 +17,8 @@ from edge.store.people import Role
 from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
+# What is of the box is of all organizations, of which there are several here: it is for the shell then.
+OF_THE_BOX = ("pages.download_backup", "pages.setting_form", "pages.change_setting", "pages.reset_setting")
 
 
 def routes(app: Flask) -> Iterator[tuple[Rule, str]]:
@@ -75,8 +77,7 @@ def test_a_lower_role_is_refused_by_the_server(app: Flask, sign_in_as: SignIn, s
 
 def test_the_least_role_that_may_is_refused_nowhere(app: Flask, sign_in_as: SignIn, site: Site) -> None:
     for rule, method in routes(app):
-        # Backups hold all organizations, of which there are several here: they are for the shell then.
-        if rule.endpoint not in ("pages.sign_out", "pages.sign_in", "pages.download_backup"):
+        if rule.endpoint not in ("pages.sign_out", "pages.sign_in", *OF_THE_BOX):
             needed = app.view_functions[rule.endpoint].required_role or Role.VIEWER  # type: ignore[attr-defined]
             assert ask(sign_in_as(needed), rule, method) not in (401, 403, 500), rule
 

@@ -81,7 +81,7 @@ def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
     carriers.load(boss, pallet.id, box.id, clock.now())
     site = sites.add_site(boss, "ACME", SECRET, b"code")
     new = NewDestination(DestinationKind.WEBHOOK, SECRET, "https://acme.example/ACME-SECRET", b"", Filter(frozenset()))
-    job = import_jobs.start(Job(boss, "asset", [], dry_run=True))
+    job = import_jobs.start(Job(boss, "asset"))
     assert job.ended.wait(30)
     return {
         "asset_id": pallet.id,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edge.store import assets, target
+from edge.store import assets, sites, target
 from edge.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Origin, Patch, Stay, TrackState
 from edge.sync import wire
 from edge.sync.sender import Sender
@@ -98,6 +98,8 @@ def talk(ber: SiteBox) -> dict[str, Any]:
     ask = ber.hub.answer
     with ber.hub.in_use():
         assets.create(ber.hub.actor, name="Forklift of the hub", external_key="F-2")
+        site = sites.get_site(ber.hub.organization_id, ber.site_no)
+        sites.begin_epoch(site, QUESTIONS["hello"]["instance"], BASE, is_recovery=False)  # it has the changes before
     answers = {"hello": ask(ber.site_no, "hello", wire.pack(QUESTIONS["hello"]))}
     answers["changes"] = ask(ber.site_no, "changes", wire.encode(BASE, BATCH))
     for name in ("masters", "digests", "recover"):
