@@ -48,12 +48,22 @@ def lines(text: str, columns: Sequence[str], required: Sequence[str]) -> list[Li
         before = reader.line_num
         for cells in reader:
             number, before = before + 1, reader.line_num
+            if any(cell.strip() for cell in cells[len(names) :]):
+                raise _unusable(_too_many(number, len(cells), len(names), separator))
             if any(cell.strip() for cell in cells):
                 padded = [_plain(cell.strip()) for cell in cells] + [""] * (len(names) - len(cells))
                 found.append(Line(number, dict(zip(names, padded, strict=False))))
     except csv.Error as error:
         raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
     return found
+
+
+def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
+    name = "tab" if separator == "\t" else separator
+    return (
+        f"Line {line} has {cells} cells and the heading {columns}, so they cannot be told apart. "
+        f'Put a text that contains "{name}" in quotation marks'
+    )
 
 
 def _check_heading(names: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> None:

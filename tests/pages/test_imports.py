@@ -224,6 +224,7 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
         (b"external_key,name\n", "no row"),
         (b"key,name\nA,B\n", "no column"),
         (b"name,name\nA,B\n", "twice"),
+        (b"external_key;name\nA;Box\n\nB;Pallet; large\n", "Line 4 has 3 cells and the heading 2"),
         (b"PK\x03\x04\0\0\0", "not text"),
         (b"\xff\xfea", "UTF-16"),
     ],
