@@ -211,6 +211,12 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     return found
 
 
+def was_heard(asset_id: int, since: int) -> bool:
+    """Whether a batch on disk that reaches `since`, or later, has a read of the asset."""
+    stored = execute("SELECT reads FROM recent_read WHERE until >= ?", (since,))
+    return any(read[0] == asset_id for (reads,) in stored for read in _READ.iter_unpack(reads))
+
+
 def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
     """(asset, moment, source, RSSI) of what was received since then, the newest batch first."""
     for (reads,) in execute("SELECT reads FROM recent_read WHERE received_at >= ? ORDER BY no DESC", (since,)):

@@ -65,12 +65,11 @@ def reconsider(asset_id: int, observed_at: int) -> None:
     """A person's scan was added or undone: decide anew what readers heard from then on, as far as it is kept."""
     second = observed_at // SECOND
     with writing():
-        known = recent_reads.load({asset_id}, second * SECOND)
-        if asset_id not in known:
+        if not recent_reads.was_heard(asset_id, second * SECOND):
             return
-        whole = recent_reads.load({asset_id}, 0)[asset_id]
+        whole = recent_reads.load({asset_id}, 0).get(asset_id)
         position = load_positions({asset_id}).get(asset_id)
-        if position and whole.complete_from <= second:
+        if position and whole and whole.complete_from <= second:
             batch = _Batch(recent_reads.gap(), [], None)
             batch.retrace(position, whole, second)
             batch.write()

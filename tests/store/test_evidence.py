@@ -259,6 +259,7 @@ def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_gi
         [Read(0, A, None, None), Read(50, A, None, None), Read(57, A), Read(78, A)],
         [Read(0, A, None, None), Read(10, A, -45.0), Read(11, A, None, None)],
         [Read(0, A, None, None), Read(90, A, None, None), Read(97, A, -45.0), Read(104, A, -45.0)],
+        [Read(0, A), Read(11, A), Read(12, A, None, None), Read(20, A, None, None)],
     ],
 )
 def test_a_persons_scan_that_comes_late_makes_nobody_see_the_asset_in_between(site: Site, told: list[Read]) -> None:
