@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -47,7 +48,21 @@ def stop(server: BaseWSGIServer | MultiSocketServer, seconds: int) -> None:
     """Requests being answered get that long. The serving thread closes its sockets itself, or its select fails."""
     server.task_dispatcher.shutdown(timeout=seconds)
     for listener in _listeners(server):
-        listener.trigger.pull_trigger(listener.close)
+        _close(listener)
+
+
+def _close(listener: Any) -> None:
+    """By the serving thread. It may be awake already, and must not close what is still being written to wake it."""
+    is_told = threading.Event()
+
+    def close() -> None:
+        is_told.wait()
+        listener.close()
+
+    try:
+        listener.trigger.pull_trigger(close)
+    finally:
+        is_told.set()
 
 
 def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:

@@ -101,6 +101,25 @@ def test_a_worker_that_waits_for_space_to_write_does_wake_the_serving_thread(mon
                 received += client.recv(65_536).count(b"#")
 
 
+def test_what_wakes_the_serving_thread_is_open_until_it_was_written_to() -> None:
+    """That thread may be awake anyway when the server is stopped, and then does at once what it is told."""
+    is_closed = threading.Event()
+    with serving(app_that_answers(b"done")) as listener:
+        wake, close = listener.trigger._physical_pull, listener.close
+
+        def wake_twice() -> None:
+            wake()
+            is_closed.wait(0.05)
+            wake()
+
+        def closing() -> None:
+            close()
+            is_closed.set()
+
+        listener.trigger._physical_pull, listener.close = wake_twice, closing  # type: ignore[method-assign]
+    assert is_closed.is_set()
+
+
 def test_two_hundred_idle_connections_lock_nobody_out() -> None:
     with serving(app_that_answers(b"done")) as listener, ExitStack() as idle:
         address = ("127.0.0.1", listener.effective_port)
