@@ -138,7 +138,7 @@ def test_a_store_that_takes_nothing_ends_no_thread(store: Path, monkeypatch: pyt
     monkeypatch.setattr(worker, "UNEXPECTED_SECONDS", 0.01)
     monkeypatch.setattr(target, "find", refuse)
     monkeypatch.setattr(target, "update", refuse)
-    running = worker.Worker(store, worker.Pace(0.01, 0, 1))
+    running = worker.Worker(store, worker.Pace(0.01, 0, 1), lambda: False)
     running.start()
     try:
         assert all(rounds.acquire(timeout=5) for _ in range(6))
