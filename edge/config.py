@@ -155,7 +155,7 @@ class Config:
         "pages.time_zone",
         "",
         setting_types.time_zone,
-        'of the times on the pages, like "Europe/Berlin"; empty: the box\'s own',
+        'time zone of the pages, like "Europe/Berlin"; empty: that of the box',
     )
     session_hours: int = _setting("pages.session_hours", 12, setting_types.whole(1, 168), "how long a sign-in lasts")
     pin_required: bool = _setting(

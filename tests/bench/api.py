@@ -122,7 +122,7 @@ def sign_in(organization_id: int) -> tuple[str, int]:
 
 def compare(data_dir: Path, token: str, asset_id: int, seconds: int, rounds: int) -> None:
     targets = (
-        Target("one asset", "GET", f"/api/v1/assets/{asset_id}", 0.6),
+        Target("one asset", "GET", f"/api/v1/assets/{asset_id}", 0.75),
         Target("page of 50 assets", "GET", "/api/v1/assets", 0.3),
         Target("page of 50 positions", "GET", "/api/v1/reports/asset-locations", 0.35),
         Target("create", "POST", "/api/v1/assets", 0.25),
