@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from hashlib import sha256
 from pathlib import Path
@@ -11,14 +12,15 @@ from flask import Response, abort, render_template, request
 from edge.pages.guard import open_to_all, pages
 from edge.pages.installation import installation
 
+_PORT = re.compile(r":[0-9]*$")
+
 
 @pages.get("/certificate")
 @open_to_all
 def certificate() -> str:
     pem = _pem()
-    return render_template(
-        "certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=request.host.partition(":")[0]
-    )
+    host = _PORT.sub("", request.host)
+    return render_template("certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=host)
 
 
 @pages.get("/certificate/edge-authority.crt")

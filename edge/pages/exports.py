@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from flask import Response, render_template, request, stream_with_context
+from flask import Response, render_template, request
 
 from edge import clock
 from edge.pages.board import wanted_filter
+from edge.pages.csv_files import csv_file, times
 from edge.pages.days import local, wanted_days
 from edge.pages.forms import whole
-from edge.pages.guard import current_session, pages, require_role, until_received
-from edge.pages.imports import csv_file
-from edge.pages.installation import installation
+from edge.pages.guard import current_session, pages, require_role
 from edge.pages.past import past_filter
 from edge.store import exports
 from edge.store.people import Role
-from edge.validation import csv_text
 
-SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 DAYS = 31  # of history, unless others are asked for
 
 
@@ -35,11 +30,11 @@ def export_board() -> Response:
     rows = (
         (
             *(row.external_key, row.name, "yes" if row.is_active else "no"),
-            *(row.location_key, row.location_name, row.area_name, *_times(row.dwell_started_at, row.last_seen_at)),
+            *(row.location_key, row.location_name, row.area_name, *times(row.dwell_started_at, row.last_seen_at)),
         )
         for row in exports.board_rows(current_session().organization_id, wanted_filter(request.args))
     )
-    return _file("assets.csv", heading, rows)
+    return csv_file("assets.csv", heading, rows)
 
 
 @pages.get("/export/past.csv")
@@ -48,10 +43,10 @@ def export_past() -> Response:
     heading = ("external_key", "name", "location_key", "location", "arrived", "last_seen")
     wanted = past_filter(clock.now())
     rows = (
-        (row.external_key, row.name, row.location_key, row.location_name, *_times(row.arrived_at, row.last_seen_at))
+        (row.external_key, row.name, row.location_key, row.location_name, *times(row.arrived_at, row.last_seen_at))
         for row in exports.past_rows(current_session().organization_id, wanted)
     )
-    return _file(f"assets-{local(wanted.at).replace(':', '')}.csv", heading, rows)
+    return csv_file(f"assets-{local(wanted.at).replace(':', '')}.csv", heading, rows)
 
 
 @pages.get("/export/history.csv")
@@ -61,7 +56,7 @@ def export_history() -> Response:
     heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds")
     seen_by = ("reader", "antenna", "site")
     rows = (
-        (*row[:4], *_times(row.since, row.until), (row.until - row.since) // clock.SECOND, *row[6:])
+        (*row[:4], *times(row.since, row.until), (row.until - row.since) // clock.SECOND, *row[6:])
         for row in exports.history_rows(
             current_session().organization_id,
             since=days.since,
@@ -70,7 +65,7 @@ def export_history() -> Response:
             location_id=request.args.get("location", type=whole),
         )
     )
-    return _file("history.csv", (*heading, *seen_by), rows)
+    return csv_file("history.csv", (*heading, *seen_by), rows)
 
 
 @pages.get("/export/ledger.csv")
@@ -78,20 +73,7 @@ def export_history() -> Response:
 def export_ledger() -> Response:
     days = wanted_days(DAYS)
     rows = (
-        (row.reader_name, *_times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
+        (row.reader_name, *times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
         for row in exports.ledger_rows(current_session().organization_id, since=days.since, until=days.until)
     )
-    return _file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)
-
-
-def _times(*moments: int | None) -> Iterator[str]:
-    """As the clock on the wall shows them, with the distance to UTC."""
-    zone = installation().zone
-    for moment in moments:
-        yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""
-
-
-def _file(name: str, heading: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> Response:
-    separator = SEPARATORS.get(request.args.get("separator", ""), ",")
-    parts = stream_with_context(csv_text.written(heading, rows, separator))
-    return until_received(csv_file(name, parts))
+    return csv_file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError
 from edge.pages import import_jobs
+from edge.pages.csv_files import csv_file
 from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
 from edge.pages.import_jobs import Job
 from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, lines_of
 from edge.pages.live import fragment
 from edge.store.people import Role
-from edge.validation import csv_text
 
 KINDS = {"asset": "Assets", "location": "Locations"}
 FAULTS = 100  # that the page lists; the file of results has them all
@@ -78,19 +76,14 @@ def run_import(job_id: str) -> AnyResponse:
 @require_role(Role.EDITOR)
 def import_results(job_id: str) -> Response:
     rows = [(one.line, one.external_key, one.result, one.reason) for one in _job(job_id).outcomes]
-    return csv_file("import-results.csv", csv_text.written(("line", "external_key", "result", "reason"), rows))
+    return csv_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
 
 
 @pages.get("/import/template/<kind>.csv")
 @require_role(Role.EDITOR)
 def import_template(kind: str) -> Response:
     columns = COLUMNS.get(kind) or abort(404)
-    return csv_file(f"{kind}s.csv", csv_text.written(columns, [EXAMPLES[kind]]))
-
-
-def csv_file(name: str, parts: Iterable[str]) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(parts, mimetype="text/csv", headers=headers)
+    return csv_file(f"{kind}s.csv", columns, [EXAMPLES[kind]])
 
 
 def _job(job_id: str) -> Job:

@@ -9,11 +9,12 @@ from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import badges, passwords
-from edge.auth.secrets import hash_secret
+from edge.auth.secrets import hash_secret, new_token
 from edge.errors import EdgeError, Invalid
 from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since
 from edge.pages.guard import SESSION_COOKIE, actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.pages.words import ROLES
 from edge.store import people
 from edge.store.people import PersonRow, Role
@@ -33,6 +34,7 @@ def new_person_form() -> str:
 
 @pages.post("/people/new")
 @require_role(Role.ADMINISTRATOR)
+@once
 def new_person() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
@@ -117,4 +119,6 @@ def _entered() -> dict[str, Any]:
 
 
 def _form(person: PersonRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
-    return render_template("person-edit.html", person=person, values=values, errors=errors, meanwhile=meanwhile)
+    return render_template(
+        "person-edit.html", person=person, values=values, errors=errors, meanwhile=meanwhile, once=new_token()
+    )

@@ -9,6 +9,7 @@ from flask import Response, abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
+from edge.auth.secrets import new_token
 from edge.errors import EdgeError, Invalid
 from edge.ingest.reads import Attempt, Trial
 from edge.pages import broker_facts
@@ -18,6 +19,7 @@ from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.pages.reader_list import SILENT_AFTER
 from edge.pages.samples import SHOWN_BYTES, readable, to_edit
 from edge.store import (
@@ -145,6 +147,7 @@ def try_reader() -> str | tuple[str, int]:
 
 @pages.post("/readers/new")
 @require_role(Role.ADMINISTRATOR)
+@once
 def new_reader() -> AnyResponse | tuple[str, int]:
     try:
         values = _entered()
@@ -275,4 +278,5 @@ def _form(
         clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
         locations=branches,
         prefix=organizations.get_organization(organization_id).topic_prefix,
+        once=new_token(),
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 from flask import Response, abort, jsonify, render_template
 
-from edge import clock
+from edge.pages.csv_files import csv_file, times
+from edge.pages.days import local
 from edge.pages.guard import current_session, pages, require_role
 from edge.store import stock_takes
 from edge.store.people import Role
@@ -63,21 +61,15 @@ def show_stock_take(stock_take_id: str) -> str:
 def stock_take_csv(stock_take_id: str) -> Response:
     take = _finished(stock_take_id)
     lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
-    out = io.StringIO()
-    rows = csv.writer(out)
-    rows.writerow(("result", "external_key", "name", "code", "seen_by", "last_location", "last_seen_at", "lost_since"))
-    for line in lines:
-        times = (line.seen_at, line.lost_at)
-        texts = (line.result, line.external_key, line.name, line.code, line.how, line.location_name or "")
-        rows.writerow((*map(_harmless, texts), *("" if at is None else clock.rfc3339(at) for at in times)))
-    name = f"stock-take-{clock.rfc3339(take.started_at)[:10]}.csv"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(out.getvalue().encode("utf-8-sig"), mimetype="text/csv", headers=headers)
-
-
-def _harmless(text: str) -> str:
-    """A spreadsheet would run a cell that begins like a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    heading = ("result", "external_key", "name", "code", "seen_by", "last_location", "last_seen_at", "lost_since")
+    rows = (
+        (
+            *(line.result, line.external_key, line.name, line.code, line.how, line.location_name or ""),
+            *times(line.seen_at, line.lost_at),
+        )
+        for line in lines
+    )
+    return csv_file(f"stock-take-{local(take.started_at)[:10]}.csv", heading, rows)
 
 
 def _finished(stock_take_id: str) -> stock_takes.StockTake:

@@ -89,9 +89,17 @@ class TestDoubleClick:
             browser.post("/assets/new", {"name": "Twice", "once": "x" * 100_000})
         assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 2
 
-    def test_every_form_that_is_opened_has_its_own_name(self, sign_in_as: SignIn) -> None:
-        browser = sign_in_as(Role.EDITOR)
-        names = {re.findall(r'name="once" value="([^"]+)"', browser.get("/assets/new").text)[0] for _ in range(2)}
+    def test_a_person_and_a_reader_are_made_once(self, admin: Browser) -> None:
+        for path, entered in (
+            ("/people/new", {"name": "Twin", "role": "operator"}),
+            ("/readers/new", {"name": "Twin", "topic": "a/twin", "format": "csl"}),
+        ):
+            assert {admin.post(path, {**entered, "once": "twin"}).status_code for _ in range(2)} == {303}
+            assert admin.get(path.removesuffix("/new")).text.count(">Twin<") == 1
+
+    @pytest.mark.parametrize("path", ["/assets/new", "/locations/new", "/people/new", "/readers/new"])
+    def test_every_form_that_is_opened_has_its_own_name(self, admin: Browser, path: str) -> None:
+        names = {re.findall(r'name="once" value="([^"]+)"', admin.get(path).text)[0] for _ in range(2)}
         assert len(names) == 2
 
 

@@ -1,6 +1,6 @@
 """What goes out as CSV: the rows of the page, with its filters, and nothing of anybody else.
 
-Tests of edge/store/exports.py.
+Tests of edge/pages/csv_files.py and edge/store/exports.py.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ def test_the_certificate_is_there_for_everybody_once_https_is_on(app: Flask, sit
     fingerprint = sha256(b"0\0").hexdigest().upper()
     assert ":".join(re.findall("..", fingerprint)) in page
     answer = client.get("/certificate/edge-authority.crt")
+    assert "https://[fd00::1]/" in client.get("/certificate", base_url="http://[fd00::1]:8080").text
     assert answer.text == pem
     assert answer.mimetype == "application/x-x509-ca-cert"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -214,3 +215,11 @@ def test_a_cell_of_the_csv_is_never_a_formula(sign_in_as: SignIn, site: Site) ->
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site), scanned(1, "=HYPERLINK(1)", site.dock.id), FINISH)
     assert "'=HYPERLINK(1)" in browser.get(f"/stock-takes/{TAKE}.csv").text
+
+
+def test_the_times_of_the_csv_are_written_as_in_the_other_files(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site), scanned(1, PALLET, site.dock.id), FINISH)
+    text = browser.get(f"/stock-takes/{TAKE}.csv?separator=semicolon").data.decode("utf-8-sig")
+    seen = next(csv.DictReader(io.StringIO(text), delimiter=";"))["last_seen_at"]
+    assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}[+-][0-9]{2}:[0-9]{2}", seen)

@@ -1,0 +1,30 @@
+"""Tables as CSV files to download, sent while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from flask import Response, request, stream_with_context
+
+from edge import clock
+from edge.pages.guard import until_received
+from edge.pages.installation import installation
+from edge.validation import csv_text
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
+
+
+def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
+    """With the separator that the address asks for."""
+    separator = SEPARATORS.get(request.args.get("separator", ""), ",")
+    parts = stream_with_context(csv_text.written(heading, rows, separator))
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return until_received(Response(parts, mimetype="text/csv", headers=headers))
+
+
+def times(*moments: int | None) -> Iterator[str]:
+    """As the clock on the wall shows them, with the distance to UTC."""
+    zone = installation().zone
+    for moment in moments:
+        yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""
