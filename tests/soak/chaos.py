@@ -5,8 +5,8 @@
 Each of those who use it keeps a record of its own. Lost, doubled, misplaced and out of order must be zero, and the
 ledger must add up. What mosquitto had acknowledged just before it was killed, and had neither handed on nor written, is
 counted apart: it has that window. Reads that came while the box's clock was off may have its time, so of these as many
-as were acknowledged must be there, each at its location. faults.py has the list; as root, with python3-fusepy and
-a C compiler, it is complete.
+as were acknowledged must be there, each at its location. A service that ends by itself is started again, as by systemd,
+and counted. faults.py has the list; as root, with python3-fusepy and a C compiler, it is complete.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ class Outcome(NamedTuple):
     in_window: int  # lost with the memory of a broker that was killed
     by_count: int  # there, with a time that the box gave them; see _with_other_time
     ledger_differs: int
+    ended_by_itself: dict[str, int]  # how often the service did, and how
 
     def is_clean(self) -> bool:
-        return not (self.lost or self.doubled or self.misplaced or self.out_of_order or self.ledger_differs)
+        by_signal = any(how.startswith("SIG") for how in self.ended_by_itself)
+        amiss = self.lost or self.doubled or self.misplaced or self.out_of_order or self.ledger_differs
+        return not (amiss or by_signal)
 
 
 def run(folder: Path, faults: int, seed: int, minutes: float) -> Outcome:
@@ -61,22 +64,30 @@ def run(folder: Path, faults: int, seed: int, minutes: float) -> Outcome:
         parts.enter_context(site.service)
         parts.callback(site.close)
         possible = Faults(site, own_disk, clock.Clock(folder) if clock.can_be_had() else None)
-        parts.enter_context(_kept_when_it_fails(site.data_dir, folder / "data-kept"))
+        parts.enter_context(_kept_when_it_fails(site, folder / "data-kept"))
         site.begin()
         with site.used():
             done = _break(site, possible, faults, time.monotonic() + minutes * 60)
         _settle(site)
-        return _judge(site, possible, done)
+        outcome = _judge(site, possible, done)
+        if not outcome.is_clean():
+            _keep(site, folder / "data-kept")
+        return outcome
 
 
 @contextmanager
-def _kept_when_it_fails(data_dir: Path, target: Path) -> Iterator[None]:
-    """Its disk goes with the process that shows it."""
+def _kept_when_it_fails(site: UsedSite, target: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        shutil.copytree(data_dir, target)
+        _keep(site, target)
         raise
+
+
+def _keep(site: UsedSite, target: Path) -> None:
+    """Its disk goes with the process that shows it. Nobody writes while it is copied."""
+    site.service.kill()
+    shutil.copytree(site.data_dir, target)
 
 
 def _break(site: UsedSite, possible: Faults, faults: int, until: float) -> dict[str, int]:
@@ -93,6 +104,8 @@ def _break(site: UsedSite, possible: Faults, faults: int, until: float) -> dict[
             print(f"{time.monotonic() - began:7.1f} s, fault {done.total() + 1}: {name}", flush=True)
             every[name]()
             done[name] += 1
+            if site.service.has_given_up():
+                raise RuntimeError(site.service.read_log())
     return dict(done)
 
 
@@ -130,7 +143,7 @@ def _judge(site: UsedSite, faults: Faults, done: dict[str, int]) -> Outcome:
         len(site.handheld.acknowledged), len(gone) - len(in_window) + len(made),
         found.total() - (len(record) - len(gone)),
         len(missing) - len(gone), sum(_disorder(listed) for listed in rows.values()),
-        len(in_window), len(at_other_time), abs(recorded - by_readers),
+        len(in_window), len(at_other_time), abs(recorded - by_readers), dict(site.service.ended_by_itself),
     )  # fmt: skip
 
 
@@ -178,9 +191,12 @@ def main() -> None:
     except BaseException:
         print(f"for whoever looks why: {folder}", flush=True)
         raise
-    shutil.rmtree(folder, ignore_errors=True)
     print(outcome)
-    print("nothing amiss" if outcome.is_clean() else "AMISS")
+    if outcome.is_clean():
+        shutil.rmtree(folder, ignore_errors=True)
+        print("nothing amiss")
+    else:
+        print(f"AMISS; for whoever looks why: {folder}")
     sys.exit(not outcome.is_clean())
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 PYTHON = "/usr/bin/python3"  # Debian's, whose python3-fusepy needs nothing else
 MEGABYTES = 256
+# As on any real disk. So small a file system gets less by default, and then a page of a mapped file can be a hole where
+# it was extended by its last byte only, as SQLite does it: on a full disk the first touch ends the process by SIGBUS.
+BLOCK_BYTES = 4096
 START_SECONDS = 180
 
 
@@ -24,14 +27,17 @@ class Disk:
 
     def make(self) -> None:
         # One flush makes the whole file system certain, as at a machine that was installed yesterday.
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(self._below / "disk")], check=True, capture_output=True)
+        command = ["mkfs.ext4", "-q", "-F", "-b", str(BLOCK_BYTES), str(self._below / "disk")]
+        subprocess.run(command, check=True, capture_output=True)
         self.mount()
 
     def mount(self) -> None:
         """As Debian does when it boots: what the power cut left is checked first."""
         shown = ["losetup", "--find", "--show", str(self._below / "disk")]
         self._device = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.strip()
-        subprocess.run(["e2fsck", "-p", self._device], check=False, capture_output=True)  # 1: it had to mend
+        checked = subprocess.run(["e2fsck", "-p", self._device], check=False, capture_output=True, text=True)
+        if checked.returncode not in (0, 1):  # 1: it had to mend
+            raise RuntimeError(f"the file system is beyond what a boot mends: {checked.stdout}")
         subprocess.run(["mount", "-o", "errors=remount-ro", self._device, str(self._folder)], check=True)
 
     def unmount(self) -> None:

@@ -89,7 +89,10 @@ def run(folder: Path, minutes: int, is_half: bool) -> list[Sample]:
             site.service.start()
         wait_for(lambda: site.service.has_logged("Serving pages"), 120, site.service.read_log)
         print(f"ready after {time.monotonic() - began:.1f} s", flush=True)
-        return list(_samples(site, minutes))
+        samples = list(_samples(site, minutes))
+        if site.service.ended_by_itself:
+            raise RuntimeError(f"the service ended by itself: {dict(site.service.ended_by_itself)}")
+        return samples
 
 
 def _samples(site: UsedSite, minutes: int) -> Iterator[Sample]:

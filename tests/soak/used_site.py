@@ -17,8 +17,8 @@ from edge.store.database import close_database
 from edge.store.reader_clocks import READER
 from edge.store.tags import NewTag
 from tests.mosquitto import Mosquitto
-from tests.service import Service
 from tests.soak.clients import MAKES, Creator, Handheld, Link, Publisher
+from tests.soak.supervised import SupervisedService
 from tests.soak.watching import Api
 
 TAGS = [f"3074257BF7194E40{number:08X}" for number in range(20)]
@@ -59,7 +59,7 @@ class UsedSite:
         sessions.add_session(actors.person(organization, person.id, person.name), hash_secret(cookie), until)
         close_database()
         limits = {"rate__burst": 1000, "rate__per_second": 500, "retention__low_disk_mb": 0}
-        self.service = Service(self.data_dir, self.broker.url, folder / "serve.log", **limits, **settings)
+        self.service = SupervisedService(self.data_dir, self.broker.url, folder / "serve.log", **limits, **settings)
         self.service.patience = PATIENCE
         self.api = Api(self.service.http)
         self.api.use_credentials(key.id, secret)
