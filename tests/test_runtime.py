@@ -5,19 +5,31 @@ Tests of edge/stop_signal.py.
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.mosquitto import mosquitto
-from tests.service import LedgerReader, Service, wait_for
+from tests.mosquitto import free_port, mosquitto
+from tests.service import ROOT, LedgerReader, Service, wait_for
 from tests.soak import crash
+from tests.soak.supervised import SupervisedService
 
 SOON = 30.0
+# Read by Python itself when it starts.
+TELL_OPENS = """
+import sys
+def tell(event, given):
+    if event == "open" and "edge.db" in str(given[0]):
+        print("opened past SQLite:", given, file=sys.stderr)
+sys.addaudithook(tell)
+"""
 
 
 @pytest.fixture
@@ -77,3 +89,27 @@ def test_a_signal_in_the_very_moment_when_the_service_begins_to_wait_stops_it() 
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "stopped\n"
+
+
+def test_nothing_in_the_service_opens_the_file_but_sqlite(tmp_path: Path, data_dir: Path) -> None:
+    """Whoever closes it drops the locks that SQLite holds for the whole process, and others may then damage it."""
+    (tmp_path / "sitecustomize.py").write_text(TELL_OPENS)
+    with Service(data_dir, f"mqtt://127.0.0.1:{free_port()}") as service:
+        service.environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+        service.start()
+        wait_for(lambda: service.has_logged("Serving pages"), SOON, service.read_log)
+        for path in ("/healthz", "/metrics"):
+            assert urllib.request.urlopen(service.http + path, timeout=SOON).read()
+        service.stop()
+        assert "opened past SQLite" not in service.read_log()
+
+
+def test_a_run_of_faults_starts_a_service_that_ended_by_itself_again_and_counts_it(data_dir: Path) -> None:
+    with SupervisedService(data_dir, f"mqtt://127.0.0.1:{free_port()}") as service:
+        service.RESTART_SECONDS = 0
+        service.start()
+        assert service.process
+        os.kill(service.process.pid, signal.SIGBUS)
+        wait_for(lambda: service.has_logged("Serving pages"), SOON, service.read_log)
+        service.stop()
+        assert service.ended_by_itself == {"SIGBUS": 1}

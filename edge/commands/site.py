@@ -38,7 +38,7 @@ def open_site(setup: Setup) -> None:
 def open_file(setup: Setup) -> None:
     """For commands that must work with any schema, and with a damaged file. Raises SetupError when there is none."""
     require_database(setup)
-    open_database(setup.config.data_dir / FILE_NAME)
+    open_database(setup.config.data_dir / FILE_NAME, checkpoints=False)
 
 
 def require_database(setup: Setup) -> None:

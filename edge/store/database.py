@@ -77,11 +77,16 @@ _write_lock = threading.Lock()
 _long_writing = threading.Event()
 
 
-def open_database(path: Path) -> None:
-    """Point the store at a database file. Connections follow lazily, one for each thread."""
+def open_database(path: Path, *, checkpoints: bool = True) -> None:
+    """Point the store at a database file. Connections follow lazily, one for each thread.
+
+    Who works beside the service leaves checkpoints to it, for the reason that `checkpoint` gives: the lock among the
+    writers is of one process. Whoever closes the last connection of all checkpoints in any case.
+    """
     if not database.deferred:
         close_database()
-    database.init(str(path), pragmas=PRAGMAS, timeout=BUSY_SECONDS)
+    pragmas = PRAGMAS if checkpoints else PRAGMAS | {"wal_autocheckpoint": 0}
+    database.init(str(path), pragmas=pragmas, timeout=BUSY_SECONDS)
 
 
 def close_database() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from edge import runtime
 from edge.config import Config
-from edge.store.database import close_database
+from edge.store.database import FILE_NAME, close_database
 from tests.commands.conftest import Shell
 from tests.mosquitto import free_port
 from tests.service import wait_for
@@ -60,3 +62,15 @@ def test_a_running_service_follows(edge: Shell, tmp_path: Path, monkeypatch: pyt
         wait_for(lambda: zone() == "America/Lima", 20)
         edge.ok("config", "reset", "pages.time_zone")
         wait_for(lambda: zone() == before, 20)
+
+
+def test_beside_the_service_a_command_leaves_the_write_ahead_log_where_it_is(edge: Shell, tmp_path: Path) -> None:
+    """Two processes of which one moves it while the other writes can damage the file: SQLite before 3.51.3."""
+    close_database()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as service:
+        service.execute("PRAGMA wal_autocheckpoint = 0")
+        service.execute("CREATE TABLE large AS SELECT zeroblob(8000000)")
+        before = (tmp_path / FILE_NAME).stat().st_size
+        edge.ok("config", "change", "retention.history_days", "90")
+        close_database()
+        assert (tmp_path / FILE_NAME).stat().st_size == before
