@@ -6,8 +6,11 @@ The hub answers after its commit, and the cursor moves in the same transaction a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
+
+import orjson
 
 from edge import clock
 from edge.store import mirrors
@@ -16,6 +19,7 @@ from edge.store.database import execute, execute_many, writing
 from edge.store.exchange import Batch, Cursor, LocationRecord, Needs, Origin, Patch, TrackState
 from edge.store.mirrors import Peer
 from edge.store.sources import ScanSource, number_of
+from edge.validation.values import MAX_INT64
 
 
 class Taken(NamedTuple):
@@ -62,19 +66,21 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
     names = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
     locations = mirrors.resolve(peer, names)
     assets = mirrors.resolve(peer, [state.asset for state in batch.tracks if state.asset is not None])
-    known = _track_numbers(peer.no, [state.no for state in batch.tracks])
+    known = _known_tracks(peer.no, [state.no for state in batch.tracks])
     needs = Needs(
         sorted({state.asset for state in batch.tracks if state.asset is not None} - set(assets)),
         sorted(set(names) - set(locations)),
-        sorted(state.no for state in batch.tracks if state.asset is None and state.no not in known),
+        sorted(
+            {state.no for state in batch.tracks if state.asset is None and state.no not in known}
+            | {patch.track for patch in batch.patches}.difference(state.no for state in batch.tracks)
+        ),
     )
     if any(needs):
         raise _NotKnown(needs)
-    for state in batch.tracks:
-        known[state.no] = _keep_track(peer, state, known.get(state.no), assets, locations[state.location])
+    tracks = _keep_tracks(peer, batch.tracks, known, Resolved(assets, locations))
     _drop_tracks(peer.no, batch.gone_tracks)
     sources = [_source_no(peer, origin, locations[origin.location]) for origin in batch.origins]
-    _replace_stays(batch.patches, known, sources, batch.horizon)
+    _replace_stays(batch.patches, tracks, sources, batch.horizon)
     return aside
 
 
@@ -93,46 +99,68 @@ def _keep_names(site_no: int, kind: Kind, names: Mapping[int, str]) -> None:
     )
 
 
-def _track_numbers(site_no: int, remote_numbers: Sequence[int]) -> dict[int, int]:
+class Resolved(NamedTuple):
+    """Ids here, by those of the site."""
+
+    assets: Mapping[int, int]
+    locations: Mapping[int, int]
+
+
+class _Track(NamedTuple):
+    """A track here, and what a site tells of it."""
+
+    no: int
+    asset_id: int
+    values: tuple[int, ...]
+
+
+_VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq", "row_rule")
+
+
+def _known_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, _Track]:
     found = execute(
-        "SELECT remote_no, no FROM track WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))",
+        f"SELECT remote_no, no, asset_id, {', '.join(_VALUES)} FROM track "
+        "WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))",
         (site_no, json.dumps(list(remote_numbers))),
     )
-    return dict(found.fetchall())
+    return {remote_no: _Track(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in found}
 
 
-def _keep_track(peer: Peer, state: TrackState, no: int | None, assets: dict[int, int], location_id: int) -> int:
-    """The site's values always replace the hub's, also older ones: an undo moves the last sighting backwards."""
-    values = (location_id, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
-    if no is not None and state.asset is not None and _asset_of(no) != assets[state.asset]:
-        # A database that was copied back used the number a second time: keep the history of its first use.
-        execute("UPDATE track SET remote_no = -no WHERE no = ?", (no,))
-        no = None
-    if no is None and state.asset is not None:
-        found: int = execute(
-            "INSERT INTO track (asset_id, site_no, remote_no, organization_id, location_id, last_seen_at, "
-            "dwell_started_at, row_at, row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) "
-            "RETURNING no",
-            (assets[state.asset], peer.no, state.no, peer.organization_id, *values),
-        ).fetchone()[0]
-        return found
-    execute(
-        "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, "
-        "row_rule = ? WHERE no = ?",
-        (*values, no),
-    )
-    return no or 0
+def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Track], here: Resolved) -> dict[int, int]:
+    """The numbers here, by those of the site.
+
+    The site's values always replace the hub's, also older ones: an undo moves the last sighting backwards. A site that
+    catches up tells the same in batch after batch, so only what differs is written.
+    """
+    changed = []
+    for state in states:
+        values = (here.locations[state.location], *state[3:])
+        track = known.get(state.no)
+        if track and state.asset is not None and track.asset_id != here.assets[state.asset]:
+            # A database that was copied back used the number a second time: keep the history of its first use.
+            execute("UPDATE track SET remote_no = -no WHERE no = ?", (track.no,))
+            track = None
+        if track is None:
+            known[state.no] = _add_track(peer, state, here.assets[state.asset or 0], values)
+        elif track.values != values:
+            changed.append((*values, track.no))
+    execute_many(f"UPDATE track SET {', '.join(f'{name} = ?' for name in _VALUES)} WHERE no = ?", changed)
+    return {remote_no: track.no for remote_no, track in known.items()}
 
 
-def _asset_of(track_no: int) -> int:
-    asset_id: int = execute("SELECT asset_id FROM track WHERE no = ?", (track_no,)).fetchone()[0]
-    return asset_id
+def _add_track(peer: Peer, state: TrackState, asset_id: int, values: tuple[int, ...]) -> _Track:
+    no = execute(
+        f"INSERT INTO track (asset_id, site_no, remote_no, organization_id, {', '.join(_VALUES)}, history_rows) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING no",
+        (asset_id, peer.no, state.no, peer.organization_id, *values),
+    ).fetchone()[0]
+    return _Track(no, asset_id, values)
 
 
 def _drop_tracks(site_no: int, remote_numbers: Sequence[int]) -> None:
-    for no in _track_numbers(site_no, remote_numbers).values():
-        execute("DELETE FROM history WHERE position_no = ?", (no,))
-        execute("DELETE FROM track WHERE no = ?", (no,))
+    for track in _known_tracks(site_no, remote_numbers).values():
+        execute("DELETE FROM history WHERE position_no = ?", (track.no,))
+        execute("DELETE FROM track WHERE no = ?", (track.no,))
 
 
 def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
@@ -140,23 +168,49 @@ def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
     return number_of(peer.organization_id, source)
 
 
-def _replace_stays(patches: Sequence[Patch], known: dict[int, int], sources: Sequence[int], horizon: int) -> None:
+_Key = tuple[int, int, int]  # of a row of history
+
+
+def _replace_stays(patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int) -> None:
     """What the site's retention has dropped, before its horizon, stays here."""
-    execute_many(
-        "DELETE FROM history WHERE position_no = ? AND observed_at BETWEEN ? AND ? AND observed_at + seen_for >= ?",
-        [(known[patch.track], patch.since, patch.until, horizon) for patch in patches],
-    )
+    told: dict[_Key, tuple[int | None, ...]] = {
+        (tracks[patch.track], stay.observed_at, stay.seq): (stay.seen_for, sources[stay.origin], *stay[4:])
+        for patch in patches
+        for stay in patch.stays
+    }
+    there = _rows_within([(tracks[patch.track], patch.since, patch.until) for patch in patches], horizon)
+    gone = there - told.keys()
+    there |= _rows_within([(no, at, at) for no, at, _ in told if at < horizon], -MAX_INT64)
+    execute_many("DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?", gone)
     execute_many(
         "INSERT OR REPLACE INTO history "
         "(position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (known[patch.track], stay.observed_at, stay.seq, stay.seen_for, sources[stay.origin], *stay[4:])
-            for patch in patches
-            for stay in patch.stays
-        ],
+        [(*key, *values) for key, values in told.items()],
+    )
+    more = Counter(no for no, _, _ in told.keys() - there)
+    more.subtract(no for no, _, _ in gone)
+    _count_rows(more, {tracks[patch.track] for patch in patches if patch.since < patch.until})
+
+
+def _count_rows(more: Mapping[int, int], anew: Collection[int]) -> None:
+    """A track that was sent in whole spans is counted anew: a repair has to mend its number, too."""
+    execute_many(
+        "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
+        [(rows, no) for no, rows in more.items() if rows and no not in anew],
     )
     execute_many(
         "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
-        [(known[track],) for track in {patch.track for patch in patches}],
+        [(no,) for no in anew],
+    )
+
+
+def _rows_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[_Key]:
+    """The rows of these tracks that begin in these ranges, and did not end before a time."""
+    return set(
+        execute(
+            "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "
+            "AND observed_at BETWEEN value ->> 1 AND value ->> 2 WHERE observed_at + seen_for >= ?",
+            (orjson.dumps(ranges).decode(), ended_from),
+        )
     )

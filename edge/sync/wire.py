@@ -9,7 +9,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, chain, islice, repeat
+from operator import add, gt
 from typing import Any, TypeVar
 
 import orjson
@@ -122,29 +123,32 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
 
 
 def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[Any]], origins: int) -> list[Patch]:
-    tracks, since, spans, counts = columns
-    stays = iter(_rows_of_stays(stay_columns, origins))
-    found = []
-    for track, begins, span, count in zip(_undelta(tracks), _undelta(since), spans, counts, strict=True):
-        own = [stay._replace(observed_at=stay.observed_at + begins) for stay in islice(stays, _whole(count))]
-        until = begins + _whole(span)
-        if len(own) != count or span < 0 or any(not begins <= stay.observed_at <= until for stay in own):
-            raise ValueError("a patch with rows outside its range")
-        found.append(Patch(_whole(track), _whole(begins), _whole(until), own))
-    if next(stays, None) is not None:
-        raise ValueError("rows without a patch")
-    return found
+    """A column at a time: value by value, this would be most of what a hub does with a batch."""
+    differences, since_differences, spans, counts = columns
+    tracks, since = _undelta(differences), _undelta(since_differences)
+    offsets, seqs, seen_for, stay_origins, delays, qualities, rules, rssi = stay_columns
+    for column in (spans, counts, offsets, seqs, seen_for, stay_origins, delays, qualities, rules):
+        _whole_numbers(column)
+    _whole_numbers([value for value in rssi if value is not None])
+    if min(chain(counts, spans, offsets), default=0) < 0 or sum(counts) != len(offsets):
+        raise ValueError("patches and rows that do not fit together")
+    if any(map(gt, offsets, _each(spans, counts))):
+        raise ValueError("a patch with rows outside its range")
+    if stay_origins and not 0 <= min(stay_origins) <= max(stay_origins) < origins:
+        raise ValueError("a stay from an origin that is not there")
+    begun = _whole_numbers([*map(add, offsets, _each(since, counts))])
+    rows = zip(begun, seqs, seen_for, stay_origins, delays, qualities, rules, rssi, strict=True)
+    stays = map(Stay._make, rows)
+    until = _whole_numbers([*map(add, since, spans)])
+    return [
+        Patch(track, begin, end, list(islice(stays, count)))
+        for track, begin, end, count in zip(tracks, since, until, counts, strict=True)
+    ]
 
 
-def _rows_of_stays(columns: Sequence[Sequence[Any]], origins: int) -> list[Stay]:
-    found = []
-    for row in zip(*columns, strict=True):
-        *numbers, rssi = row
-        stay = Stay._make([*map(_whole, numbers), rssi if rssi is None else _whole(rssi)])
-        if not 0 <= stay.origin < origins:
-            raise ValueError("a stay from an origin that is not there")
-        found.append(stay)
-    return found
+def _each(values: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
+    """Of each patch the value, for each of its rows."""
+    return chain.from_iterable(map(repeat, values, counts))
 
 
 def _columns(kind: type[Row], rows: Sequence[Row]) -> list[list[Any]]:
@@ -154,11 +158,9 @@ def _columns(kind: type[Row], rows: Sequence[Row]) -> list[list[Any]]:
 def _rows(kind: type[Row], columns: Sequence[Sequence[Any]], optional: set[int]) -> list[Row]:
     if len(columns) != len(kind._fields):
         raise ValueError("a column is missing")
-    found = []
-    for row in zip(*columns, strict=True):
-        values = [cell if cell is None and at in optional else _whole(cell) for at, cell in enumerate(row)]
-        found.append(kind._make(values))
-    return found
+    for at, column in enumerate(columns):
+        _whole_numbers([cell for cell in column if cell is not None] if at in optional else column)
+    return [kind._make(row) for row in zip(*columns, strict=True)]
 
 
 def _record(kind: Any, row: Sequence[Any]) -> Any:
@@ -186,9 +188,14 @@ def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -_MAX_INT <= value <= _MAX_INT:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
+    return _whole_numbers([value])[0]
+
+
+def _whole_numbers(values: Sequence[Any]) -> Sequence[int]:
+    """Raises TypeError for what the database could not keep as a number."""
+    if not set(map(type, values)) <= {int} or (values and not -_MAX_INT <= min(values) <= max(values) <= _MAX_INT):
+        raise TypeError("a value that is not a whole number")
+    return values
 
 
 def _differences(columns: list[list[Any]], which: Sequence[int]) -> list[list[Any]]:
@@ -207,9 +214,5 @@ def _deltas(numbers: Iterable[int]) -> list[int]:
     return found
 
 
-def _undelta(differences: Iterable[int]) -> list[int]:
-    found, number = [], 0
-    for difference in differences:
-        number += _whole(difference)
-        found.append(number)
-    return found
+def _undelta(differences: Sequence[int]) -> Sequence[int]:
+    return _whole_numbers([*accumulate(_whole_numbers(differences))])

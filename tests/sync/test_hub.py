@@ -176,21 +176,38 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
 def test_a_batch_has_the_hub_look_up_what_is_in_it_and_nothing_else(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plans: list[str] = []
-    real = incoming.take
-
-    def traced(*args: Any) -> Any:
-        told: list[str] = []
-        database.connection().set_trace_callback(told.append)
-        taken = real(*args)
-        database.connection().set_trace_callback(None)
-        asked = [sql for sql in told if sql.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
-        plans.extend(str(row[3]) for sql in asked for row in execute(f"EXPLAIN QUERY PLAN {sql}").fetchall())
-        return taken
-
-    company.ber.scan(company.ber.add_asset("P-7", "AA07"), 1, EPOCH)
-    monkeypatch.setattr(incoming, "take", traced)
+    asked, plans = traced(monkeypatch)
+    pallet = company.ber.add_asset("P-7", "AA07")
+    company.ber.scan(pallet, 1, EPOCH)
     company.ber.sync()
     assert len(plans) > 20
     whole = re.compile(r"SCAN (asset|tag|track|history|link)\b|\(organization_id=\?\)$")
     assert [plan for plan in plans if whole.search(plan)] == []
+    asked.clear()
+    plans.clear()
+    company.ber.scan(pallet, 2, EPOCH - HOUR)  # late: the pallet is where it was
+    company.ber.sync()
+    assert [sql for sql in asked if sql.startswith("INSERT OR REPLACE INTO history")]
+    assert [plan for plan in plans if re.search(r"history .*\(position_no=\?\)$", plan)] == []
+    assert [sql for sql in asked if sql.startswith("UPDATE track SET location_id")] == []
+    assert_equal(company.ber)
+
+
+def traced(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+    """What the hub asks its database from now on to take a batch, and how that is done."""
+    asked: list[str] = []
+    plans: list[str] = []
+    real = incoming.take
+
+    def take(*args: Any) -> Any:
+        told: list[str] = []
+        database.connection().set_trace_callback(told.append)
+        taken = real(*args)
+        database.connection().set_trace_callback(None)
+        queries = [sql for sql in told if sql.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
+        asked.extend(queries)
+        plans.extend(str(row[3]) for sql in queries for row in execute(f"EXPLAIN QUERY PLAN {sql}").fetchall())
+        return taken
+
+    monkeypatch.setattr(incoming, "take", take)
+    return asked, plans

@@ -9,11 +9,13 @@ Tests of edge/store/exchange.py.
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edge.errors import Unreadable
 from edge.store import assets, sites, target
 from edge.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Origin, Patch, Stay, TrackState
 from edge.sync import wire
@@ -79,6 +81,54 @@ def test_a_batch_of_that_version_is_understood() -> None:
 
 def test_a_batch_is_still_said_like_that() -> None:
     assert wire.unpack(wire.encode(BASE, BATCH)) == frozen("changes")["question"]
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("stays", 0), [0, 61, 0]),  # outside the range of its patch
+        (("stays", 0), [-1, 50]),
+        (("stays", 0), [0]),
+        (("stays", 1), [0, True]),
+        (("stays", 2), [40, 0.5]),
+        (("stays", 2), [40, 2**63]),
+        (("stays", 2), [40, None]),
+        (("stays", 3), [1, 2]),  # an origin that is not there
+        (("stays", 3), [1, -1]),
+        (("stays", 7), [None, "-515"]),
+        (("stays", 7), "no"),
+        (("stays",), []),
+        (("patches", 0), [3, 2**63 - 1]),  # differences of which the sum is too large
+        (("patches", 1), [2**62, 2**62]),
+        (("patches", 2), [60, -1]),
+        (("patches", 2), [60, 2**63 - 1]),
+        (("patches", 3), [2, 1]),
+        (("patches", 3), [3, -1]),
+        (("patches", 3), [2]),
+        (("tracks", 0), [3.0]),
+        (("tracks", 1), [[7001]]),
+        (("origins", 1), [6001]),
+        (("gone",), ["2"]),
+    ],
+)
+def test_a_batch_with_odd_numbers_is_refused_before_anything_is_looked_up(where: tuple[Any, ...], value: Any) -> None:
+    content = frozen("changes")["question"]
+    part = content
+    for step in where[:-1]:
+        part = part[step]
+    part[where[-1]] = value
+    with pytest.raises(Unreadable):
+        wire.decode(zlib.compress(json.dumps(content).encode()))
+
+
+def test_a_hub_asks_for_a_track_of_which_only_stays_were_sent(ber: SiteBox) -> None:
+    talk(ber)
+    base = ber.hub.answer(ber.site_no, "hello", wire.pack(QUESTIONS["hello"]))["cursor"]
+    more = BATCH._replace(until_seq=60, tracks=[], patches=[Patch(99, EPOCH, EPOCH, [])])
+    body = wire.encode(Cursor(base[0], base[1], bytes.fromhex(base[2])), more)
+    answer = ber.hub.answer(ber.site_no, "changes", body)
+    assert not answer["applied"]
+    assert answer["needs"]["tracks"] == [99]
 
 
 def test_a_hub_takes_what_a_site_of_that_version_says(ber: SiteBox) -> None:
