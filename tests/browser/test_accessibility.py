@@ -122,6 +122,16 @@ def test_printouts_say_whose_and_of_when_they_are_and_nothing_lies_on_anything(e
         assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
+def test_the_scan_page_prints_dark_on_light(enter: Enter) -> None:
+    page = enter("ed", color_scheme="dark")
+    page.goto("/scan")
+    ink = "() => getComputedStyle(document.body).color"
+    on_screen = page.evaluate(ink)
+    page.emulate_media(media="print")
+    assert on_screen == "rgb(240, 243, 244)"
+    assert page.evaluate(ink) == "rgb(18, 23, 28)"
+
+
 def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., Page]) -> None:
     page = scan_page("ed", viewport=PHONE, reduced_motion="reduce")
     found = {}
