@@ -20,7 +20,8 @@ from edge.sync.sender import LinkError, Sender, Stopped
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 3.0
+RETRY_SECONDS = 2.0
+AGAIN_SECONDS = 0.1  # the first time after all went well: lines lose a connection, and the next one works
 UNEXPECTED_SECONDS = 60.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
@@ -47,6 +48,7 @@ class Worker:
         self._client: HubClient | None = None
         self._sender: Sender | None = None
         self._for = ""  # the epoch and key the conversation was begun for
+        self._has_gone_well = False
         self._trimmed_at = time.monotonic()
 
     def start(self) -> None:
@@ -65,6 +67,7 @@ class Worker:
             began = time.thread_time()
             try:
                 wait = self._round()
+                self._has_gone_well = self._sender is not None
                 if self._has_reads_waiting():
                     wait = max(wait, (time.thread_time() - began) * GIVE_WAY)
             except Stopped as error:
@@ -74,7 +77,9 @@ class Worker:
             except LinkError as error:
                 self._note(str(error))
                 self._hang_up()
-                wait = max(error.wait_seconds, RETRY_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311  so that not all come at once
+                pause = max(error.wait_seconds, AGAIN_SECONDS if self._has_gone_well else RETRY_SECONDS)
+                wait = pause * random.uniform(0.8, 1.2)  # noqa: S311  so that not all come at once
+                self._has_gone_well = False
             except (SetupError, Unavailable) as error:
                 self._note(str(error))
                 wait = UNEXPECTED_SECONDS

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from edge.sync import worker
+from edge.sync import files, sender, worker
+from edge.sync.sender import LinkError
 from edge.sync.worker import Pace, Worker
 from tests.sync.world import Hub, SiteBox
 
@@ -37,3 +38,38 @@ def test_while_reads_wait_it_works_a_twentieth_of_the_time(
     with ber.in_use():
         one._run()
     assert one._stopping.waited[1:] == [seconds] * 3
+
+
+def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+    ber.join()
+    files.write(ber.folder, "secret", "")
+    rounds = Rounds(6)
+
+    class Client:
+        """Cut in the rounds 3, 5 and 6."""
+
+        sent = received = 0
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def call(self, path: str, body: bytes) -> Any:
+            if len(rounds.waited) in (3, 5, 6):
+                raise LinkError("cut")
+            return ber.call(path, body)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(worker, "HubClient", Client)
+    monkeypatch.setattr(sender, "SILENCE", -1)  # the hub is asked in each round
+    one: Any = Worker(ber.folder, Pace(5.0, 0, 14), lambda: False)
+    one._stopping = rounds
+    with ber.in_use():
+        one._run()
+    _, _first, _second, cut, _fourth, cut_again, away = rounds.waited
+    assert max(cut, cut_again) < 0.2
+    assert 1 < away < 5
