@@ -25,7 +25,7 @@ AGAIN_SECONDS = 0.1  # the first time after all went well: lines lose a connecti
 UNEXPECTED_SECONDS = 60.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
-GIVE_WAY = 19  # times as long as it worked: what reads that wait leave it is a twentieth of a core
+GIVE_WAY = 39  # times as long as it worked: what reads that wait leave it is a fortieth of a core
 MAX_FEED_OF_HUB = 1_000_000  # changes of master data
 MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
 

@@ -238,14 +238,18 @@ def catch_up(pair: Pair) -> None:
     with pair.api_clients(quiet):
         time.sleep(10)  # the measure without sync
     spent = [processor_seconds(service) for service in (pair.hub, pair.site)]
-    wanted, before = pair.one(pair.site, _BOARD_OF_SITE), pair.one(pair.hub, _STAYS)[0][0]
+    wanted, total = pair.one(pair.site, _BOARD_OF_SITE), pair.one(pair.site, _STAYS)[0][0]
+    before = pair.one(pair.hub, _STAYS)[0][0]
     with pair.api_clients(busy):
         began = time.perf_counter()
         pair.connect()
         wait_for(lambda: pair.one(pair.hub, _BOARD_AT_HUB) == wanted, 120, pair.site.read_log)
         board = time.perf_counter() - began
-        time.sleep(CATCH_UP_SECONDS - board)
-        seconds, stays = time.perf_counter() - began, pair.one(pair.hub, _STAYS)[0][0] - before
+        stays = -1
+        while time.perf_counter() - began < CATCH_UP_SECONDS and stays + before != total:
+            time.sleep(0.25)
+            stays = pair.one(pair.hub, _STAYS)[0][0] - before
+        seconds = time.perf_counter() - began
     hub, site = (processor_seconds(one) - was for one, was in zip((pair.hub, pair.site), spent, strict=True))
     print(f"board right after {board:.1f} s, target 5 s: {verdict(board < 5)}")
     print(

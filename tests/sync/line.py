@@ -3,6 +3,8 @@
 What goes over it arrives in order, late by a delay that varies, and no faster than the bandwidth. A segment that is
 lost holds back all that is behind it until it was sent again, as TCP would show it: a round trip later where others
 follow, which tell that it is missing, and else when its timer has run out. Now and then a connection is cut.
+
+A program does this and no network namespace with `tc netem`, which is a module that many kernels lack, and needs root.
 """
 
 from __future__ import annotations

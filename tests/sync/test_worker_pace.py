@@ -26,8 +26,8 @@ class Rounds:
         return len(self.waited) > self._rounds
 
 
-@pytest.mark.parametrize(("has_reads_waiting", "seconds"), [(False, 5.0), (True, 19.0)])
-def test_while_reads_wait_it_works_a_twentieth_of_the_time(
+@pytest.mark.parametrize(("has_reads_waiting", "seconds"), [(False, 5.0), (True, 39.0)])
+def test_while_reads_wait_it_works_a_fortieth_of_the_time(
     has_reads_waiting: bool, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
