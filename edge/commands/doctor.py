@@ -80,7 +80,9 @@ def _sync() -> str:
     try:
         state = sync_state.of_site()
         lines = [*told(state)] if state else []
-        lines += [(row.site.code, f"{row.waiting} changes wait; {row.trouble}") for row in sync_state.of_sites(None)]
+        lines += [
+            (row.site.code, f"{sync_state.waiting(row.waiting)}; {row.trouble}") for row in sync_state.of_sites(None)
+        ]
     except EdgeError as error:  # a damaged file must not cost the rest of the bundle
         return str(error)
     return "".join(f"{name}: {value}\n" for name, value in lines) or "neither a site nor a hub\n"

@@ -11,8 +11,9 @@ import click
 from edge import clock
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret, new_token
-from edge.commands.site import Setup, for_actor, for_organization, print_table
+from edge.commands.site import Setup, for_actor, for_organization, in_force, print_table
 from edge.errors import Conflict, NotFound, Unavailable
+from edge.liveness import check_disk
 from edge.store import changes, regained, sites, sync_state, target
 from edge.store.actors import Actor
 from edge.store.sync_state import SiteState
@@ -74,8 +75,8 @@ def join(actor: Actor, code: str | None) -> None:
         target.renew_key(actor, hub)
     else:
         target.begin(actor, hub, is_instead=here is not None)
-    waiting = changes.count_after((target.find() or _none()).acked_seq)
-    click.echo(f"Joined {hub.hub_name} at {hub.url} as {hub.code}. {waiting} changes wait to be sent.")
+    waiting = sync_state.waiting(changes.count_after(_here().acked_seq))
+    click.echo(f"Joined {hub.hub_name} at {hub.url} as {hub.code}. {waiting} to be sent.")
 
 
 @sync.command("recover")
@@ -146,6 +147,10 @@ def status(organization_id: int) -> None:
         )
         return
     print_table(["SITE", "NAME", "LAST HEARD", "BOARD AS OF", "HISTORY UNTIL", "WAITING", "TROUBLE"], rows)
+    config = in_force(_setup())
+    disk = check_disk(config.data_dir, config.low_disk_mb)
+    if not disk.ok:
+        click.echo(f"\nDisk of this hub: {disk.detail}. When it is full, what sites send is refused, and waits there.")
 
 
 @sync.command("pause")
@@ -190,7 +195,7 @@ def resend(actor: Actor) -> None:
     target.steer(actor, "hub.resent", restored_from=None)
     here = _here()
     changes.add_everything(here.organization_id)
-    click.echo(f"{changes.count_after(here.acked_seq)} changes wait to be sent.")
+    click.echo(f"{sync_state.waiting(changes.count_after(here.acked_seq))} to be sent.")
 
 
 @sync.command("leave")
@@ -238,7 +243,7 @@ def told(state: SiteState) -> list[tuple[str, str]]:
         ("Mode", f"{state.mode}: {here.stopped}" if here.stopped else state.mode),
         ("Board there as of", _when(here.board_at)),
         ("History there until", _when(state.history_until)),
-        ("Waiting", f"{state.waiting} changes"),
+        ("Changes waiting", f"{state.waiting}"),
         ("Rate", f"{state.rate:.0f} changes a second"),
         ("Last answer", _when(here.last_contact_at)),
         ("Last commit at the hub", _when(here.last_commit_at)),

@@ -118,6 +118,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
         aside=sites.list_trouble(HUB) if state else [],
         sites=reported,
         set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],
+        disk=next((check for check, _ in installation().health.checks() if check.name == "disk"), None),
         clashes=conflicts.list_conflicts(organization_id),
         errors=errors,
         values=entered,

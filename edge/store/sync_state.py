@@ -91,6 +91,10 @@ def _rate() -> float:
     return row[0] * clock.SECOND / row[1] if row[1] else 0.0
 
 
+def waiting(count: int) -> str:
+    return "1 change waits" if count == 1 else f"{count} changes wait"
+
+
 def trouble_of_site() -> str:
     """What somebody should know about, in words; empty when all is well or there is no hub."""
     state = of_site()
@@ -104,7 +108,7 @@ def trouble_of_site() -> str:
     since = clock.now() - (here.last_commit_at or here.joined_at)
     if state.waiting and since > BEHIND:
         why = here.last_error or "no error"
-        return f"{state.waiting} changes wait, the hub took the last {since // _MINUTE} minutes ago: {why}"
+        return f"{waiting(state.waiting)}, the hub took the last {since // _MINUTE} minutes ago: {why}"
     if abs(here.clock_offset or 0) > CLOCK_OFF:
         return f"this box's clock and the hub's are {abs(here.clock_offset or 0) // clock.SECOND} s apart"
     return ""

@@ -30,7 +30,7 @@ def recover(actor: Actor, call: Call) -> Iterator[str]:
         batch = _batch(answer["batch"])
         regained.reserve_tracks(int(answer["last_track"]))
         counts[at.part] += _COUNTED[at.part](batch)
-        yield f"{counts[at.part]} {at.part}"
+        yield f"{at.part}: {counts[at.part]}"
         following = Progress(at.part, answer["after"]) if answer["after"] else _NEXT.get(at.part)
         if following is None:
             regained.take(_here(), batch, at)

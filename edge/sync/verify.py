@@ -94,12 +94,13 @@ def _mend(here: Target, found: list[Difference]) -> tuple[int, str]:
     kept = [difference for difference in found if difference.day >= unsure]
     told = SAME
     if found:
-        told = f"{len(found)} differences: {'; '.join(map(str, found[:20]))}{'; …' if len(found) > 20 else ''}."
+        named = "; ".join(map(str, found[:20])) + ("; …" if len(found) > 20 else "")
+        told = f"{len(found)} {'difference' if len(found) == 1 else 'differences'}: {named}."
     if sent:
-        told += f" {len(sent)} are sent again."
+        told += f" Sent again: {len(sent)}."
     if kept:
         told += (
-            f" {len(kept)} are from after the backup that was restored here, and stay as the hub has them: "
+            f" From after the backup that was restored here: {len(kept)}, which stay as the hub has them: "
             "`edge sync recover` fetches them, `edge sync resend` would make the hub forget them."
         )
     with writing():

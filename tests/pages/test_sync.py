@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable
 
 import pytest
+from flask import Flask
 
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret
+from edge.ops.health import Check, Health
 from edge.store import assets, lookup, mirrors, sites, target
 from edge.store.actors import shell
 from edge.store.database import writing
@@ -19,7 +21,7 @@ from edge.store.exchange import AssetRecord
 from edge.store.people import Role
 from edge.store.target import HubAccess
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site
+from tests.pages.conftest import Browser, Site, give
 
 SignIn = Callable[..., Browser]
 
@@ -93,3 +95,15 @@ def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, c
     assert "paused" in browser.get("/sync").text
     target.end(shell(cast.acme))
     assert browser.post("/sync/pause").status_code == 404
+
+
+def test_a_hub_says_that_its_disk_is_nearly_full_since_its_sites_wait_then(
+    app: Flask, sign_in_as: SignIn, cast: Cast
+) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    sites.add_site(shell(cast.acme), "BER", "Berlin", b"x" * 32)
+    assert "Disk of this hub" not in browser.get("/sync").text
+    health = Health()
+    health.register(lambda: Check("disk", False, "only 3 MB are free"), vital=False)
+    give(app, health=health)
+    assert "Disk of this hub: only 3 MB are free" in browser.get("/sync").text

@@ -70,7 +70,7 @@ def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_compari
         here = target.find()
         assert here
         assert here.verify_wanted
-        assert "sent again" in verify.repair(here, verify.compare(here, ber.call))
+        assert "Sent again" in verify.repair(here, verify.compare(here, ber.call))
     ber.sync()
     assert_equal(ber)
 

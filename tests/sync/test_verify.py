@@ -50,7 +50,7 @@ def test_every_night_all_is_compared_in_slices(ber: SiteBox, monkeypatch: pytest
         while (here := target.find()) and verify.is_due(here):
             slices.append(verify.next_slice(here, ber.call))
     assert [bool(told) for told in slices] == [False, False, True, False]
-    assert ber.rows("SELECT verify_result FROM target") == [("1 differences: 2023-11-16 P-2. 1 are sent again.",)]
+    assert ber.rows("SELECT verify_result FROM target") == [("1 difference: 2023-11-16 P-2. Sent again: 1.",)]
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
 

@@ -22,7 +22,7 @@ def upstream(subject: Subject) -> Finding:
             "make a new code on the hub's page Sync, then: edge sync recover CODE",
         )
     if state.mode == "paused":
-        return warning(f"paused; {state.waiting} changes wait for {hub}", "edge sync resume")
+        return warning(f"paused; {sync_state.waiting(state.waiting)} for {hub}", "edge sync resume")
     trouble = sync_state.trouble_of_site()
     if trouble:
         return warning(trouble, "edge sync status; is the hub there, and the way to it?")
@@ -31,8 +31,8 @@ def upstream(subject: Subject) -> Finding:
             "this box was restored from a backup; the hub may know what came after", "edge sync recover, or resend"
         )
     if state.set_aside:
-        return warning(f"{state.set_aside} items were set aside", "edge sync conflicts tells what and why")
-    return ok(f"{state.waiting} changes wait for {hub}")
+        return warning(f"set aside: {state.set_aside}", "edge sync conflicts tells what and why")
+    return ok(f"{sync_state.waiting(state.waiting)} for {hub}")
 
 
 def downstream(_: Subject) -> Finding:
@@ -46,4 +46,4 @@ def downstream(_: Subject) -> Finding:
     unsettled = [row.site.code for row in reported if row.conflicts or row.set_aside]
     if unsettled:
         return warning(f"something clashes or was set aside: {some(unsettled)}", "page Sync, or: edge sync conflicts")
-    return ok(f"{len(reported)} sites keep up")
+    return ok(f"{len(reported)} sites keep up" if len(reported) > 1 else "1 site keeps up")

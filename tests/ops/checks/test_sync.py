@@ -46,7 +46,7 @@ HOURS_AGO = clock.now() - 5 * clock.HOUR
 @pytest.mark.parametrize(
     ("values", "level", "words"),
     [
-        ({}, Level.OK, "1 changes wait for The hub at https://hub"),
+        ({}, Level.OK, "1 change waits for The hub at https://hub"),
         ({"stopped": "another database speaks for this site"}, Level.PROBLEM, "another database"),
         ({"paused_at": 1}, Level.WARNING, "paused"),
         ({"recovering": '["assets", [0]]'}, Level.WARNING, "being recovered"),

@@ -1,0 +1,18 @@
+"""`edge sync`: what a hub says of itself, from a shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge.liveness import Check
+from tests.commands.conftest import Shell
+
+
+def test_a_hub_says_that_its_disk_is_nearly_full_since_its_sites_wait_then(
+    edge: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge.ok("sync", "add-site", "BER", "Berlin", "--url", "https://hub.lan")
+    assert "Disk" not in edge.ok("--set", "retention.low_disk_mb=0", "sync", "status")
+    monkeypatch.setattr("edge.commands.sync.check_disk", lambda *_: Check("disk", False, "only 3 MB are free"))
+    told = edge.ok("sync", "status")
+    assert "Disk of this hub: only 3 MB are free. When it is full, what sites send is refused, and waits there." in told
