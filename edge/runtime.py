@@ -76,7 +76,7 @@ def running(config: Config) -> Iterator[str]:
     with ExitStack() as parts:
         parts.enter_context(hold(config.data_dir))
         integrity.check_at_start(config.data_dir, config.backup_folder)
-        migrate(config.data_dir)
+        migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made one
         parts.callback(_close_store)
         live = LiveSettings(config)
         config = live.config

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -194,6 +196,13 @@ def test_a_library_is_imported_only_at_its_home(library: str) -> None:
         if is_within(arrow.imported, {library}) and not is_within(arrow.importer, HOMES[library])
     ]
     assert wrong == []
+
+
+def test_the_start_waits_for_no_library_that_it_does_not_need() -> None:
+    """The site is away while a release starts, on a small computer for some seconds."""
+    script = "import sys, edge.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert {"reportlab", "amqtt"} & {*loaded} == set()
 
 
 def test_the_top_level_is_the_one_that_was_ordered() -> None:

@@ -60,7 +60,7 @@ def _migrate(folder: Path) -> tuple[int, float]:
     """The schema it had, and the seconds it took to bring it to this release's."""
     open_database(folder / FILE_NAME)
     before, began = migrate.present_schema(), time.monotonic()
-    migrate.migrate(folder)
+    migrate.migrate(folder, keeps_copy=False)
     return before, round(time.monotonic() - began, 1)
 
 

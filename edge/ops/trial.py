@@ -18,7 +18,7 @@ from edge.errors import SetupError
 
 START_SECONDS = 60.0  # a Raspberry Pi takes two
 ARRIVAL_SECONDS = 20.0
-_PAGES = ("/sign-in", "/", "/scan", "/locations", "/readers", "/people", "/keys", "/devices", "/status")
+_PAGES = ("/sign-in", "/", "/scan", "/locations", "/readers", "/people", "/keys", "/devices", "/status", "/labels.pdf")
 
 
 class Synthetic(NamedTuple):

@@ -14,7 +14,6 @@ from edge.errors import EdgeError, Invalid
 from edge.labels import printer as network_printer
 from edge.labels.label import Code, Label, check_fit
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
-from edge.labels.pdf import labels_pdf
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
 from edge.pages import labels
 from edge.pages.board import wanted_filter
@@ -53,6 +52,9 @@ def download_labels() -> Response | tuple[str, int]:
         check_fit(chosen, paper, _code())
     except Invalid as error:
         return _page(_told(error)), 400
+    # Not at the top: its library takes 7 MB, and a tenth of a second of every start.
+    from edge.labels.pdf import labels_pdf
+
     if not _drawing.acquire(blocking=False):
         abort(429, "Labels are being made for somebody else. Try again in a few seconds.")
     try:

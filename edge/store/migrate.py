@@ -17,11 +17,11 @@ from edge.store import event_triggers, sync_triggers
 from edge.store.database import FILE_NAME, execute, open_database, writing
 
 
-def migrate(data_dir: Path) -> list[str]:
+def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
     """Open the database of `data_dir`, create it if it is new, and apply the steps it lacks; returns their names.
 
-    Only for whoever holds the lock of the data directory. The file is copied before the first step changes it. Raises
-    SetupError for a schema newer than this program.
+    Only for whoever holds the lock of the data directory. The file is copied before the first step changes it, unless
+    the caller has a copy already. Raises SetupError for a schema newer than this program.
     """
     path = data_dir / FILE_NAME
     path.touch(mode=0o600)
@@ -33,7 +33,7 @@ def migrate(data_dir: Path) -> list[str]:
     if present > len(steps):
         raise _too_new(path, present)
     missing = steps[present:]
-    if missing and present:
+    if missing and present and keeps_copy:
         _copy_aside(path, present)
     for number, (name, sql) in enumerate(missing, start=present + 1):
         _apply(number, name, sql)

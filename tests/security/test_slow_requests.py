@@ -14,7 +14,7 @@ from flask import Flask, Response
 
 from edge.api import guard
 from edge.buckets import Buckets
-from edge.pages import print_labels
+from edge.labels import pdf
 from edge.pages.guard import require_role
 from edge.store import assets
 from edge.store.people import Role
@@ -97,7 +97,7 @@ def test_one_file_of_labels_is_made_at_a_time(
     app: Flask, sign_in_as: Callable[..., Browser], gate: Gate, site: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, a few of a thousand labels each kept everybody waiting."""
-    monkeypatch.setattr(print_labels, "labels_pdf", lambda *_, **__: gate().data)
+    monkeypatch.setattr(pdf, "labels_pdf", lambda *_, **__: gate().data)
     greedy, other = sign_in_as(Role.VIEWER), sign_in_as(Role.VIEWER)
     with under_way(gate, lambda: Browser(app, greedy.token).get("/labels.pdf"), 1):
         assert other.get("/labels.pdf").status_code == 429

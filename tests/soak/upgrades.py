@@ -13,6 +13,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -39,21 +40,52 @@ BROKEN = {
         '    raise SystemExit("broken at the site only")'
     ),
 }
-# At which command of edge-upgrade the power is cut off, and which release runs afterwards.
+# At which command of edge-upgrade the power is cut off, and whether the new release runs afterwards.
 STEPS = {
-    "Backup": ("said=*edge\\ backup*", "before"),
-    "build": ("*pip*--no-deps*", "before"),
-    "trial": ("try\\ *", "before"),
-    "before the service stops": ("systemctl\\ stop\\ edge*", "before"),
-    "before the database is kept": ("keep_database*", "before"),
-    "before the switch": ("use\\ *", "before"),
-    "units half written": ("install\\ -m\\ 0644*", "before"),
-    "before the new release starts": ("timeout*systemctl\\ start*", "before"),
-    "before it is looked at": ("answers\\ *", "before"),
-    "before reads are let in": ("release_reads*", "before"),
-    "after reads were let in": ('as_edge\\ rm\\ -f\\ \\"\\$pending*', "new"),
-    "at the end": ('as_edge\\ rm\\ -f\\ \\"\\$copy*', "new"),
+    "backup": ("said=*edge\\ backup*", False),
+    "build": ("*pip*--no-deps*", False),
+    "trial": ("systemd-run*edge-trial*", False),
+    "before it is remembered what ran": ("remember\\ *", False),
+    "what ran is half remembered": ('sync\\ \\"\\$state.new*', False),
+    "units half written": ("put\\ 0644*", False),
+    "before the service stops": ("systemctl\\ stop\\ edge*", False),
+    "before the database is kept": ("keep_database*", False),
+    "database kept, not yet whole": ('as_edge\\ sync\\ \\"\\$copy.new*', False),
+    "database kept, not yet marked": ("as_edge\\ touch*", False),
+    "before the switch": ('point_to\\ \\"\\$release*', False),
+    "in the switch": ('mv\\ -T\\ \\"\\$program/venv.new*', False),
+    "before the new release starts": ("timeout*systemctl\\ start*", False),
+    "before it is looked at": ("failed=*answer*", False),
+    "before reads are let in": ("release_reads*", False),
+    "no way back, the copy still there": ('as_edge\\ rm\\ -f\\ \\"\\$copy*', True),
+    "no way back, the mark still there": ('as_edge\\ rm\\ -f\\ \\"\\$pending*', True),
+    "before it is ready": ("*answer*ready_seconds*", True),
+    "at the end": ("systemctl\\ enable*", True),
+    "old releases half removed": ("\\[\\[*other*", True),
 }
+# The same of an upgrade that leaves the database as it is.
+PLAIN_STEPS = {
+    "before the switch": STEPS["before the switch"],
+    "before the new release starts": STEPS["before the new release starts"],
+    "before it is ready": ("*answer*ready_seconds*", False),
+    "before what ran is forgotten": ('rm\\ -f\\ \\"\\$state*', False),
+    "at the end": STEPS["at the end"],
+}
+# While it goes back from a release that does not start.
+WAYS_BACK = {
+    "before the service stops": 'systemctl\\ stop\\ \\"\\$@*',
+    "before its units are there again": 'install_units\\ \\"\\$old*',
+    "before the switch": 'point_to\\ \\"\\$old*',
+    "before the database is put back": 'as_edge\\ rm\\ -rf\\ \\"\\$data*',
+    "its WAL removed, not yet itself put back": 'as_edge\\ mv\\ -T\\ \\"\\$copy\\"*',
+    "the database put back": 'as_edge\\ rm\\ -f\\ \\"\\$pending*',
+    "before what ran is forgotten": 'rm\\ -f\\ \\"\\$state*',
+    "before the old release starts": 'systemctl\\ start\\ \\"\\$@*',
+}
+SLOW = (  # for a cut in the middle of it: pages that were written, and much left to do
+    "CREATE TABLE {name} (id INTEGER) STRICT; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+    " WHERE i < {rows}) INSERT INTO {name} SELECT i FROM n;"
+)
 
 
 def fresh_release(box: Box, version: str, change: str = "true") -> None:
@@ -93,26 +125,70 @@ def broken(site: Site, change: str) -> str:
     return said.strip().splitlines()[-1]
 
 
-def power_cut(site: Site, pattern: str, expected: str, number: str) -> str:
+def power_cut(site: Site, pattern: str, is_new: bool, number: str, change: str) -> str:
     """Held at that command, so that the power is cut off just before it."""
-    before, unit = version(site), f"upgrade-{number}"
-    fresh_release(site.box, number, add_table(f"next{number[2:]}"))
+    before = version(site)
+    fresh_release(site.box, number, change)
+    begin_upgrade(site, f"upgrade-{number}", pattern)
+    wait_for(site.box, f"test -e /root/held || ! systemctl is-active -q upgrade-{number}", 900)
+    assert "held" in site.box.run("ls /root"), site.box.run(f"cat {LOG}")
+    return after_cut(site, before, number, is_new)
+
+
+def begin_upgrade(site: Site, unit: str, pattern: str) -> None:
     hold = f"set -T; trap '[[ $BASH_COMMAND != {pattern} ]] || {{ touch /root/held; sleep 600; }}' DEBUG"
     site.box.run(
         f"rm -f /root/held; cat >/root/hold <<'HOLD'\n{hold}\nHOLD\n"
         f"systemd-run --quiet --unit={unit} -E BASH_ENV=/root/hold -E PATH=$PATH sh -c"
         f" '/usr/local/sbin/edge-upgrade {NEW} >{LOG} 2>&1'"
     )
-    wait_for(site.box, f"test -e /root/held || ! systemctl is-active -q {unit}", 900)
-    assert "held" in site.box.run("ls /root"), site.box.run(f"cat {LOG}")
+
+
+def after_cut(site: Site, before: str, number: str, is_new: bool) -> str:
+    """Cuts the power; then one of the two releases runs as it should, and nothing of the upgrade is left."""
     site.box.power_cut()
     site.box.boot()
     wait_for(site.box, "test ! -e /opt/edge/upgrade && systemctl is-active -q edge", 120)
     after = version(site)
-    assert after == (before if expected == "before" else number), after
-    if after == number:
+    assert after == (number if is_new else before), after
+    left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade' || true")
+    assert not left, left
+    problems = site.box.run("edge doctor | grep ^PROBLEM || true")
+    assert not problems, problems
+    if is_new:
         keep_release(site.box)
-    return f"{after} runs, the release {'from before' if expected == 'before' else 'that was new'}"
+    return f"{after} runs, the release {'that was new' if is_new else 'from before'}"
+
+
+def cut_in_migration(site: Site, number: str) -> str:
+    before = version(site)
+    fresh_release(site.box, number, f"echo '{SLOW.format(name='slow', rows=6_000_000)}' >{MIGRATION}")
+    begin_upgrade(site, f"upgrade-{number}", "nothing")
+    is_in_it = "test -e /var/lib/edge/upgrade-pending && test $(stat -c %s /var/lib/edge/edge.db-wal) -gt 4000000"
+    wait_for(site.box, is_in_it, 900)
+    return after_cut(site, before, number, is_new=False)
+
+
+def cut_twice(site: Site, number: str) -> str:
+    """While it is gone back at boot."""
+    before = version(site)
+    pattern = WAYS_BACK["its WAL removed, not yet itself put back"]
+    fresh_release(site.box, number, add_table("twice"))
+    begin_upgrade(site, f"upgrade-{number}", STEPS["before it is looked at"][0])
+    wait_for(site.box, "test -e /root/held", 900)
+    site.box.run(
+        "mkdir -p /etc/systemd/system/edge-upgrade.service.d; printf '[Service]\\nEnvironment=BASH_ENV=/root/hold2\\n'"
+        " >/etc/systemd/system/edge-upgrade.service.d/hold.conf; cat >/root/hold2 <<'HOLD'\n"
+        f"set -T; trap '[[ $BASH_COMMAND != {pattern} || -e /root/held2 ]] || {{ touch /root/held2; sleep 600; }}'"
+        " DEBUG\nHOLD\n"
+    )
+    site.box.power_cut()
+    with suppress(subprocess.CalledProcessError):  # it waits for the boot to end, which is held
+        site.box.boot()
+    wait_for(site.box, "test -e /root/held2", 60)
+    said = after_cut(site, before, number, is_new=False)
+    site.box.run("rm -r /etc/systemd/system/edge-upgrade.service.d /root/held2; systemctl daemon-reload")
+    return said
 
 
 def add_table(name: str) -> str:
@@ -171,15 +247,30 @@ def acts() -> dict[str, Callable[[Site], str]]:
         "upgrade": partial(upgrade, number="9.01"),
         "upgrade that changes the database": partial(upgrade, number="9.02", change=add_table("added")),
         **{f"broken: {what}": partial(broken, change=change) for what, change in BROKEN.items()},
-        **{
-            f"power cut: {what}": partial(power_cut, pattern=pattern, expected=expected, number=f"9.{number}")
-            for number, (what, (pattern, expected)) in enumerate(STEPS.items(), 10)
-        },
+        **power_cuts(),
         "drive plugged in": plug_in_drive,
         "drive full": fill_drive,
         "drive pulled out": pull_out_drive,
         "database lost, newest point restored": restore_newest,
     }
+
+
+def power_cuts() -> dict[str, Callable[[Site], str]]:
+    found: dict[str, Callable[[Site], str]] = {}
+    for number, (what, (pattern, is_new)) in enumerate(STEPS.items(), 10):
+        change = add_table(f"next{number}")
+        found[what] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change=change)
+    for number, (what, (pattern, is_new)) in enumerate(PLAIN_STEPS.items(), 40):
+        name = f"{what}, the database stays as it is"
+        found[name] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change="true")
+    for number, (what, pattern) in enumerate(WAYS_BACK.items(), 50):
+        change = f"{BROKEN['it starts in a trial only']}; {add_table(f'next{number}')}"
+        found[f"on the way back, {what}"] = partial(
+            power_cut, pattern=pattern, is_new=False, number=f"9.{number}", change=change
+        )
+    found["in the migration"] = partial(cut_in_migration, number="9.60")
+    found["and again while it goes back at boot"] = partial(cut_twice, number="9.61")
+    return {f"power cut: {what}": act for what, act in found.items()}
 
 
 def main() -> None:

@@ -44,6 +44,13 @@ def test_a_step_is_applied_to_what_is_there_after_a_copy_of_the_file(
     assert schema_of(store / f"{FILE_NAME}.schema-{before}") == before
 
 
+def test_who_has_a_copy_already_gets_no_second_one(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a site is upgraded nobody is served, and a copy may take longer than all the rest."""
+    add_step(monkeypatch, "CREATE TABLE extra (a);")
+    assert migrate.migrate(store, keeps_copy=False) == ["9999_extra"]
+    assert not list(store.glob(f"{FILE_NAME}.schema-*"))
+
+
 def test_a_step_that_fails_leaves_the_schema_as_it_was(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = schema_of(store / FILE_NAME)
     add_step(monkeypatch, "CREATE TABLE extra (a);\nINSERT INTO nonsense VALUES (1);")
