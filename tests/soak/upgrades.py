@@ -151,7 +151,7 @@ def after_cut(site: Site, before: str, number: str, is_new: bool) -> str:
     wait_for(site.box, "test ! -e /opt/edge/upgrade && systemctl is-active -q edge", 120)
     after = version(site)
     assert after == (number if is_new else before), after
-    left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade' || true")
+    left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade$' || true")
     assert not left, left
     problems = site.box.run("edge doctor | grep ^PROBLEM || true")
     assert not problems, problems

@@ -1,0 +1,194 @@
+"""systemd/edge-upgrade on a computer of its own, cut off at its commands; a whole one is in tests/soak/upgrades.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import lacks
+from tests.security.test_changed_wheel import ALONE
+
+SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-upgrade"
+FOLDERS = ("opt", "usr/local", "etc/systemd/system", "var/lib", "run")
+CHECKOUT = "var/lib/checkout"
+# What the script calls. The service brings the database to the schema of its release as it starts, and takes a read
+# in as soon as it may; a release with the file `broken` does not start.
+PROGRAMS = r"""
+data=/var/lib/edge
+take_in() { [[ -e $data/upgrade-pending || ! -e $data/running ]] || tee -a $data/edge.db <<<$RANDOM >>/var/lib/taken; }
+start() {
+  local wanted present release=/opt/edge/venv
+  read -r wanted <$release/systemd/schema; read -r present <$data/edge.db
+  if [[ -e $release/systemd/broken ]] || ((present > wanted)); then return 1; fi
+  sed -i "1s/.*/$wanted/" $data/edge.db
+  touch $data/running
+  take_in
+}
+systemctl() {
+  case "$*:" in
+    stop*edge:) rm -f $data/running ;;
+    start*edge:) start ;;
+    show*) echo 0 ;;
+  esac
+}
+setpriv() { shift 4; "$@"; local code=$?; take_in; return $code; }
+systemd-run() {
+  local wanted
+  wanted=$(cat /var/lib/checkout/systemd/schema)
+  echo "{\"schema_before\": $(head -1 $data/edge.db), \"schema_after\": $wanted}"
+}
+python3() { [[ $1 != -m ]] || { mkdir -p "$3/bin"; ln -s /bin/true "$3/bin/pip"; ln -s /bin/true "$3/bin/edge"; }; }
+timeout() { shift; "$@"; }
+sync() { :; }
+journalctl() { :; }
+"""
+CUT = r"""
+set -T
+trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
+  $BASH_COMMAND != $AT ]] || kill -KILL $$' DEBUG
+"""
+EDGE = """#!/bin/sh
+case $1 in backup) echo "Wrote /backup now" ;; config) echo "http.listen = 0.0.0.0:8080" ;; esac
+"""
+
+
+class Computer:
+    """Release 3 runs, whose database is of schema 3."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in (*FOLDERS, "var/lib/edge", "usr/local/bin", "usr/local/sbin"):
+            (folder / name).mkdir(parents=True)
+        self.data = folder / "var/lib/edge"
+        (self.data / "edge.db").write_text("3\n")
+        self._make_release("3", "opt/edge/releases/old")
+        self._run(f"{SCRIPT} --use /opt/edge/releases/old && systemctl start edge")
+
+    def upgrade(self, schema: str, *, broken: bool = False, at: str = "never", during: str = "") -> str:
+        """The power is cut off at the command that this pattern fits."""
+        self._make_release(schema, CHECKOUT, *["broken"] * broken)
+        return self._run(f"{during} {SCRIPT} /{CHECKOUT}", at)
+
+    def boot(self, at: str = "never") -> str:
+        """As edge-upgrade.service and edge.service do it."""
+        (self.data / "running").unlink(missing_ok=True)
+        unit = SCRIPT.with_suffix(".service").read_text()
+        conditions = [line.partition("=|")[2] for line in unit.splitlines() if line.startswith("ConditionPathExists")]
+        is_left = " || ".join(f"test -e {path}" for path in conditions)
+        return self._run(
+            f"if {is_left}; then {SCRIPT} --resume; fi; test -e /var/lib/edge/running || systemctl start edge", at
+        )
+
+    def state(self) -> str:
+        """Of the release, its units and the database; whether the service runs; what is left of the upgrade."""
+        files = ["opt/edge/venv/systemd/schema", "etc/systemd/system/edge.service", "usr/local/sbin/edge-https"]
+        told = self._run("for f in " + " ".join(f"/{file}" for file in files) + "; do cat $f; done").split()
+        schema, *reads = (self.data / "edge.db").read_text().split()
+        assert reads == (self._folder / "var/lib/taken").read_text().split()
+        left = [*self.data.glob("*upgrade*"), *(self._folder / "opt/edge").glob("upgrade"), *self.data.glob("trial")]
+        runs = "runs" if (self.data / "running").exists() else "is down"
+        return " ".join([*told, schema, runs, *(path.name for path in left)])
+
+    def _make_release(self, schema: str, folder: str, *more: str) -> None:
+        systemd = self._folder / folder / "systemd"
+        systemd.mkdir(parents=True)
+        for name in ("edge-https", "edge-mdns", "edge.service", "edge.path", "edge.timer", "schema", *more):
+            (systemd / name).write_text(f"{schema}\n")
+        shutil.copy(SCRIPT, systemd)
+        (systemd / "edge").write_text(EDGE)
+        (systemd.parent / "pyproject.toml").touch()
+
+    def _run(self, script: str, at: str = "never") -> str:
+        programs = self._folder / "programs"
+        programs.write_text(PROGRAMS + (CUT if at != "never" else ""))
+        mounts = "".join(f"mount --bind {self._folder}/{name} /{name}; " for name in FOLDERS)
+        command = [*ALONE, f"{mounts} BASH_ENV={programs} exec bash -c '{script}'"]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "AT": at}, check=False)
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def computer(tmp_path: Path) -> Computer:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*ALONE, "mount -t tmpfs none /opt"], capture_output=True).returncode
+    ):
+        lacks("a namespace of its own for mounts")
+    return Computer(tmp_path)
+
+
+OLD, NEW = "3 3 3 3 runs", "4 4 4 4 runs"
+
+
+def test_a_release_takes_over_with_its_units_and_its_schema(computer: Computer) -> None:
+    assert computer.state() == OLD
+    assert "Upgraded to" in computer.upgrade("4")
+    assert computer.state() == NEW
+
+
+def test_a_release_that_does_not_start_is_told_and_the_one_before_runs(computer: Computer) -> None:
+    assert "The release from before runs again, and nothing was lost." in computer.upgrade("4", broken=True)
+    assert computer.state() == OLD
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("systemd-run*", OLD),
+        ('mv -T "$state.new"*', OLD),
+        ("put 0644*", OLD),
+        ("systemctl stop edge", OLD),
+        ('as_edge mv -T "$copy.new"*', OLD),
+        ('as_edge touch "$pending"', OLD),
+        ('point_to "$release"', OLD),
+        ('mv -T "$program/venv.new"*', OLD),
+        ("timeout*", OLD),
+        ("failed=*answer*", OLD),
+        ('rm -f "$state"', OLD),
+        ('as_edge rm -f "$copy"', NEW),
+        ('as_edge rm -f "$pending"', NEW),
+        ("systemctl enable*", NEW),
+    ],
+)
+def test_after_a_cut_of_power_one_of_the_two_releases_runs_with_its_own_database(
+    computer: Computer, at: str, expected: str
+) -> None:
+    assert "Upgraded to" not in computer.upgrade("4", at=at)
+    computer.boot()
+    assert computer.state() == expected
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        'install_units "$old"',
+        'point_to "$old"',
+        'as_edge mv -T "$copy" *',
+        'as_edge rm -f "$pending"*',
+        'rm -f "$state"',
+    ],
+)
+def test_a_second_cut_while_it_goes_back_changes_nothing(computer: Computer, at: str) -> None:
+    computer.upgrade("4", at="failed=*answer*")
+    assert computer.state() != OLD
+    computer.boot(at=at)
+    computer.boot()
+    assert computer.state() == OLD
+
+
+def test_nothing_is_changed_while_another_upgrade_runs(computer: Computer) -> None:
+    assert "another upgrade is running" in computer.upgrade("4", during="flock /run/edge-upgrade.lock")
+    assert computer.state() == OLD
+
+
+def test_until_the_service_stops_what_it_uses_stays_and_everything_else_is_in_place(computer: Computer) -> None:
+    """So that it is away for as long as a copy of the database and a start take, and no longer."""
+    computer.upgrade("4", at="systemctl stop edge")
+    release, service, script, schema, *rest = computer.state().split()
+    assert (release, schema) == ("3", "3")
+    assert (service, script) == ("4", "4")
+    assert rest == ["runs", "upgrade"]
