@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import time
@@ -15,6 +16,8 @@ MEGABYTES = 256
 # it was extended by its last byte only, as SQLite does it: on a full disk the first touch ends the process by SIGBUS.
 BLOCK_BYTES = 4096
 START_SECONDS = 180
+DETACH_SECONDS = 30
+CLONE_NEWNS = 0x20000  # os.CLONE_NEWNS of Python 3.12
 
 
 class Disk:
@@ -44,6 +47,13 @@ class Disk:
         """Whoever has files open must have ended."""
         subprocess.run(["umount", str(self._folder)], check=True)
         subprocess.run(["losetup", "--detach", self._device], check=True)
+        # The kernel does it when nobody uses the device any more. Were it still used, two file systems would write on
+        # one disk afterwards, and the one from before the power cut would damage the other.
+        deadline = time.monotonic() + DETACH_SECONDS
+        while subprocess.run(["losetup", self._device], check=False, capture_output=True).returncode == 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self._device} is still used: is {self._folder} mounted elsewhere, too?")
+            time.sleep(0.05)
 
     def lose_cache(self) -> None:
         """The power is cut and comes back; nobody may have files open."""
@@ -76,7 +86,8 @@ def can_be_had() -> bool:
 
 @contextmanager
 def mounted(folder: Path, below: Path) -> Iterator[Disk]:
-    """`folder` and `below` are empty folders."""
+    """`folder` and `below` are empty folders. Call it before other threads are there: only later ones see the disk."""
+    _keep_mounts_to_oneself()
     program = [PYTHON, str(Path(__file__).with_name("disk_process.py")), str(below), str(MEGABYTES)]
     with subprocess.Popen(program) as process:
         try:
@@ -93,3 +104,10 @@ def mounted(folder: Path, below: Path) -> Iterator[Disk]:
                 disk.unmount()
         finally:
             process.terminate()  # it takes its mount along
+
+
+def _keep_mounts_to_oneself() -> None:
+    """A mount namespace that others make meanwhile (a container, a sandbox) would keep the disk mounted for ever."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "this process gets no mount namespace of its own")
+    subprocess.run(["mount", "--make-rslave", "/"], check=True)
