@@ -189,8 +189,10 @@ def translating() -> Iterator[None]:
         _raise(error)
 
 
+_FULL = "The disk is full; make room and try again"
 _UNAVAILABLE = {
-    sqlite3.SQLITE_FULL: "The disk is full; make room and try again",
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no room for the first thing that is made when the database is opened
     sqlite3.SQLITE_BUSY: "Another process holds the database; try again",
     sqlite3.SQLITE_LOCKED: "Another process holds the database; try again",
     sqlite3.SQLITE_READONLY: "The database is read-only, as happens after a disk fault: see `dmesg` and `mount`",
@@ -220,7 +222,8 @@ def domain_error(error: Exception) -> Exception:
         cause = getattr(cause, "orig", None)
     if not isinstance(cause, sqlite3.DatabaseError):
         return error
-    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY
+    extended = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    code = extended if extended in _UNAVAILABLE else extended & _PRIMARY
     if code in _DAMAGED:
         return Damaged(f"The database is damaged ({cause}); stop the service and restore a backup: edge restore FILE")
     return Unavailable(_UNAVAILABLE[code]) if code in _UNAVAILABLE else error

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from edge.store.database import domain_error
+
 _STEPS = 10_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
 
 
 def faults_at_start(path: Path, seconds: float) -> list[str]:
-    """What is wrong, as far as it is found within `seconds`; a large file is checked further in the background."""
+    """What is wrong, as far as it is found within `seconds`; a large file is checked further in the background.
+
+    Raises Unavailable when it cannot be read at all.
+    """
     deadline = time.monotonic() + seconds
     try:
         with closing(_read_only(path)) as connection:
@@ -21,7 +26,7 @@ def faults_at_start(path: Path, seconds: float) -> list[str]:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             return []
-        raise
+        raise domain_error(error) from error
 
 
 def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:

@@ -4,6 +4,8 @@ Tests of edge/ops/integrity.py, edge/store/integrity.py and edge/store/recovery.
 """
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -64,6 +66,13 @@ def test_a_file_that_is_no_database_is_found_at_the_start(file: Path) -> None:
     file.write_bytes(b"not a database" * 1000)
     with pytest.raises(Damaged, match="edge repair"):
         integrity.check_at_start(file.parent, file.parent / "none")
+
+
+def test_a_start_on_a_full_disk_ends_with_one_sentence(site: Path) -> None:
+    close_database()
+    serve = [sys.executable, "-m", "edge", f"--set=data_dir={site}", "serve"]
+    done = subprocess.run(["prlimit", "--fsize=16384", *serve], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "edge: The disk is full; make room and try again\n")
 
 
 def test_damage_is_found_in_the_background_and_the_service_goes_on(file: Path) -> None:
