@@ -93,6 +93,8 @@ def add(actor: Actor, new: NewDestination) -> Destination:
         if new.wanted.location_id is not None and not _has_location(organization_id, new.wanted.location_id):
             raise Invalid.one("location_id", "fk_not_found", "There is no such location")
         present = list_destinations(organization_id)
+        if new.name == STREAM_NAME and new.kind is not DestinationKind.STREAM:
+            raise Conflict(f"{STREAM_NAME} is the name of what listens at GET /events; choose another name")
         if any(row.name == new.name for row in present):
             raise Conflict(f"There is a destination {new.name} already; choose another name")
         if len(present) >= MOST:
@@ -112,12 +114,16 @@ def add(actor: Actor, new: NewDestination) -> Destination:
 
 
 def open_stream(actor: Actor) -> None:
-    """Have events logged for live streams, if they are not logged yet."""
-    if _stream(actor.organization_id) is None:
+    """Have events logged for live streams, if they are not logged yet. Raises Conflict where somebody disabled that."""
+    found = _stream(actor.organization_id)
+    if found is None:
         with acting(actor):
-            if _stream(actor.organization_id) is None:
+            found = _stream(actor.organization_id)
+            if found is None:
                 wanted = Filter(frozenset(events.KINDS))
                 add(actor, NewDestination(DestinationKind.STREAM, STREAM_NAME, "", b"", wanted))
+    if found and found.disabled_at:
+        raise Conflict(f'Live streams are disabled here. To have them again: edge events enable "{STREAM_NAME}"')
 
 
 def remove(actor: Actor, no: int) -> None:
@@ -229,7 +235,7 @@ def _has_location(organization_id: int, location_id: int) -> bool:
 
 
 def _stream(organization_id: int) -> Destination | None:
-    found = _rows("WHERE organization_id = ? AND kind = 'stream' AND disabled_at IS NULL", (organization_id,))
+    found = _rows("WHERE organization_id = ? AND kind = 'stream'", (organization_id,))
     return found[0] if found else None
 
 

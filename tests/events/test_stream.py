@@ -19,12 +19,15 @@ from edge import clock, server
 from edge.app import AppSettings, create_app
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
+from edge.errors import Conflict
 from edge.events import stream
 from edge.events.stream import Streams
 from edge.ops.health import Health
 from edge.pages.guard import SESSION_COOKIE
-from edge.store import events, keys, people, sessions
+from edge.store import event_destinations, events, keys, people, sessions
 from edge.store.actors import person, shell
+from edge.store.event_destinations import DestinationKind, NewDestination
+from edge.store.events import KINDS, Filter
 from edge.store.people import Role
 from tests.conftest import Cast
 from tests.events.conftest import Warehouse, make_events
@@ -193,6 +196,25 @@ def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
 )
 def test_what_cannot_be_answered_is_said(site: Site, path: str, status: int) -> None:
     assert site.ask(path, Authorization=site.token("tracking:read")) == status
+
+
+def test_streams_that_somebody_disabled_are_enabled_again_by_who_is_told_how(site: Site) -> None:
+    token = site.token()
+    assert site.ask("/events", Authorization=token) == 200
+    organization_id = site.warehouse.organization_id
+    [made] = event_destinations.list_destinations(organization_id)
+    event_destinations.disable(shell(organization_id), made.no)
+    client = site.listen(Authorization=token)
+    assert client.answer.status == 409
+    assert 'edge events enable "Live stream"' in json.loads(client.answer.read())["error"]
+    event_destinations.enable(shell(organization_id), made.no)
+    assert site.ask("/events", Authorization=token) == 200
+
+
+def test_the_name_of_the_streams_is_theirs(site: Site) -> None:
+    mine = NewDestination(DestinationKind.WEBHOOK, "Live stream", "https://erp.example.com", b"x", Filter(KINDS))
+    with pytest.raises(Conflict, match="choose another name"):
+        event_destinations.add(shell(site.warehouse.organization_id), mine)
 
 
 def test_nobody_listens_without_a_name(site: Site) -> None:
