@@ -101,7 +101,7 @@ def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> Non
             assets.rename(actor, clash.local_id, external_key)
         else:
             locations.rename(actor, clash.local_id, external_key)
-        mirrors.retry_conflicts(sites.get_site(actor.organization_id, site_no).peer)
+        mirrors.retry_conflicts(sites.get_site(actor.organization_id, site_no).peer, remote_id)
 
 
 def _get(organization_id: int, site_no: int, remote_id: int) -> Clash:

@@ -16,7 +16,7 @@ from edge import clock
 from edge.store import mirrors
 from edge.store.changes import Kind
 from edge.store.database import execute, execute_many, writing
-from edge.store.exchange import Batch, Cursor, LocationRecord, Needs, Origin, Patch, TrackState
+from edge.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Needs, Origin, Patch, Record, TrackState
 from edge.store.mirrors import Peer
 from edge.store.sources import ScanSource, number_of
 from edge.validation.values import MAX_INT64
@@ -60,28 +60,65 @@ def cursor_of(site_no: int) -> Cursor:
 
 def _apply(peer: Peer, batch: Batch) -> list[str]:
     _check_parents(peer, batch.locations)
+    known = _known_tracks(peer.no, [state.no for state in batch.tracks])
+    _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
     aside = mirrors.apply(peer, batch.assets, batch.locations)
     _keep_names(peer.no, Kind.READER, batch.readers)
     _keep_names(peer.no, Kind.PERSON, batch.people)
+    here = _resolve(peer, batch)
+    _check_declared(batch, here, known)
+    tracks = _keep_tracks(peer, batch.tracks, known, here)
+    _drop_tracks(peer.no, batch.gone_tracks)
+    sources = [_source_no(peer, origin, here.locations[origin.location]) for origin in batch.origins]
+    _replace_stays(batch.patches, tracks, sources, batch.horizon)
+    return aside
+
+
+class _Track(NamedTuple):
+    """A track here, and what a site tells of it."""
+
+    no: int
+    asset_id: int
+    values: tuple[int, ...]
+
+
+class _Here(NamedTuple):
+    """Ids here, by those of the site."""
+
+    assets: Mapping[int, int]
+    locations: Mapping[int, int]
+
+
+def _resolve(peer: Peer, batch: Batch) -> _Here:
     names = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
-    locations = mirrors.resolve(peer, names)
-    assets = mirrors.resolve(peer, [state.asset for state in batch.tracks if state.asset is not None])
-    known = _known_tracks(peer.no, [state.no for state in batch.tracks])
+    assets = [state.asset for state in batch.tracks if state.asset is not None]
+    return _Here(mirrors.resolve(peer, assets), mirrors.resolve(peer, names))
+
+
+def _check_declared(
+    batch: Batch,
+    here: _Here,
+    known: Mapping[int, _Track],
+    assets: Sequence[AssetRecord] = (),
+    locations: Sequence[LocationRecord] = (),
+) -> None:
+    """Raises _NotKnown for what is neither here nor among these records, which are about to be taken."""
+    tracks = {state.no for state in batch.tracks}
+    unknown = {state.no for state in batch.tracks if state.asset is None and state.no not in known}
+    named = {state.location for state in batch.tracks} | {origin.location for origin in batch.origins}
     needs = Needs(
-        sorted({state.asset for state in batch.tracks if state.asset is not None} - set(assets)),
-        sorted(set(names) - set(locations)),
         sorted(
-            {state.no for state in batch.tracks if state.asset is None and state.no not in known}
-            | {patch.track for patch in batch.patches}.difference(state.no for state in batch.tracks)
+            {state.asset for state in batch.tracks if state.asset is not None}.difference(here.assets, _refs(assets))
         ),
+        sorted(named.difference(here.locations, _refs(locations))),
+        sorted(unknown | {patch.track for patch in batch.patches} - tracks),
     )
     if any(needs):
         raise _NotKnown(needs)
-    tracks = _keep_tracks(peer, batch.tracks, known, Resolved(assets, locations))
-    _drop_tracks(peer.no, batch.gone_tracks)
-    sources = [_source_no(peer, origin, locations[origin.location]) for origin in batch.origins]
-    _replace_stays(batch.patches, tracks, sources, batch.horizon)
-    return aside
+
+
+def _refs(records: Sequence[Record]) -> list[int]:
+    return [record.ref for record in records]
 
 
 def _check_parents(peer: Peer, locations: Sequence[LocationRecord]) -> None:
@@ -99,21 +136,6 @@ def _keep_names(site_no: int, kind: Kind, names: Mapping[int, str]) -> None:
     )
 
 
-class Resolved(NamedTuple):
-    """Ids here, by those of the site."""
-
-    assets: Mapping[int, int]
-    locations: Mapping[int, int]
-
-
-class _Track(NamedTuple):
-    """A track here, and what a site tells of it."""
-
-    no: int
-    asset_id: int
-    values: tuple[int, ...]
-
-
 _VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq", "row_rule")
 
 
@@ -126,7 +148,7 @@ def _known_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, _Tra
     return {remote_no: _Track(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in found}
 
 
-def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Track], here: Resolved) -> dict[int, int]:
+def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Track], here: _Here) -> dict[int, int]:
     """The numbers here, by those of the site.
 
     The site's values always replace the hub's, also older ones: an undo moves the last sighting backwards. A site that

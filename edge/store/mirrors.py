@@ -22,6 +22,8 @@ from edge.store.record_copies import holder_of_key, holders_of_tags, in_order, t
 from edge.store.records import moment
 from edge.validation.values import MAX_KEY
 
+MOST_RETRIED = 200  # clashes, with each batch
+
 
 class Peer(NamedTuple):
     """The other side: a site of this hub by its number, or HUB. The locations of a site are below `location_id`."""
@@ -65,16 +67,22 @@ def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[Locatio
     """Make the records what they are at their home; returns in words what could not be taken."""
     fresh: list[Record] = [*in_order(locations), *assets]
     for record in fresh:
-        _make_way(peer, record)
+        if not _is_too_long(_key(peer, record)):  # it will be refused, and what is here stays
+            _make_way(peer, record)
     aside = [told for record in fresh if (told := _take(peer, record))]
     retry_conflicts(peer)
     return aside
 
 
-def retry_conflicts(peer: Peer) -> None:
-    """Try them again: perhaps what they clashed with has gone, or has another key now."""
+def retry_conflicts(peer: Peer, first: int = 0) -> None:
+    """Try them again: perhaps what they clashed with has gone, or has another key now. Each gets its turn.
+
+    `first` is the peer's id of the one that is to be tried in any case.
+    """
     for kind, text in execute(
-        "SELECT kind, record FROM conflict WHERE peer = ? ORDER BY since LIMIT 200", (peer.no,)
+        "SELECT kind, record FROM (SELECT kind, record, since FROM conflict WHERE peer = ? "
+        "ORDER BY remote_id <> ?, random() LIMIT ?) ORDER BY since",
+        (peer.no, first, MOST_RETRIED),
     ).fetchall():
         _take(peer, (AssetRecord if kind == Kind.ASSET else LocationRecord)._make(json.loads(text)))
 
@@ -136,7 +144,7 @@ def _take(peer: Peer, record: Record) -> str:
 def _store(peer: Peer, record: Record) -> _Clash | None:
     """Write the record, or the part of it that does not clash. Raises Conflict if it cannot be kept at all."""
     key = _key(peer, record)
-    if len(key) > MAX_KEY:
+    if _is_too_long(key):
         raise Conflict(f"{key} would be longer than the {MAX_KEY} characters a key may have")
     local = _known(peer, record)
     if (
@@ -162,6 +170,10 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
             (local_id, peer.no, record.home or peer.code),
         )
     return clash
+
+
+def _is_too_long(key: str) -> bool:
+    return len(key) > MAX_KEY
 
 
 def _parent_id(peer: Peer, record: LocationRecord) -> int:

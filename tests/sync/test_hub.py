@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from edge.errors import Conflict
-from edge.store import assets, board, conflicts, incoming, lookup, tracking
+from edge.store import assets, board, conflicts, incoming, locations, lookup, mirrors, tracking
 from edge.store.database import database, execute
 from edge.store.tags import NewTag
+from edge.sync import sender
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
 
 
@@ -191,6 +192,53 @@ def test_a_batch_has_the_hub_look_up_what_is_in_it_and_nothing_else(
     assert [plan for plan in plans if re.search(r"history .*\(position_no=\?\)$", plan)] == []
     assert [sql for sql in asked if sql.startswith("UPDATE track SET location_id")] == []
     assert_equal(company.ber)
+
+
+def test_a_hub_asks_for_what_it_does_not_know_before_it_writes_anything(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "MAX_ROWS", 3)
+    for number in range(6):  # where all of them are is told in the first batch, what they are in the next ones
+        company.ber.scan(company.ber.add_asset(f"P-{number}"), 0, EPOCH)
+    asked: list[tuple[bool, int]] = []
+    take = incoming.take
+
+    def counted(*args: Any) -> Any:
+        before = database.connection().total_changes
+        taken = take(*args)
+        asked.append((any(taken.needs), database.connection().total_changes - before))
+        return taken
+
+    monkeypatch.setattr(incoming, "take", counted)
+    company.ber.sync()
+    assert_equal(company.ber)
+    assert [written for is_asked, written in asked if is_asked] == [0]
+
+
+def test_every_clash_gets_its_turn(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "MOST_RETRIED", 1)
+    mine = [company.ber.add_asset(f"P-{number}") for number in range(3)]
+    for number in range(3):
+        company.ham.add_asset(f"P-{number}")
+    company.settle()
+    with company.ber.in_use():
+        assets.rename(company.ber.actor, mine[2], "P-9")
+    for number in range(50):  # each batch tries one of the three
+        if company.hub.rows("SELECT count(*) FROM conflict") == [(2,)]:
+            break
+        company.ham.add_asset(f"Q-{number}")
+        company.settle()
+    assert company.hub.rows("SELECT record ->> 1 FROM conflict ORDER BY 1") == [("P-0",), ("P-1",)]
+
+
+def test_what_cannot_be_renamed_at_the_hub_stays_there_under_its_old_name(company: Company) -> None:
+    dock = company.ber.docks[0]
+    with company.ber.in_use():
+        locations.patch(company.ber.actor, dock, {"external_key": "D" * 255})  # and BER- before it is too long there
+    company.settle()
+    there = "SELECT deleted_at FROM location WHERE external_key = 'BER-DOCK-0'"
+    assert company.hub.rows(there) == [(None,)]
+    assert "longer than" in company.hub.rows("SELECT reason FROM set_aside")[0][0]
 
 
 def traced(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
