@@ -119,7 +119,12 @@ class LedgerReader:
         return row
 
     def all(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql).fetchall()
+        try:
+            return self._connection.execute(sql).fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+                return []  # something was cut off, and the service that undoes it is only starting
+            raise
 
     def ledger(self) -> dict[str, tuple[int, int]]:
         """bucket -> (messages, reads), over all readers and hours."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edge.store.database import domain_error
 
+_ANYTHING = "SELECT 1 FROM sqlite_schema"
 _STEPS = 10_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
 
 
@@ -20,7 +21,7 @@ def faults_at_start(path: Path, seconds: float) -> list[str]:
     """
     deadline = time.monotonic() + seconds
     try:
-        with closing(_read_only(path)) as connection:
+        with closing(open_read_only(path)) as connection:
             connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
             return _faults(connection, "PRAGMA quick_check(3)")
     except sqlite3.OperationalError as error:
@@ -31,7 +32,7 @@ def faults_at_start(path: Path, seconds: float) -> list[str]:
 
 def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Each table with what is wrong in it; the caller may pause before it asks for the next one."""
-    with closing(_read_only(path)) as connection:
+    with closing(open_read_only(path)) as connection:
         names = [
             name
             for (name,) in connection.execute(
@@ -52,5 +53,21 @@ def _faults(connection: sqlite3.Connection, question: str) -> list[str]:
     return [] if found == ["ok"] else found
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing.
+
+    Only what a cut of power left half done outside the WAL, as when a restored file was opened first, is undone before:
+    that needs to write, and every start would be refused otherwise.
+    """
+    connection = _connect(path, "ro")
+    try:
+        connection.execute(_ANYTHING).fetchone()
+    except sqlite3.DatabaseError as error:  # any other one is met again by whoever reads
+        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+            with closing(_connect(path, "rw")) as writer:
+                writer.execute(_ANYTHING).fetchone()
+    return connection
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=10)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from edge.errors import Corrupt
 from edge.store import event_triggers, sync_triggers
+from edge.store.integrity import open_read_only
 from edge.store.migrate import create_schema, newest_schema
 
 _SEARCH = ("trigram", "version")  # made by triggers as the rest comes in
@@ -41,7 +42,7 @@ def recover(damaged: Path, target: Path) -> Recovered:
     with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
         create_schema(fresh, newest_schema())
         try:
-            with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as old:
+            with closing(open_read_only(damaged)) as old:
                 old.execute("PRAGMA trusted_schema = off")
                 tables = [_common(old, fresh, name) for name in _names(fresh)]
                 fresh.execute("BEGIN")

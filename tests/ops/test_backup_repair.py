@@ -75,6 +75,23 @@ def test_a_start_on_a_full_disk_ends_with_one_sentence(site: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "edge: The disk is full; make room and try again\n")
 
 
+def test_a_start_undoes_what_a_power_cut_left_half_done_outside_the_wal(file: Path) -> None:
+    """Its first start makes a restored file one with a WAL, by way of the journal that it had until then."""
+    journal = file.with_name(f"{FILE_NAME}-journal")
+    with closing(sqlite3.connect(file, isolation_level=None)) as cut_off:
+        cut_off.execute("PRAGMA journal_mode = delete")
+        cut_off.execute("PRAGMA cache_size = 1")
+        cut_off.execute("BEGIN")
+        cut_off.execute("UPDATE asset SET name = 'half' || name")
+        on_disk = {path: path.read_bytes() for path in (file, journal)}
+        cut_off.execute("ROLLBACK")
+    for path, content in on_disk.items():
+        path.write_bytes(content)
+    integrity.check_at_start(file.parent, file.parent / "backups")
+    migrate.migrate(file.parent)
+    assert execute("SELECT count(*) FROM asset WHERE name LIKE 'half%'").fetchone() == (0,)
+
+
 def test_damage_is_found_in_the_background_and_the_service_goes_on(file: Path) -> None:
     check = integrity.BackgroundCheck(file.parent, file.parent / "backups")
     check.run(lambda _: False)
