@@ -9,6 +9,7 @@ from functools import lru_cache
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     Metric,
     ProcessCollector,
@@ -40,6 +41,13 @@ messages = Counter(
     "edge_ingest_messages", "Messages received, by what became of them", ["reader", "bucket"], registry=_registry
 )
 reads = Counter("edge_ingest_reads", "Reads received, by what became of them", ["reader", "bucket"], registry=_registry)
+
+evidence_bytes = Gauge(
+    "edge_ingest_evidence_bytes", "Memory of what was heard of assets lately, to decide by", registry=_registry
+)
+evidence_dropped = Counter(
+    "edge_ingest_evidence_dropped", "Assets of which it was dropped from memory for want of room", registry=_registry
+)
 
 
 def count(counter: Counter, tallies: Mapping[tuple[int, str], int]) -> None:

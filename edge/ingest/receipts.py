@@ -9,6 +9,7 @@ from typing import NamedTuple
 from edge.store import receipts
 
 DIGEST_BYTES = 16
+PACKET_IDS = 65_536
 _ENTRY = Struct(f">H?{DIGEST_BYTES}s")  # packet id, whether it was recorded, digest
 
 
@@ -27,7 +28,7 @@ class Receipts:
     """The digest of the message last committed under each packet id. `keep` within a transaction, `add` after it."""
 
     def __init__(self) -> None:
-        self._by_mid: dict[int, Receipt] = {}
+        self._by_mid = [b""] * PACKET_IDS
         self._recorded: set[bytes] = set()
         self._count = 0
         for number, entries in receipts.load():
@@ -35,8 +36,7 @@ class Receipts:
             self._count = number
 
     def has(self, mid: int, digest: bytes) -> bool:
-        known = self._by_mid.get(mid)
-        return known is not None and known.digest == digest
+        return self._by_mid[mid] == digest
 
     def has_recorded(self, digest: bytes) -> bool:
         return digest in self._recorded
@@ -47,13 +47,12 @@ class Receipts:
 
     def add(self, committed: list[Receipt]) -> None:
         self._count += len(committed)
-        for receipt in committed:
-            before = self._by_mid.get(receipt.mid)
-            if before and before.is_recorded:
-                self._recorded.discard(before.digest)
-            self._by_mid[receipt.mid] = receipt
-            if receipt.is_recorded:
-                self._recorded.add(receipt.digest)
+        by_mid, recorded = self._by_mid, self._recorded
+        for mid, digest, is_recorded in committed:
+            recorded.discard(by_mid[mid])
+            by_mid[mid] = digest
+            if is_recorded:
+                recorded.add(digest)
 
 
 def digest_of(topic: str, payload: bytes) -> bytes:

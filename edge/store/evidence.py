@@ -198,7 +198,7 @@ def _is_overlap(together: int, coming: _Hearing) -> bool:
     return together >= OVERLAP and coming.weight in _RFID
 
 
-def _needed(weight: Weight, looks: Sequence[int], is_overlap: bool) -> float:
+def _needed(weight: int, looks: Sequence[int], is_overlap: bool) -> float:
     if is_overlap:
         return _NEEDED[weight]
     sparse = min(1.0, (pace(looks[-GAPS - 1 :]) - LEAST_PACE) / (SPARSE - LEAST_PACE))
@@ -215,7 +215,7 @@ class _Hearing:
         self._first = self._last = self._second = 0
         self._strength = self._miss = 0.0
         self._step = 0  # 0: the silence since the last time has not been measured
-        self.weight = Weight.RFID_ZONE
+        self.weight: int = Weight.RFID_ZONE
 
     def hear(self, look: int, one: Heard) -> None:
         if not self.heard:

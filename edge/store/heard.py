@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from functools import lru_cache
+from typing import NamedTuple
 
 from edge.clock import SECOND
 
 UNKNOWN_STRENGTH = -60.0  # dBm, of readers that do not tell
+NO_RSSI = -(2**15)
 
 
 class AntennaKind(StrEnum):
@@ -43,59 +46,54 @@ _WEIGHTS = {
 _LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
 
 
-class Heard:
-    """What one location heard of an asset in one second: how strongly at best, from when to when (microseconds).
+class Heard(NamedTuple):
+    """What one location heard of an asset in one second: how strongly at best, from when to when.
 
     Source, quality of the time and delay are those of the first read: for the row of history, should there be one.
     """
 
-    __slots__ = (
-        "delay",
-        "first_at",
-        "last_at",
-        "location_id",
-        "quality",
-        "rssi",
-        "second",
-        "source_no",
-        "strength",
-        "weight",
-    )
+    second: int
+    location_id: int
+    strength: float  # dBm of an RFID tag as near
+    weight: int  # a `Weight`, as a plain number
+    micros: int  # of the second, when it was heard first
+    lasted: int  # microseconds, until it was heard last
+    source_no: int
+    tenths: int  # of dBm, as told; `NO_RSSI` where nothing was told
+    quality: int
+    delay: int
 
-    def __init__(
-        self,
-        location_id: int,
-        observed_at: int,
-        rssi: float | None,
-        weight: Weight = Weight.RFID_ZONE,
-        source_no: int = 0,
-        quality: int = 0,
-        delay: int = 0,
-    ) -> None:
-        self.second = observed_at // SECOND
-        self.location_id = location_id
-        self.first_at = self.last_at = observed_at
-        self.rssi = rssi
-        self.strength = UNKNOWN_STRENGTH if rssi is None else rssi + _LOSSES[weight]
-        self.weight = weight
-        self.source_no = source_no
-        self.quality = quality
-        self.delay = delay
+    @property
+    def first_at(self) -> int:
+        return self.second * SECOND + self.micros
 
-    def merge(self, other: Heard) -> bool:
-        """Take in another read of the same second and location; whether it told anything new."""
-        is_new = False
-        if (other.first_at, other.source_no) < (self.first_at, self.source_no):
-            self.first_at, self.source_no = other.first_at, other.source_no
-            self.quality, self.delay = other.quality, other.delay
-            is_new = True
-        if other.last_at > self.last_at:
-            self.last_at = other.last_at
-            is_new = True
-        if other.strength > self.strength:
-            self.rssi, self.strength = other.rssi, other.strength
-            is_new = True
-        if other.weight > self.weight:
-            self.weight = other.weight
-            is_new = True
-        return is_new
+    @property
+    def last_at(self) -> int:
+        return self.second * SECOND + self.micros + self.lasted
+
+    @property
+    def rssi(self) -> float | None:
+        return None if self.tenths == NO_RSSI else self.tenths / 10
+
+    def merged(self, other: Heard) -> Heard:
+        """With another read of the same second and location."""
+        first = other if (other.micros, other.source_no) < (self.micros, self.source_no) else self
+        strongest = other if other.strength > self.strength else self
+        return Heard(
+            self.second,
+            self.location_id,
+            strongest.strength,
+            max(self.weight, other.weight),
+            first.micros,
+            max(self.micros + self.lasted, other.micros + other.lasted) - first.micros,
+            first.source_no,
+            strongest.tenths,
+            first.quality,
+            first.delay,
+        )
+
+
+@lru_cache(maxsize=1024)  # there are few strengths, and each is told again and again
+def strength_of(rssi: float | None, weight: int) -> tuple[float, int]:
+    """As `Heard.strength` and `Heard.tenths`."""
+    return (UNKNOWN_STRENGTH, NO_RSSI) if rssi is None else (rssi + _LOSSES[weight], round(rssi * 10))

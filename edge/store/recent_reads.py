@@ -1,8 +1,8 @@
 """The reads of the last minutes, from which positions are decided: in memory for ingest, on disk for a restart.
 
 Memory holds for each asset what was heard in the last seconds. The table `recent_read` holds the same reads as they
-were committed, one row for each batch, so that writing them costs next to nothing; it is read after a restart, and
-when a person's scan makes it necessary to look back.
+were committed, one row for each batch, so that writing them costs next to nothing; it is read after a restart, when a
+person's scan makes it necessary to look back, and for what memory has no room for.
 """
 
 from __future__ import annotations
@@ -12,91 +12,35 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from struct import Struct
 
+from edge import metrics
 from edge.clock import SECOND
 from edge.store.database import execute
-from edge.store.evidence import LOOKS
-from edge.store.heard import Heard, Weight
+from edge.store.recent import KEPT_LOOKS, MORE, Recent
 from edge.store.stays import Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, since they were received
 KEPT_BYTES = 32 * 1024 * 1024
-KEPT_LOOKS = LOOKS + 8  # in memory, at least
-MORE = 24  # are kept until that many more came
 LOOKED_BACK = 300  # seconds before a late read, which are read from disk
 IDLE = 300  # seconds after which an asset is dropped from memory
+MOST_BYTES = 64 * 1024 * 1024  # in memory, of all assets
+COUNTED_EVERY = 50_000  # reads
 
-ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
 UNKNOWN = 2**32 - 1
 
 _READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
 _NO_RSSI = -1000.0
-_WEIGHTS = tuple(Weight)
-
-
-class Recent:
-    """What was heard of one asset lately, in the order of seconds.
-
-    Nothing is missing from `complete_from` on, and from `exact_from` on nothing that a decision looks back to.
-    """
-
-    __slots__ = ("_limit", "complete_from", "exact_from", "heard")
-
-    def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
-        self.heard: list[Heard] = []
-        self.complete_from = self.exact_from = complete_from
-        self._limit = limit
-
-    def add(self, one: Heard) -> bool:
-        """Whether it told anything new."""
-        heard = self.heard
-        if not heard or heard[-1].second < one.second:  # as nearly all
-            heard.append(one)
-            return True
-        index = len(heard)
-        while index and heard[index - 1].second >= one.second:
-            index -= 1
-            if heard[index].second == one.second and heard[index].location_id == one.location_id:
-                return heard[index].merge(one)
-        while index < len(heard) and heard[index].second == one.second:
-            index += 1
-        heard.insert(index, one)
-        return True
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.heard) > self._limit
-
-    def known_from(self, last_seen_at: int) -> int:
-        """Since when nothing is missing, told by a read that was just added as the newest after `last_seen_at`."""
-        is_all = len(self.heard) == 1 or self.complete_from == ALWAYS
-        return self.complete_from if is_all else last_seen_at // SECOND + 1
-
-    def is_only(self, location_id: int) -> bool:
-        """Whether no other location heard the asset."""
-        return all(one.location_id == location_id for one in self.heard)
-
-    def drop_old(self) -> None:
-        """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads."""
-        heard, looks, second = self.heard, 0, -1
-        exact_from = self.exact_from
-        for index in range(len(heard) - 1, -1, -1):
-            if heard[index].second != second:
-                looks, second = looks + 1, heard[index].second
-                if looks == KEPT_LOOKS - LOOKS + 1:
-                    exact_from = second
-                if looks > KEPT_LOOKS:
-                    self.exact_from = exact_from
-                    del heard[: index + 1]
-                    self.complete_from = heard[0].second
-                    break
-        self._limit = len(heard) + MORE
 
 
 class RecentReads:
     """Of all assets. For the ingest thread, inside its transaction; after one that failed: `reload`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
+        """What takes more than `most_bytes` is dropped; it is counted each time that as many reads were written."""
         self.sources: dict[tuple[int, int | None, int | None], int] = {}  # their numbers, see `scans`
+        self._most_bytes = most_bytes
+        self._counted_every = counted_every
+        self._uncounted = 0
+        self._dropped: dict[int, int] = {}  # for want of room: asset -> the second in which it was heard last
         self._assets: dict[int, Recent] = {}
         self._reads: list[bytes] = []
         self._is_stale = True
@@ -109,6 +53,8 @@ class RecentReads:
         if self._is_stale:
             self.sources.clear()
             self._assets = load(None, 0)
+            self._dropped.clear()
+            self._uncounted = self._counted_every
             self._is_stale = False
 
     def forget(self) -> None:
@@ -121,6 +67,15 @@ class RecentReads:
     def start(self, asset_id: int, complete_from: int) -> Recent:
         recent = self._assets[asset_id] = Recent(complete_from)
         return recent
+
+    def bring_back(self, asset_ids: Collection[int]) -> None:
+        """Have in memory again what was dropped of these assets for want of room."""
+        back = {asset_id: self._dropped.pop(asset_id) for asset_id in asset_ids if asset_id in self._dropped}
+        if back:
+            found = load(back, (min(back.values()) - LOOKED_BACK) * SECOND)
+            for recent in found.values():
+                recent.drop_old()
+            self._assets |= found
 
     def look_back(self, asset_ids: Collection[int], second: int) -> None:
         """Have in memory what is on disk of these assets around that second, for reads that came late.
@@ -168,6 +123,10 @@ class RecentReads:
             (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
         )
         self._sweep()
+        self._uncounted += len(self._reads)
+        if self._uncounted >= self._counted_every:
+            self._uncounted = 0
+            self._make_room()
 
     def _sweep(self) -> None:
         """Memory is for what is heard now."""
@@ -175,9 +134,28 @@ class RecentReads:
         if second - self._swept_at < IDLE:
             return
         self._swept_at = second
-        idle = [asset_id for asset_id, one in self._assets.items() if one.heard[-1].second < second - IDLE]
+        idle = [asset_id for asset_id, one in self._assets.items() if one.newest < second - IDLE]
         for asset_id in idle:
             del self._assets[asset_id]
+        self._dropped = {asset_id: heard for asset_id, heard in self._dropped.items() if heard >= second - IDLE}
+
+    def _make_room(self) -> None:
+        """First goes what only late reads ask for, then the assets that were silent longest: all that is on disk."""
+        assets = self._assets
+        size = sum(one.size for one in assets.values())
+        if size > self._most_bytes:
+            for one in assets.values():
+                one.drop_old()
+            size = sum(one.size for one in assets.values())
+        if size > self._most_bytes:
+            for asset_id in sorted(assets, key=lambda asset_id: assets[asset_id].newest):
+                if size <= self._most_bytes * 7 // 8:
+                    break
+                one = assets.pop(asset_id)
+                size -= one.size
+                self._dropped[asset_id] = one.newest
+                metrics.evidence_dropped.inc()
+        metrics.evidence_bytes.set(size)
 
 
 def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[bytes] = ()) -> dict[int, Recent]:
@@ -197,17 +175,8 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
                     recent = found[asset_id] = Recent(complete_from, limit)
                 if recent.is_full:
                     recent.drop_old()
-                recent.add(
-                    Heard(
-                        locations[source_no],
-                        at,
-                        None if rssi == _NO_RSSI else rssi,
-                        _WEIGHTS[weight],
-                        source_no,
-                        quality,
-                        delay,
-                    )
-                )
+                strength = None if rssi == _NO_RSSI else rssi
+                recent.add(at, locations[source_no], strength, weight, source_no, quality, delay)
     return found
 
 

@@ -48,6 +48,14 @@ def first_from(heard: Sequence[Heard], second: int) -> int:
     return bisect_left(heard, second, key=attrgetter("second"))
 
 
+def last_look(heard: Sequence[Heard], end: int) -> Sequence[Heard]:
+    """What was heard in the last second before `heard[end]` in which anything was."""
+    begin = end
+    while begin and heard[begin - 1].second == heard[end - 1].second:
+        begin -= 1
+    return heard[begin:end]
+
+
 def retrace(
     heard: Sequence[Heard], begin: int, state: State, people: Sequence[ByPerson], gap: int
 ) -> tuple[list[Step], int | None]:

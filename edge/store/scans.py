@@ -15,9 +15,10 @@ from edge.clock import SECOND
 from edge.store import recent_reads
 from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Rule
-from edge.store.heard import Heard, Weight
-from edge.store.recent_reads import ALWAYS, KEPT_FOR, UNKNOWN, Recent, RecentReads
-from edge.store.retrace import ByPerson, State, Step, first_from, retrace, since_of
+from edge.store.heard import Weight
+from edge.store.recent import ALWAYS, Recent
+from edge.store.recent_reads import KEPT_FOR, UNKNOWN, RecentReads
+from edge.store.retrace import ByPerson, State, Step, first_from, last_look, retrace, since_of
 from edge.store.sources import ScanSource, number_of
 from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from
 from edge.store.stays import (
@@ -82,7 +83,10 @@ class _Batch:
         self._gap = gap
         self._recent = recent
         self._received_at = max((scan.received_at for scan in scans), default=0)
-        self._positions = load_positions({scan.asset_id for scan in scans})
+        asset_ids = {scan.asset_id for scan in scans}
+        self._positions = load_positions(asset_ids)
+        if recent is not None:
+            recent.bring_back(asset_ids)
         self._sources = recent.sources if recent is not None else {}
         self._scans = scans
         self._looked_back: set[int] = set()  # assets
@@ -137,9 +141,11 @@ class _Batch:
         at, asset_id = scan.observed_at, scan.asset_id
         position = self._positions.get(asset_id)
         source_no = self._source(scan)
-        one = Heard(scan.location_id, at, scan.rssi, scan.weight, source_no, scan.quality, scan.received_at - at)
+        second, delay = at // SECOND, scan.received_at - at
         if position is None:
-            reads.start(asset_id, ALWAYS).add(one)
+            reads.start(asset_id, ALWAYS).add(
+                at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay
+            )
             reads.note(scan, source_no, ALWAYS)
             self._positions[asset_id] = self._first(scan, Rule.FIRST)
             return True
@@ -147,13 +153,13 @@ class _Batch:
         if recent is None:
             recent = reads.start(asset_id, last_read_second(position) + 1)
         is_newest = at > position.last_seen_at
-        if not is_newest and one.second < recent.exact_from:
+        if not is_newest and second < recent.exact_from:
             recent = self._look_back(reads, scan, recent)
-            if one.second < recent.complete_from:
+            if second < recent.complete_from:
                 self._decide(reads, position, asset_id)
                 return self._count(scan)
-        is_first = not recent.heard  # before it, only people scanned the asset
-        if not recent.add(one):
+        is_first = recent.is_empty  # before it, only people scanned the asset
+        if not recent.add(at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay):
             return False
         is_told_since = is_newest or is_first
         reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_told_since else UNKNOWN)
@@ -162,9 +168,9 @@ class _Batch:
             recent.drop_old()
         self._touched[position.no] = position
         if asset_id in self._doubtful:
-            self._doubtful[asset_id] = min(self._doubtful[asset_id], one.second)
-        elif scan.location_id != position.location_id or _tells_why(one, position):
-            self._doubtful[asset_id] = one.second
+            self._doubtful[asset_id] = min(self._doubtful[asset_id], second)
+        elif scan.location_id != position.location_id or _tells_why(scan, position):
+            self._doubtful[asset_id] = second
         elif is_newest:
             if at - position.last_seen_at > self._gap:
                 self._append_scan(position, scan, Rule.AGAIN)
@@ -172,7 +178,7 @@ class _Batch:
         elif at >= position.row_at and recent.is_only(scan.location_id):
             return False
         else:
-            self._doubtful[asset_id] = one.second
+            self._doubtful[asset_id] = second
         return True
 
     def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent) -> Recent:
@@ -192,7 +198,7 @@ class _Batch:
         """Decide anew from a second on, and change history where it says otherwise."""
         heard, start = recent.heard, second * SECOND
         begin = first_from(heard, second)
-        seen_at = max((one.last_at for one in heard[max(0, begin - 8) : begin]), default=None)
+        seen_at = max((one.last_at for one in last_look(heard, begin)), default=None)
         self._touched[position.no] = position
         if position.row_at < start:
             state = State(
@@ -278,6 +284,6 @@ def _seen_before(start: int, began_at: int, ended_at: int, recent: Recent) -> in
     return began_at if recent.complete_from * SECOND <= began_at else start - 1
 
 
-def _tells_why(one: Heard, position: Position) -> bool:
+def _tells_why(scan: Scan, position: Position) -> bool:
     """Whether a read where the asset is may be a better reason for it to be there."""
-    return one.weight >= Weight.RFID_PORTAL and one.second == position.row_at // SECOND
+    return scan.weight >= Weight.RFID_PORTAL and scan.observed_at // SECOND == position.row_at // SECOND

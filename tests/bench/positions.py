@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from itertools import islice
 
 from edge.clock import SECOND
-from edge.store.heard import AntennaKind, Heard, weight_of
+from edge.store.heard import AntennaKind, weight_of
+from edge.store.recent import ALWAYS, Recent
 from edge.store.retrace import State, retrace
 from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.warehouse import Scenario, Trace, scenarios, traces
@@ -33,17 +34,10 @@ def without(trace: Trace) -> list[Decided]:
 def with_smoothing(trace: Trace, tag_type: str) -> list[Decided]:
     """What history says; a move is there when the read came that decided it, within the second."""
     weight = weight_of(AntennaKind.ZONE, tag_type)
-    heard: list[Heard] = []
+    recent = Recent(ALWAYS)
     for read in trace.reads:
-        one = Heard(read.location, round(read.at * SECOND), read.strength, weight)
-        known = next(
-            (other for other in heard[-8:] if (other.second, other.location_id) == (one.second, read.location)), 0
-        )
-        if not known:
-            heard.append(one)
-        else:
-            known.merge(one)
-    steps, _ = retrace(heard, 0, State(None, 0, None), (), GAP)
+        recent.add(round(read.at * SECOND), read.location, read.strength, weight)
+    steps, _ = retrace(recent.heard, 0, State(None, 0, None), (), GAP)
     return [(step.observed_at / SECOND, step.location_id) for step in steps]
 
 

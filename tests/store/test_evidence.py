@@ -1,10 +1,12 @@
 """Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival.
 
-Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py and edge/store/stay_changes.py.
+Tests of edge/store/heard.py, edge/store/recent.py, edge/store/recent_reads.py, edge/store/retrace.py and
+edge/store/stay_changes.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise, permutations
 from typing import NamedTuple
@@ -13,12 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from edge import metrics
 from edge.clock import SECOND
 from edge.store import assets, locations, readers
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.evidence import Rule
 from edge.store.heard import Weight
+from edge.store.recent import ALWAYS, Recent
 from edge.store.recent_reads import RecentReads
 from edge.store.scans import reconsider, record, record_by_person
 from edge.store.stay_changes import take_back
@@ -97,10 +101,17 @@ def site(cast: Cast) -> Site:
     return Site(cast.acme, reader.id, places)
 
 
-def tell(site: Site, reads: Sequence[Read], cuts: Sequence[int] = (), asset_id: int = 0, gap: int = GAP) -> int:
+def tell(
+    site: Site,
+    reads: Sequence[Read],
+    cuts: Sequence[int] = (),
+    asset_id: int = 0,
+    gap: int = GAP,
+    recent: RecentReads | None = None,
+) -> int:
     """Record them in this order, in batches cut there; returns the asset."""
     asset_id = asset_id or site.new_asset()
-    recent = RecentReads()
+    recent = recent or RecentReads()
     recent.refresh()
     edges = [0, *sorted(cut for cut in cuts if cut < len(reads)), len(reads)]
     for begin, end in pairwise(edges):
@@ -302,6 +313,54 @@ def test_shuffled_reads_give_the_history_they_would_have_given_in_order(
     one, other = tell(site, reads, in_order), tell(site, shuffled, cut)
     assert site.history(other) == site.history(one)
     assert site.position(other) == site.position(one)
+
+
+@examples
+@given(observed(people=False), cuts)
+def test_without_room_for_what_was_heard_it_is_read_from_disk_and_decides_the_same(
+    site: Site, reads: list[Read], cut: list[int]
+) -> None:
+    one, other = tell(site, reads, cut), tell(site, reads, cut, recent=RecentReads(most_bytes=0, counted_every=1))
+    assert site.history(other) == site.history(one)
+    assert site.position(other) == site.position(one)
+
+
+def test_where_room_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
+    recent, begun = RecentReads(most_bytes=10_000, counted_every=1), figure("dropped_total")
+    assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
+    in_memory = [recent.of(asset) is not None for asset in assets]
+    assert in_memory == sorted(in_memory)
+    assert 0 < in_memory.count(False) == figure("dropped_total") - begun
+    assert 8_000 < figure("bytes") <= 10_000
+
+
+def figure(name: str) -> float:
+    return float(re.findall(rf"^edge_ingest_evidence_{name} (\S+)$", metrics.exposition().decode(), re.MULTILINE)[0])
+
+
+@examples
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2), st.integers(-80, -40))))
+def test_what_is_kept_of_a_second_and_location_is_its_strongest_read_and_when_it_was_heard(
+    reads: list[tuple[int, int, int]],
+) -> None:
+    recent, told = Recent(ALWAYS), {}
+    for tenths, place, rssi in reads:
+        recent.add(tenths * SECOND // 10, place, rssi + 0.125)
+        told.setdefault((tenths // 10, place), []).append((tenths, rssi))
+    kept = [(one.second, one.location_id, one.first_at, one.last_at, one.strength, one.rssi) for one in recent.heard]
+    assert sorted(kept) == [
+        (
+            second,
+            place,
+            min(times) * SECOND // 10,
+            max(times) * SECOND // 10,
+            max(strengths) + 0.125,
+            max(strengths) + 0.1,
+        )
+        for (second, place), found in sorted(told.items())
+        for times, strengths in [list(zip(*found, strict=True))]
+    ]
+    assert [one.second for one in recent.heard] == sorted(one.second for one in recent.heard)
 
 
 @examples

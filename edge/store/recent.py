@@ -1,0 +1,121 @@
+"""What was heard of one asset lately, packed: as objects it would take six times the memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import Struct
+
+from edge.clock import SECOND
+from edge.store.evidence import LOOKS
+from edge.store.heard import Heard, strength_of
+
+KEPT_LOOKS = LOOKS + 8  # at least
+MORE = 24  # are kept until that many more came
+ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
+
+_HEARD = Struct("<IqdBIIIhBq")  # as `Heard` says
+_SECOND = Struct("<I40x")
+_LOCATION = Struct("<4xq32x")
+_HEAD = Struct("<IqdBII15x")  # up to `lasted`
+_LASTED = Struct("<I")
+_LASTED_AT = 25  # where it begins
+_SIZE = _HEARD.size
+_ITSELF = 250  # bytes, of an asset of which nothing was heard
+_Values = tuple[int, int, float, int, int, int, int, int, int, int]  # of a `Heard`
+_heard_of = partial(tuple.__new__, Heard)
+
+
+class Recent:
+    """In the order of seconds. Nothing is missing from `complete_from` on, and from `exact_from` on nothing that a
+    decision looks back to."""
+
+    __slots__ = ("_limit", "_packed", "complete_from", "exact_from", "is_full", "newest")
+
+    def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
+        self.complete_from = self.exact_from = complete_from
+        self.newest = -1  # second
+        self._packed = bytearray()
+        self._limit = limit * _SIZE
+        self.is_full = False
+
+    @property
+    def heard(self) -> list[Heard]:
+        return list(map(_heard_of, _HEARD.iter_unpack(self._packed)))
+
+    @property
+    def size(self) -> int:
+        """In bytes, more or less."""
+        return len(self._packed) + _ITSELF
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._packed
+
+    def add(
+        self,
+        observed_at: int,
+        location_id: int,
+        rssi: float | None,
+        weight: int = 0,
+        source_no: int = 0,
+        quality: int = 0,
+        delay: int = 0,
+    ) -> bool:
+        """Whether it told anything new."""
+        second, micros = divmod(observed_at, SECOND)
+        strength, tenths = strength_of(rssi, weight)
+        one = (second, location_id, strength, weight, micros, 0, source_no, tenths, quality, delay)
+        if second <= self.newest:
+            return self._insert(one)
+        self._packed += _HEARD.pack(*one)
+        self.newest = second
+        self.is_full = len(self._packed) > self._limit
+        return True
+
+    def _insert(self, one: _Values) -> bool:
+        second, location_id, strength, weight, micros = one[:5]
+        packed, index = self._packed, len(self._packed)
+        while index:
+            its = _HEAD.unpack_from(packed, index - _SIZE)
+            if its[0] < second:
+                break
+            index -= _SIZE
+            if its[1] == location_id and its[0] == second:
+                lasted = micros - its[4]
+                if lasted <= 0 or strength > its[2] or weight > its[3]:
+                    return self._merge(index, one)
+                if lasted <= its[5]:
+                    return False
+                _LASTED.pack_into(packed, index + _LASTED_AT, lasted)
+                return True
+        while index < len(packed) and _SECOND.unpack_from(packed, index) == (second,):
+            index += _SIZE
+        packed[index:index] = _HEARD.pack(*one)
+        self.is_full = len(packed) > self._limit
+        return True
+
+    def _merge(self, index: int, one: _Values) -> bool:
+        before = _heard_of(_HEARD.unpack_from(self._packed, index))
+        merged = before.merged(_heard_of(one))
+        _HEARD.pack_into(self._packed, index, *merged)
+        return merged != before
+
+    def known_from(self, last_seen_at: int) -> int:
+        """Since when nothing is missing, told by a read that was just added as the newest after `last_seen_at`."""
+        is_all = len(self._packed) == _SIZE or self.complete_from == ALWAYS
+        return self.complete_from if is_all else last_seen_at // SECOND + 1
+
+    def is_only(self, location_id: int) -> bool:
+        """Whether no other location heard the asset."""
+        return all(where == location_id for (where,) in _LOCATION.iter_unpack(self._packed))
+
+    def drop_old(self) -> None:
+        """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads."""
+        seconds = [second for (second,) in _SECOND.iter_unpack(self._packed)]
+        looks = sorted(set(seconds))
+        if len(looks) > KEPT_LOOKS:
+            self.complete_from = looks[-KEPT_LOOKS]
+            self.exact_from = looks[-KEPT_LOOKS + LOOKS - 1]
+            del self._packed[: seconds.index(self.complete_from) * _SIZE]
+        self._limit = len(self._packed) + MORE * _SIZE
+        self.is_full = False
