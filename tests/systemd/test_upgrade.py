@@ -49,7 +49,7 @@ journalctl() { :; }
 CUT = r"""
 set -T
 trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
-  $BASH_COMMAND != $AT ]] || kill -KILL $$' DEBUG
+  $BASH_COMMAND != $AT ]] || kill -$SIGNAL $$' DEBUG
 """
 EDGE = """#!/bin/sh
 case $1 in backup) echo "Wrote /backup now" ;; config) echo "http.listen = 0.0.0.0:8080" ;; esac
@@ -68,10 +68,12 @@ class Computer:
         self._make_release("3", "opt/edge/releases/old")
         self._run(f"{SCRIPT} --use /opt/edge/releases/old && systemctl start edge")
 
-    def upgrade(self, schema: str, *, broken: bool = False, at: str = "never", during: str = "") -> str:
-        """The power is cut off at the command that this pattern fits."""
+    def upgrade(
+        self, schema: str, *, broken: bool = False, at: str = "never", signal: str = "KILL", during: str = ""
+    ) -> str:
+        """The power is cut off at the command that this pattern fits, or the script gets another signal there."""
         self._make_release(schema, CHECKOUT, *["broken"] * broken)
-        return self._run(f"{during} {SCRIPT} /{CHECKOUT}", at)
+        return self._run(f"{during} {SCRIPT} /{CHECKOUT}", at, signal)
 
     def boot(self, at: str = "never") -> str:
         """As edge-upgrade.service and edge.service do it."""
@@ -102,12 +104,14 @@ class Computer:
         (systemd / "edge").write_text(EDGE)
         (systemd.parent / "pyproject.toml").touch()
 
-    def _run(self, script: str, at: str = "never") -> str:
+    def _run(self, script: str, at: str = "never", signal: str = "KILL") -> str:
         programs = self._folder / "programs"
         programs.write_text(PROGRAMS + (CUT if at != "never" else ""))
         mounts = "".join(f"mount --bind {self._folder}/{name} /{name}; " for name in FOLDERS)
         command = [*ALONE, f"{mounts} BASH_ENV={programs} exec bash -c '{script}'"]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "AT": at}, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "AT": at, "SIGNAL": signal}, check=False
+        )
         return done.stdout + done.stderr
 
 
@@ -178,6 +182,14 @@ def test_a_second_cut_while_it_goes_back_changes_nothing(computer: Computer, at:
     computer.boot(at=at)
     computer.boot()
     assert computer.state() == OLD
+
+
+@pytest.mark.parametrize("at", ["systemctl stop edge", "timeout*", 'rm -f "$state"'])
+def test_a_connection_that_breaks_off_while_the_site_is_away_leaves_it_with_the_new_release(
+    computer: Computer, at: str
+) -> None:
+    computer.upgrade("4", at=at, signal="HUP")
+    assert computer.state() == NEW
 
 
 def test_nothing_is_changed_while_another_upgrade_runs(computer: Computer) -> None:
