@@ -154,9 +154,10 @@ make_user() {
   runuser -u edge -- mkdir -p -m 0750 "$data/broker"
 }
 
-# A first release is got before a user or settings are made, so that one that cannot be had leaves nothing behind.
+# A first release is got before a user or settings are made, so that one that cannot be had leaves nothing behind. One
+# that is broken, as all are after an upgrade of Debian with another Python, is replaced in the same way.
 build_program() {
-  if [[ -L $program/venv && -f $data/edge.db && -f $units/edge.service ]]; then return; fi
+  if [[ -f $data/edge.db && -f $units/edge.service ]] && "$program/venv/bin/edge" --version >/dev/null 2>&1; then return; fi
   say "Program"
   first=$("$here/edge-upgrade" --build "$checkout")
   echo "$first"
@@ -166,6 +167,7 @@ build_program() {
 install_program() {
   if [[ -n $first ]]; then
     "$here/edge-upgrade" --use "$first"
+    if [[ -f $data/edge.db ]]; then run_service restart; fi # of an earlier release, perhaps, whose schema it brings up to date
   else
     say "Program"
     "$here/edge-upgrade" "$checkout"
@@ -200,7 +202,8 @@ read_settings() {
 
 make_site() {
   say "Site"
-  if [[ -f $data/edge.db && -n $(/usr/local/bin/edge org list | tail -n +2) ]]; then
+  local found
+  if [[ -f $data/edge.db ]] && { ! found=$(/usr/local/bin/edge org list) || [[ -n $(tail -n +2 <<<"$found") ]]; }; then
     echo "the database in $data is kept"
     return
   fi
@@ -261,11 +264,15 @@ start_service() {
   local timers=(edge-backup.timer edge-drill.timer edge-doctor.timer)
   systemctl enable --quiet edge.service edge-upgrade.service edge-accounts.path "${timers[@]}"
   systemctl restart edge-accounts.path "${timers[@]}"
-  systemctl "$([[ -n $upgraded ]] && echo start || echo restart)" edge.service || {
+  run_service "$([[ -n $upgraded ]] && echo start || echo restart)"
+  systemctl is-active edge.service
+}
+
+run_service() {
+  systemctl "$1" edge.service || {
     journalctl -u edge.service -n 20 --no-pager >&2
     fail "the service did not start; see above, then run this again"
   }
-  systemctl is-active edge.service
 }
 
 summary() {
@@ -301,7 +308,10 @@ NEXT
 uninstall() {
   say "Removing edge"
   local name
+  # That HTTPS was chosen is a setting, and settings are kept.
+  if [[ -f $settings/https.conf ]]; then cp -p "$settings/https.conf" "$settings/https.conf.kept"; fi
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
+  if [[ -f $settings/https.conf.kept ]]; then mv -T "$settings/https.conf.kept" "$settings/https.conf"; fi
   [[ ! -x /usr/local/sbin/edge-mdns ]] || /usr/local/sbin/edge-mdns off
   systemctl disable --quiet --now edge.service edge-upgrade.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done

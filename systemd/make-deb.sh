@@ -29,7 +29,7 @@ main() {
   fill "$scratch/root" "$scratch/bundle"
   describe "$scratch/root" "$version~$debian" "$arch"
   chmod -R go=rX "$scratch/root"
-  dpkg-deb --root-owner-group --build "$scratch/root" "$file" >/dev/null
+  dpkg-deb --root-owner-group -Zxz -z1 --build "$scratch/root" "$file" >/dev/null
   echo "$file, $(du -m "$file" | cut -f1) MB"
 }
 

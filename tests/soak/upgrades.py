@@ -83,7 +83,7 @@ WAYS_BACK = {
     "before the old release starts": 'systemctl\\ start\\ \\"\\$@*',
 }
 SLOW = (  # for a cut in the middle of it: pages that were written, and much left to do
-    "CREATE TABLE {name} (id INTEGER) STRICT; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+    "CREATE TABLE {name} (id INTEGER) STRICT;\nWITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
     " WHERE i < {rows}) INSERT INTO {name} SELECT i FROM n;"
 )
 
@@ -165,7 +165,8 @@ def cut_in_migration(site: Site, number: str) -> str:
     fresh_release(site.box, number, f"echo '{SLOW.format(name='slow', rows=6_000_000)}' >{MIGRATION}")
     begin_upgrade(site, f"upgrade-{number}", "nothing")
     is_in_it = "test -e /var/lib/edge/upgrade-pending && test $(stat -c %s /var/lib/edge/edge.db-wal) -gt 4000000"
-    wait_for(site.box, is_in_it, 900)
+    wait_for(site.box, f"{is_in_it} || ! systemctl is-active -q upgrade-{number}", 900)
+    assert "upgrade-pending" in site.box.run("ls /var/lib/edge"), site.box.run(f"cat {LOG}")
     return after_cut(site, before, number, is_new=False)
 
 
