@@ -85,6 +85,20 @@ class Computer:
             f"if {is_left}; then {SCRIPT} --resume; fi; test -e /var/lib/edge/running || systemctl start edge", at
         )
 
+    def build_again(self, *, works: bool) -> bool:
+        """Whether the installer makes a release as for the first time."""
+        self._make_release("4", CHECKOUT)
+        if works:
+            program = self._folder / "opt/edge/releases/old/bin/edge"
+            program.parent.mkdir()
+            program.symlink_to("/bin/true")
+        names = "program=/opt/edge data=/var/lib/edge units=/etc/systemd/system"
+        function = f"sed -n /^build_program/,/^}}/p {SCRIPT.parent}/install.sh"
+        script = (
+            f'say() {{ :; }}; {names} here={SCRIPT.parent} checkout=/{CHECKOUT}; eval "$({function})"; build_program'
+        )
+        return "/opt/edge/releases/" in self._run(script)
+
     def state(self) -> str:
         """Of the release, its units and the database; whether the service runs; what is left of the upgrade."""
         files = ["opt/edge/venv/systemd/schema", "etc/systemd/system/edge.service", "usr/local/sbin/edge-https"]
@@ -195,6 +209,12 @@ def test_a_connection_that_breaks_off_while_the_site_is_away_leaves_it_with_the_
 def test_nothing_is_changed_while_another_upgrade_runs(computer: Computer) -> None:
     assert "another upgrade is running" in computer.upgrade("4", during="flock /run/edge-upgrade.lock")
     assert computer.state() == OLD
+
+
+@pytest.mark.parametrize("works", [False, True])
+def test_the_installer_replaces_a_program_that_is_broken(computer: Computer, works: bool) -> None:
+    """As after an upgrade of Debian to another Python; one that works is upgraded, with a trial and a way back."""
+    assert computer.build_again(works=works) == (not works)
 
 
 def test_until_the_service_stops_what_it_uses_stays_and_everything_else_is_in_place(computer: Computer) -> None:
