@@ -94,10 +94,12 @@ class Site:
     def row(self, what: str, sent: set[int], since: int, note: str = "") -> Row:
         until = max(sent)
         found = self.api.history(self.asset_id, since, until)
-        deadline = time.monotonic() + 60
-        while sent - set(found) and time.monotonic() < deadline:
+        came = time.monotonic()
+        while sent - set(found) and time.monotonic() < came + 20:
             time.sleep(0.5)
-            found = self.api.history(self.asset_id, since, until)
+            known, found = len(found), self.api.history(self.asset_id, since, until)
+            if len(found) > known:
+                came = time.monotonic()
         twice = sum(1 for moment in sent if found[moment] > 1)
         return show(Row(what, len(sent), len(sent & set(found)), twice, self.watch.downtime(), note))
 
