@@ -56,6 +56,7 @@ def new_code(actor: Actor, code: str, url: str) -> None:
     sites.offer_again(actor, site.no, hash_secret(secret))
     click.echo(f"At a new box of {site.name}, within {sites.JOIN_DAYS} days:\n")
     click.echo(f"edge sync recover {_join_code(url, secret)}")
+    click.echo("\nAt its present box, when that lost its key: edge sync join, with the same code.")
 
 
 def _join_code(url: str, secret: str) -> str:

@@ -112,10 +112,7 @@ class HubClient:
             finally:
                 answer.release_conn()
         except SSLError as error:
-            raise LinkError(
-                f"The hub's certificate was not accepted ({error}). Is the clock of this box right, and is it the hub "
-                "that answers there? A hub that changed its certificate authority needs a new join code"
-            ) from error
+            raise LinkError(f"The hub's certificate was not accepted: {_why_not_accepted(error)}") from error
         except HTTPError as error:
             raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
         self.sent += len(body)
@@ -161,6 +158,19 @@ def _json(content: bytes, wanted: set[str]) -> Any:
     if not isinstance(answer, dict) or wanted - set(answer):
         raise LinkError("Something that is not the hub answers at its address, perhaps a proxy")
     return answer
+
+
+def _why_not_accepted(error: SSLError) -> str:
+    told = str(error)
+    if "expired" in told or "not yet valid" in told:
+        return (
+            "it has expired or is not valid yet. Is the clock of this box right? Then have it renewed at the hub; this "
+            f"box goes on by itself ({told})"
+        )
+    return (
+        "is it the hub that answers at its address, or a proxy? A hub that changed its address or its certificate "
+        f"authority needs a new join code ({told})"
+    )
 
 
 def _short(error: Exception) -> str:

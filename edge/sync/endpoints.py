@@ -42,7 +42,7 @@ def join() -> Response:
     address = network_of(request.remote_addr or "unknown")
     wait = _wrong_codes.look(address).retry_after
     if wait:
-        raise _Refused(429, "Too many wrong codes", {"Retry-After": str(wait)})
+        raise _Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
     try:
         content = orjson.loads(_body())
         code, environment = str(content["code"]), str(content["environment"])

@@ -22,6 +22,7 @@ from edge.sync import wire
 
 NOW_ROWS = 5000  # positions told in one batch
 SILENCE = 10 * clock.SECOND  # with nothing to tell, the hub is asked so often whether it has something
+REFUSED_SECONDS = 60.0  # until what the hub refuses, and cannot be set aside, is sent again
 MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
 
 Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; the answer as plain values
@@ -87,7 +88,7 @@ class Sender:
             return Sent(0, True)
         rows, is_all = (here.pending_seq or 0) - here.acked_seq, here.pending_board_at is not None
         try:
-            answer = self._call("changes", here.pending)
+            answer = self._tell(here.pending)
         except BatchRefused as error:
             self._take_less(here, str(error))
             return Sent(0, False)
@@ -97,6 +98,11 @@ class Sender:
         self._heard(answer)
         self._settle(here, answer)
         return Sent(rows, is_all and changes.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
+
+    def _tell(self, body: bytes) -> Any:
+        if len(body) > wire.MAX_BODY:
+            raise BatchRefused("it is larger than what a hub takes")
+        return self._call("changes", body)
 
     def pull(self) -> None:
         """Fetch the assets of the hub, and of the other sites, that changed since."""
@@ -155,7 +161,8 @@ class Sender:
             contents.need(self._needs)
             for change in due:
                 contents.add(change, self._max_rows)
-            seen = outgoing.tracks_to_tell(here.organization_id, NOW_ROWS)
+            most_seen = NOW_ROWS if self._max_rows >= MAX_ROWS else self._max_rows
+            seen = outgoing.tracks_to_tell(here.organization_id, most_seen)
             contents.add_tracks(seen)
             if until == here.acked_seq and not seen and not any(self._needs):
                 return
@@ -171,7 +178,7 @@ class Sender:
         with writing():
             for piece in contents.rest:
                 changes.add_range(*piece)
-            target.keep_pending(body, batch.until_seq, moment if len(seen) < NOW_ROWS else None)
+            target.keep_pending(body, batch.until_seq, moment if len(seen) < most_seen else None)
         self._on_its_way = batch
 
     def _acknowledge(self, here: Target, cursor: Cursor) -> None:
@@ -182,15 +189,19 @@ class Sender:
     def _take_less(self, here: Target, reason: str) -> None:
         """Half the batch, until a single change is left that the hub cannot take: that one is set aside."""
         self._max_rows //= 2
+        self._needs = Needs()
+        self._asked.clear()
+        target.drop_pending()
         if self._max_rows >= 1:
-            target.drop_pending()
             return
-        with writing():
-            first = changes.after(here.acked_seq, 1)
-            for change in first:
+        self._max_rows = 1
+        first = changes.after(here.acked_seq, 1)
+        if not first:
+            raise LinkError(f"the hub does not take where things are: {reason}", REFUSED_SECONDS)
+        for change in first:
+            with writing():
                 set_aside(0, f"change {change.seq}, {Kind(change.kind).name.lower()} {change.a}", reason)
                 target.skip(change.seq)
-        self._max_rows = 1
 
     def _reconcile(self, here: Target, hub: Cursor) -> bool:
         """Go on from where the hub is; False when it has to be greeted again."""

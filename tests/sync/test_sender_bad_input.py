@@ -6,6 +6,7 @@ Tests of edge/store/sync_state.py, edge/sync/client.py and edge/sync/endpoints.p
 from __future__ import annotations
 
 import json
+import random
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +19,13 @@ from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 from edge import clock
 from edge.auth.secrets import hash_secret
 from edge.errors import Unavailable
-from edge.store import incoming, keys, sites, sync_state, target
+from edge.store import assets, incoming, keys, sites, sync_state, target
 from edge.sync import sender as sender_side
 from edge.sync import wire
 from edge.sync.client import HubClient
 from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
 from tests.sync.http import SECRET, Answer, Connected, Send
-from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
+from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
 
 @pytest.fixture
@@ -140,6 +141,31 @@ def test_a_batch_that_would_inflate_without_end(ber: SiteBox) -> None:
     assert link.told_at_hub() == ""
 
 
+def test_a_site_sends_no_more_at_once_than_a_hub_takes(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(1)
+    for number in range(20):
+        pallet = ber.add_asset(f"Q-{number}")
+        with ber.in_use():
+            assets.patch(ber.actor, pallet, {"description": f"{chance.getrandbits(2000):x}"})
+        ber.scan(pallet, 0, EPOCH)
+    link = Connected(ber)
+    sizes: list[int] = []
+
+    def measuring(send: Send) -> Send:
+        def answered(method: str, url: str, **options: Any) -> Any:
+            sizes.append(len(options["body"]))
+            return send(method, url, **options)
+
+        return answered
+
+    link.line.spoil = measuring
+    monkeypatch.setattr(wire, "MAX_BODY", 1500)  # two of the descriptions
+    attempt(link)
+    assert max(sizes) <= 1500
+    assert_equal(ber)
+    assert ber.rows("SELECT * FROM set_aside") == []
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -213,6 +239,25 @@ def test_a_full_hub(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr(incoming, "_replace_stays", full)
         assert "503: The disk is full" in refused(link)
     assert ber.hub.rows("SELECT count(*) FROM history") == [(0,)]
+    attempt(link)
+    assert_equal(ber)
+
+
+def test_a_hub_that_does_not_take_where_things_are_is_asked_again_later(ber: SiteBox) -> None:
+    link = Connected(ber)
+    attempt(link)
+    ber.scan(ber.pallet, 2, EPOCH + 5 * HOUR + 60 * SECOND)  # where it was: no row of history changes
+
+    def refusing(send: Send) -> Send:
+        return lambda method, url, **options: (
+            Answer(400, {}, b'{"error": "no"}') if url.endswith("changes") else send(method, url, **options)
+        )
+
+    link.line.spoil = refusing
+    with pytest.raises(LinkError, match="does not take where things are: the hub answers 400: no") as told:
+        attempt(link)
+    assert told.value.wait_seconds == 60
+    link.line.spoil = lambda send: send
     attempt(link)
     assert_equal(ber)
 

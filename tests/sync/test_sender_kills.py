@@ -109,7 +109,9 @@ def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     kill(tmp_path, 12, 1)
 
 
-@pytest.mark.parametrize(("days", "authority", "words"), [(-1, "own", "expired"), (2, "another", "not accepted")])
+@pytest.mark.parametrize(
+    ("days", "authority", "words"), [(-1, "own", "clock of this box"), (2, "another", "new join code")]
+)
 def test_a_certificate_that_counts_for_nothing(tmp_path: Path, days: int, authority: str, words: str) -> None:
     certificate = tls.make(tmp_path / "tls", days=days)
     trusted = certificate if authority == "own" else tls.make(tmp_path / "another")
@@ -129,7 +131,6 @@ def test_a_certificate_that_counts_for_nothing(tmp_path: Path, days: int, author
         proxy.kill()
     assert "certificate was not accepted" in said
     assert words in said
-    assert "Is the clock of this box right" in said
 
 
 def main() -> None:
