@@ -138,9 +138,7 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
                 f"ORGANIZATION=Acme\nEMAIL={EMAIL}\nPASSWORD={PASSWORD}\n{ports.answers()}"
             )
             box.put(checkout, "/root/edge")
-        box.run(
-            "command -v sudo || printf '#!/bin/sh\\nexec \"$@\"\\n' | install -m 755 /dev/stdin /usr/local/bin/sudo"
-        )
+        add_sudo(box)
     began = time.monotonic()
     said = box.run("cd /root/edge && " + of_readme("install"))
     if source:  # every read is to be found again, so every read is to be a row
@@ -152,6 +150,11 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
     )
     assert exposure <= 1.5
     return f"{took:.0f} s, exposure {exposure}"
+
+
+def add_sudo(box: Box) -> None:
+    """For the commands of the README, where Debian has none."""
+    box.run("command -v sudo || printf '#!/bin/sh\\nexec \"$@\"\\n' | install -m 755 /dev/stdin /usr/local/bin/sudo")
 
 
 def main_pid(box: Box, unit: str = "edge") -> str:

@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.soak.box import Box
-from tests.soak.installed_site import EMAIL, PASSWORD, ROOT, Ports, Row, Site, show
+from tests.soak.installed_site import EMAIL, PASSWORD, ROOT, Ports, Row, Site, add_sudo, show
 from tests.soak.upgrades import BROKEN, add_table, version
 
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -y -qq --no-install-recommends"
-# Where the releases that follow the first one differ from it, in order.
+# What the releases that follow the first one change in its checkout.
+FIRST, SECOND = add_table("first"), add_table("second")
 RELEASES = {
-    "1.1": add_table("first"),
-    "1.2": BROKEN["a page that fails"],
-    "1.3": f"{BROKEN['it starts in a trial only']}; {add_table('second')}",
-    "1.4": add_table("second"),
+    "1.1": FIRST,
+    "1.2": f"{FIRST}; {BROKEN['a page that fails']}",
+    "1.3": f"{FIRST}; {SECOND}; {BROKEN['it starts in a trial only']}",
+    "1.4": f"{FIRST}; {SECOND}",
 }
 
 
@@ -179,6 +180,7 @@ def _set_up(box: Box, bundle: Path) -> Packages:
     box.build()
     box.boot()
     box.run(f"{APT} update")
+    add_sudo(box)
     with tempfile.TemporaryDirectory() as folder:
         made = make_packages(bundle, Path(folder))
         for path in made.values():
