@@ -120,6 +120,22 @@ def test_what_wakes_the_serving_thread_is_open_until_it_was_written_to() -> None
     assert is_closed.is_set()
 
 
+def test_a_connection_that_is_kept_does_not_hold_up_the_stop_and_answers_arrive_whole() -> None:
+    """Each restart and each upgrade waited for half a second where a browser or Caddy was connected."""
+    pieces: list[bytes] = []
+    with ExitStack() as clients:
+        with serving(app_that_answers(PIECE * PIECES)) as listener:
+            address = ("127.0.0.1", listener.effective_port)
+            idle, busy = (clients.enter_context(socket.create_connection(address, 30)) for _ in "ab")
+            busy.sendall(ASK)
+            pieces.append(busy.recv(65_536))
+            reading = threading.Thread(target=lambda: pieces.extend(iter(lambda: busy.recv(65_536), b"")))
+            reading.start()
+        assert idle.recv(1) == b""
+        reading.join()
+    assert b"".join(pieces).count(b"#") == PIECES * len(PIECE)
+
+
 def test_two_hundred_idle_connections_lock_nobody_out() -> None:
     with serving(app_that_answers(b"done")) as listener, ExitStack() as idle:
         address = ("127.0.0.1", listener.effective_port)
