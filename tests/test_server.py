@@ -28,13 +28,14 @@ PIECE, PIECES = b"#" * 65_536, 100
 def serving(app: Flask, **options: Any) -> Iterator[BaseWSGIServer]:
     listener = server.create(app, "127.0.0.1", 0, 2, **options)
     assert isinstance(listener, BaseWSGIServer)
-    thread = threading.Thread(target=listener.run)
+    thread = threading.Thread(target=listener.run, daemon=True)
     thread.start()
     try:
         yield listener
     finally:
         server.stop(listener, 5)
-        thread.join()
+        thread.join(20)
+        assert not thread.is_alive()
 
 
 def app_that_answers(content: Iterator[bytes] | bytes) -> Flask:
