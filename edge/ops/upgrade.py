@@ -11,13 +11,26 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from edge import clock
+from edge.clock import SECOND
+
 log = logging.getLogger(__name__)
 
 FILE_NAME = "upgrade-pending"
+_LONGEST = 10 * 60 * SECOND
 
 
 def is_pending(data_dir: Path) -> bool:
     return (data_dir / FILE_NAME).exists()
+
+
+def is_cut_off(data_dir: Path) -> bool:
+    """Whoever brought the release died meanwhile, and nobody has started the box anew, which would end it."""
+    try:
+        since = (data_dir / FILE_NAME).stat().st_mtime_ns // 1000
+    except FileNotFoundError:
+        return False
+    return clock.now() - since > _LONGEST
 
 
 class StartedAfterUpgrade:

@@ -1,6 +1,7 @@
 """Tests of edge/ops/checks/box.py, edge/ops/checks/data.py and edge/ops/findings.py."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from edge.ops.backup import Kept, list_backups, make_backup
 from edge.ops.checks import box
 from edge.ops.findings import Level, Subject, ok
 from edge.ops.lock import hold
+from edge.ops.upgrade import FILE_NAME
 from edge.store import dead_letters, ignored_messages, ledger, reader_status, retention, unassigned_topics
 from edge.store.actors import shell
 from edge.store.database import execute, writing
@@ -117,6 +119,16 @@ def test_whether_the_service_runs(subject: Subject) -> None:
     assert found(subject, "pages")[0] is Level.PROBLEM
     with hold(subject.data_dir):
         assert found(subject, "service")[0] is Level.OK
+
+
+def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
+    """The service runs, and takes nothing in."""
+    with hold(subject.data_dir):
+        (subject.data_dir / FILE_NAME).touch()
+        ended = clock.now() // clock.SECOND - 3600
+        assert found(subject, "service")[0] is Level.OK
+        os.utime(subject.data_dir / FILE_NAME, (ended, ended))
+        assert found(subject, "service")[0] is Level.PROBLEM
 
 
 def test_a_damaged_database(subject: Subject) -> None:

@@ -17,6 +17,7 @@ from edge import clock
 from edge.ops.counted_time import CountedTime
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.lock import is_held
+from edge.ops.upgrade import is_cut_off
 from edge.store.database import FILE_NAME
 from edge.store.retention import newest_scan
 
@@ -83,6 +84,8 @@ def clock_kept(_: Subject) -> Finding:
 
 
 def service(subject: Subject) -> Finding:
+    if is_cut_off(subject.data_dir):
+        return problem("an upgrade ended half way, and reads wait at the broker", "systemctl start edge-upgrade")
     if is_held(subject.data_dir):
         return ok("edge serve is running")
     return problem("edge serve is not running", "systemctl start edge; if it ends again: journalctl -u edge -n 50")
