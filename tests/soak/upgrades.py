@@ -58,7 +58,7 @@ STEPS = {
     "before the new release starts": ("timeout*systemctl\\ start*", False),
     "before it is looked at": ("failed=*answer*", False),
     "before reads are let in": ("release_reads*", False),
-    "no way back, the copy still there": ('as_edge\\ rm\\ -f\\ \\"\\$copy*', True),
+    "no way back, the copy still there": ('as_edge\\ rm\\ -f\\ \\"\\$copy\\"', True),
     "no way back, the mark still there": ('as_edge\\ rm\\ -f\\ \\"\\$pending*', True),
     "before it is ready": ("*answer*ready_seconds*", True),
     "at the end": ("systemctl\\ enable*", True),

@@ -114,7 +114,7 @@ class Computer:
 
     def _make_release(self, schema: str, folder: str, *more: str) -> None:
         systemd = self._folder / folder / "systemd"
-        systemd.mkdir(parents=True)
+        systemd.mkdir(parents=True, exist_ok=True)
         for name in ("edge-https", "edge-mdns", "edge.service", "edge.path", "edge.timer", "schema", *more):
             (systemd / name).write_text(f"{schema}\n")
         shutil.copy(SCRIPT, systemd)
@@ -220,6 +220,20 @@ def test_nothing_is_changed_while_another_upgrade_runs(computer: Computer) -> No
 def test_the_installer_replaces_a_program_that_is_broken(computer: Computer, works: bool) -> None:
     """As after an upgrade of Debian to another Python; one that works is upgraded, with a trial and a way back."""
     assert computer.build_again(works=works) == (not works)
+
+
+def test_a_copy_that_an_earlier_upgrade_left_is_never_put_back(computer: Computer) -> None:
+    """It would take all reads since then away."""
+    (computer.data / "edge.db.before-upgrade").write_text("3\n")
+    assert "The release from before runs again" in computer.upgrade("3", broken=True)
+    assert computer.state() == OLD
+
+
+def test_an_upgrade_that_was_killed_is_ended_before_the_next_one(computer: Computer) -> None:
+    computer.upgrade("4", at='as_edge rm -f "$copy"')
+    assert "systemctl start edge-upgrade" in computer.upgrade("5")
+    computer.boot()
+    assert computer.state() == NEW
 
 
 def test_until_the_service_stops_what_it_uses_stays_and_everything_else_is_in_place(computer: Computer) -> None:
