@@ -36,6 +36,8 @@ PING_EVERY_SECONDS = 10.0
 PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
 PAUSE_SECONDS = 0.02
+SURELY_QUIET = 3  # pauses; TCP may keep back what the broker sends for two
+SURELY_QUIET = 3  # pauses; TCP may keep back what the broker sends for two
 WORTH_A_TURN = 64  # messages
 MAX_BACKOFF_SECONDS = 30.0
 LARGEST_PAYLOAD = 1_048_576
@@ -190,21 +192,22 @@ class Subscriber:
         parts = urlsplit(self._broker.url)
         port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
         self._connection += 1
-        self._refusal = ""
-        self._ping_seen = 0.0
+        self._refusal, self._ping_seen = "", 0.0
         self._client.connect(str(parts.hostname), port, keepalive=KEEPALIVE_SECONDS)
 
     def _serve_connection(self) -> None:
         """Until the connection is lost or the service stops."""
         self._ping_sent = time.monotonic()
+        has_paused, quiet = False, SURELY_QUIET  # the pauses since something came
         while not self._stopping.is_set() and self._client.socket():
             wire = self._client.wire
             has_room = self._writer.has_room()
-            readable, _, _ = select.select(
+            patience = PAUSE_SECONDS if quiet < SURELY_QUIET else TURN_SECONDS
+            readable, writable, _ = select.select(
                 [self._wake_read.fileno(), *([wire.fileno()] if has_room else [])],
                 [wire.fileno()] if wire.wants_write() else [],
                 [],
-                0 if has_room and wire.holds_back() else TURN_SECONDS,
+                0 if has_paused or (has_room and wire.holds_back()) else patience,
             )
             if self._wake_read.fileno() in readable:
                 self._wake_read.recv(4096)
@@ -213,15 +216,19 @@ class Subscriber:
             self._acknowledge()
             self._ping()
             self._client.loop_misc()
-            if 0 < taken < WORTH_A_TURN:
-                self._pause()
+            if taken:
+                quiet = 0
+            elif quiet < SURELY_QUIET and not readable and not writable:
+                quiet += 1
+                self._writer.be_quiet(is_sure=quiet == SURELY_QUIET)
+            has_paused = 0 < taken < WORTH_A_TURN and self._pause()
 
-    def _pause(self) -> None:
+    def _pause(self) -> bool:
         """While messages trickle in, look for them fifty times a second and not for each: a turn costs far more.
 
-        It ends when something was committed, since the broker may wait for us to acknowledge.
+        It ends when something was committed, since the broker may wait for us to acknowledge; then it is False.
         """
-        select.select([self._wake_read.fileno()], [], [], PAUSE_SECONDS)
+        return not select.select([self._wake_read.fileno()], [], [], PAUSE_SECONDS)[0]
 
     def _take(self, wire: Wire) -> int:
         """How many messages there were."""
@@ -291,8 +298,7 @@ class Subscriber:
     def _lost(self, problem: str) -> None:
         if self._is_connected or problem != self._problem:
             log.warning("MQTT: %s", problem)
-        self._is_connected = False
-        self._problem = problem
+        self._is_connected, self._problem = False, problem
 
     def _enqueue(self, delivery: Delivery) -> None:
         topic = delivery.topic.decode(errors="replace")

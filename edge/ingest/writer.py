@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 CATCH_UP_SECONDS = 0.25
-GATHER_SECONDS = 0.25
-MOMENT_SECONDS = 0.025
-WORTH_A_COMMIT = 200  # messages
+GATHER_SECONDS = 0.5
+LOOK_SECONDS = 0.1
+WORTH_A_COMMIT = 500  # messages
 # Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
 QUEUE_BYTES = 16 * 1_048_576
 BATCH_BYTES = 1_048_576
@@ -54,6 +54,8 @@ class Writer:
         self._bytes_taken = self._bytes_done = 0  # one for each thread
         self._done: deque[tuple[int, int]] = deque()  # (packet id, connection) committed, to be acknowledged
         self._has_work = threading.Event()
+        self._is_quiet = threading.Event()
+        self._broker_waits_at = 0  # messages that are not acknowledged
         self._caught_up_at = self._committed_at = 0.0
         self._alive_at = time.monotonic()
         self.in_hand = 0
@@ -79,15 +81,25 @@ class Writer:
         """The (packet id, connection) of what was committed since."""
         return [self._done.popleft() for _ in range(len(self._done))]
 
-    # What any thread calls ----------------------------------------------------------------------------------------
-
     def wake(self) -> None:
+        """Messages were put."""
+        self._is_quiet.clear()
         self._has_work.set()
+
+    def be_quiet(self, *, is_sure: bool) -> None:
+        """For a moment no more messages came. A broker that waits for us does so at the same number each time."""
+        queued = len(self._queue)
+        if is_sure and queued > 1:
+            self._broker_waits_at = queued
+        if is_sure or queued == self._broker_waits_at:
+            self._is_quiet.set()
+
+    # What any thread calls ----------------------------------------------------------------------------------------
 
     def requeue(self, message: Message) -> None:
         """A message that was set aside, once more."""
         self._queue.append(message)
-        self.wake()
+        self._has_work.set()
 
     def queued(self) -> int:
         return len(self._queue)
@@ -106,21 +118,23 @@ class Writer:
             self._has_work.clear()
             while self._queue:
                 self._gather()
+                self._is_quiet.clear()
                 self._commit(self._next_batch())
                 self._committed_at = time.monotonic()
                 if time.monotonic() - self._caught_up_at > CATCH_UP_SECONDS:
                     self._catch_up_a_little()
 
     def _gather(self) -> None:
-        """While messages keep coming, commit a few times a second and not for each: most of the work is for the commit.
+        """While messages keep coming, commit twice a second and not for each: most of the work is for the commit.
 
-        The first one after a pause goes at once, and so do as many as are worth a commit. Where a moment brings none,
-        the broker may wait for us to acknowledge.
+        The first one after a pause goes at once, and so do as many as are worth a commit. When no more come, the
+        broker may wait for us to acknowledge: many have 20 on the way at most.
         """
-        before, until = 0, self._committed_at + GATHER_SECONDS
-        while before < len(self._queue) < min(WORTH_A_COMMIT, self._batch_size) and time.monotonic() < until:
-            before = len(self._queue)
-            self._stopping.wait(MOMENT_SECONDS)
+        until = self._committed_at + GATHER_SECONDS
+        while len(self._queue) < min(WORTH_A_COMMIT, self._batch_size) and not self._stopping.is_set():
+            left = until - time.monotonic()
+            if left <= 0 or self._is_quiet.wait(min(left, LOOK_SECONDS)):
+                return
 
     def _catch_up_while_idle(self) -> None:
         while not self._has_work.is_set() and self._catch_up_a_little():
