@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from tests.service import LedgerReader, wait_for
-from tests.soak.clients import Seen
+from tests.soak.clients import Publisher, Seen
 from tests.soak.clock import Clock
 from tests.soak.disk import Disk
 from tests.soak.used_site import PATIENCE, UsedSite
@@ -23,6 +23,7 @@ class Faults:
         self._site, self._service, self._broker = site, site.service, site.broker
         self._disk = disk
         self._clock = clock
+        self.began = time.monotonic()
         # Between two moments mosquitto held in its memory only what it had acknowledged, and lost it.
         self.windows: list[tuple[float, float]] = []
         # Between two moments the box had another time, and gave it to reads whose own it could not believe.
@@ -178,26 +179,33 @@ class Faults:
         self.windows.append((began, time.monotonic()))
 
     def _wait_until_caught_up(self) -> float:
-        """Until the service has on disk what mosquitto had acknowledged at some moment, which is returned."""
-        last, moment = self._next_acknowledged()  # in order behind all that came before
-        sql = f"SELECT 1 FROM track t JOIN history h ON h.position_no = t.no AND h.observed_at = {last.at * 1000}"
-        with closing(LedgerReader(self._site.data_dir)) as reader:
-            wait_for(lambda: reader.all(sql), PATIENCE, self._service.read_log)
-        return moment
+        """Until the service has on disk what mosquitto had acknowledged at some moment, which is returned.
 
-    def _next_acknowledged(self) -> tuple[Seen, float]:
-        """The first that is read from now on."""
+        Each reader's own reads come in order; those of two readers need not be acknowledged in the order they came.
+        """
+        newest = self._next_acknowledged()
+        sql = "SELECT 1 FROM track t JOIN history h ON h.position_no = t.no AND h.observed_at = "
+        with closing(LedgerReader(self._site.data_dir)) as reader:
+            for seen, _ in newest:
+                question = f"{sql}{seen.at * 1000}"
+                wait_for(lambda question=question: reader.all(question), PATIENCE, self._service.read_log)
+        return min(moment for _, moment in newest)
+
+    def _next_acknowledged(self) -> list[tuple[Seen, float]]:
+        """Of each reader one that is read from now on."""
         began = time.time_ns() // 1_000_000
-        found: list[tuple[Seen, float]] = []
+        found: dict[Publisher, tuple[Seen, float]] = {}
 
         def is_found() -> bool:
             for publisher in self._site.publishers:
                 publisher.settle()
-                found.extend(publisher.acknowledged_since(began))
-            return bool(found)
+                newest = next(publisher.acknowledged_since(began), None)
+                if newest:
+                    found.setdefault(publisher, newest)
+            return len(found) == len(self._site.publishers)
 
         wait_for(is_found, PATIENCE, self._service.read_log)
-        return found[0]
+        return list(found.values())
 
     def _wait(self, seconds: float) -> None:
         """Not longer, and mostly shorter."""
