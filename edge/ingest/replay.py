@@ -72,12 +72,12 @@ class Replays:
 
     def __init__(self) -> None:
         self._orders: list[Order] = []
-        self._after = self._up_to = 0
+        self._before = self._after = self._up_to = 0
 
     def begin(self) -> list[int]:
         """Take up what was ordered since; the readers among it, whose dead letters are to be read again."""
         self._orders = raw_messages.orders()
-        self._after, self._up_to = 0, raw_messages.newest()
+        self._before, self._after, self._up_to = 0, 0, raw_messages.newest()
         return [order.reader_id for order in self._orders if order.reader_id is not None]
 
     @property
@@ -86,7 +86,7 @@ class Replays:
 
     def step_back(self) -> None:
         """The last pack could not be replayed now: it is looked at again."""
-        self._after -= 1
+        self._after = self._before
 
     def next_pack(self) -> tuple[int, Pack] | None:
         """None at the end of the walk, and when there was little to look at: ask again then."""
@@ -94,7 +94,7 @@ class Replays:
         tags = {order.tag_hash for order in self._orders if order.tag_hash is not None}
         outlines = raw_messages.outlines(self._after, self._up_to)
         for no, reader_id, waits_for in outlines:
-            self._after = no
+            self._before, self._after = self._after, no
             is_of_reader = reader_id in readers or (reader_id == NO_READER and bool(readers))
             if is_of_reader or not tags.isdisjoint(raw_messages.hashes(waits_for)):
                 return no, raw_messages.load(no)

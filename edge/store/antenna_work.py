@@ -7,6 +7,7 @@ second at one location only those that added something.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
@@ -94,7 +95,7 @@ def antenna_work(organization_id: int, reader_id: int) -> Work:
     seconds = max(1, (now - max(earliest, now - LOOKED_BACK)) // SECOND)
     own = {no for no in tallies if sources[no].reader_id == reader_id}
     antennas = [_antenna(sources[no], tallies[no], seconds) for no in own]
-    return Work(seconds, sorted(antennas, key=lambda one: one.label), _shared(own, sources, tallies))
+    return Work(seconds, sorted(antennas, key=lambda one: _in_order(one.label)), _shared(own, sources, tallies))
 
 
 def _antenna(source: _Source, tally: _Tally, seconds: int) -> Antenna:
@@ -129,7 +130,13 @@ def _shared(own: set[int], sources: dict[int, _Source], tallies: dict[int, _Tall
                 told = [(here, there) for here, there in pairs if here is not None and there is not None]
                 stronger = sum(here > there for here, there in told) if len(told) == len(pairs) else None
                 found.append(Shared(sources[no].antenna, _name(sources[other], other in own), len(both), stronger))
-    return sorted(found, key=lambda one: (-one.assets, one.label, one.other))[:MOST_SHARED]
+    found.sort(key=lambda one: (-one.assets, _in_order(one.label), _in_order(one.other)))
+    return found[:MOST_SHARED]
+
+
+def _in_order(label: str) -> list[tuple[str, int]]:
+    """To sort by: antenna 2 comes before antenna 10."""
+    return [(text, int(digits or 0)) for text, digits in re.findall("([^0-9]+|^)([0-9]*)", label)]
 
 
 def _name(source: _Source, is_own: bool) -> str:

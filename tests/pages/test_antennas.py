@@ -121,6 +121,10 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
         assert told in page
     theirs = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
     assert theirs.get(path).status_code == 404
+    recent.refresh()
+    record([read(40, site.pallet.id, reader.id, 10, -50)], 300 * SECOND, recent)
+    labels = [one.label for one in antenna_work(cast.acme, reader.id).antennas]
+    assert labels == ["antenna 1", "antenna 2", "antenna 10"]
 
 
 def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
