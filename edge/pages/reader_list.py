@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 from flask import Response, abort, render_template
 
 from edge import clock
@@ -16,6 +19,8 @@ from edge.store.unassigned_topics import Topic
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
 MOST_HEARD = 5  # topics that are offered while the first reader is awaited
+MANY_TAGS = 10  # topics with an address at their end; as many readers of an unknown make are rare
+_ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 
 
 @pages.get("/readers")
@@ -54,9 +59,13 @@ def _heard() -> list[str]:
 def grouped_topics() -> list[tuple[Topic, Guess]]:
     """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
     found: dict[str, tuple[Topic, Guess]] = {}
-    for topic in unassigned_topics.list_topics(current_session().organization_id):
+    topics = unassigned_topics.list_topics(current_session().organization_id)
+    of_tags = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
+    for topic in topics:
         guess = formats().recognise(topic.topic, topic.sample)
         together = formats().filter_for(guess.name, topic.topic)
+        if guess.name is None and (parent := _parent_of_tag(topic)) and parent in of_tags:
+            together = f"{parent}/+"
         if together in found:
             newest, guess = found[together]
             first = min(newest.first_heard_at, topic.first_heard_at)
@@ -65,6 +74,12 @@ def grouped_topics() -> list[tuple[Topic, Guess]]:
             newest = topic._replace(topic=together)
         found[together] = (newest, guess)
     return list(found.values())
+
+
+def _parent_of_tag(topic: Topic) -> str:
+    """Where the last level may be a tag, whatever the format; else nothing."""
+    parent, _, last = topic.topic.rpartition("/")
+    return parent if _ADDRESS.fullmatch(last) else ""
 
 
 @pages.post("/readers/<int:reader_id>/account")

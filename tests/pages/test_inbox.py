@@ -90,6 +90,17 @@ def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is
     assert [topic.topic for topic in unassigned_topics.list_topics(cast.acme)] == ["home/other/1/2"]
 
 
+def test_so_is_one_whose_format_nobody_knows_once_many_of_its_topics_end_with_an_address(admin: Browser) -> None:
+    few = [f"hall/C30A114E7F0{number}" for number in range(9)]
+    many = [f"yard/c3:0a:11:4e:7f:{number:02x}" for number in range(12)]
+    with writing():
+        unassigned_topics.record([unassigned_topics.Unassigned(topic, clock.now(), b"?") for topic in few + many])
+    listed = admin.get("/readers/topics").text
+    assert listed.count('<h2 class="mono">yard/') == 1
+    assert "yard/+" in listed
+    assert listed.count('<h2 class="mono">hall/') == len(few)
+
+
 def test_one_tag_is_one_row_with_all_that_saw_it(cast: Cast) -> None:
     one = readers.add_reader(shell(cast.acme), name="Portal 1", topic="t", format="edge")
     for reader_id, value, at in ((one.id, "E2 AA", 5), (0, "E2AA", 9)):
