@@ -48,7 +48,7 @@ def in_words(setting: str, offset: int | None) -> str:
     if offset is None:
         return "not known yet"
     if not is_off(setting, offset):
-        return f"right ({offset / clock.SECOND:+.1f} s)"
+        return f"right ({round(offset / clock.SECOND, 1) + 0.0:+.1f} s)"  # minus nothing is nothing
     done = "trusted nevertheless" if setting == READER else "corrected"
     return f"{_span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"
 

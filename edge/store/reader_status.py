@@ -28,7 +28,8 @@ class ReaderStatus(NamedTuple):
 class ReaderState(NamedTuple):
     """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up.
 
-    `not_understood` counts the messages among them that its format does not know or cannot read.
+    `not_understood` counts the messages among them that its format does not know or cannot read, `homeless` the
+    antennas in use that read something and have no location.
     """
 
     id: int
@@ -48,6 +49,7 @@ class ReaderState(NamedTuple):
     not_understood: int
     reads: int
     minutes: int
+    homeless: int
 
 
 class AntennaState(NamedTuple):
@@ -131,7 +133,10 @@ SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard
        s.qos, s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0),
        ifnull(sum(b.messages) FILTER (WHERE b.bucket IN ('ignored', 'malformed', 'too_large')), 0),
        ifnull(sum(b.reads), 0),
-       max(1, (:now - max(:since, r.created_at)) / 60000000)
+       max(1, (:now - max(:since, r.created_at)) / 60000000),
+       (SELECT count(*) FROM antenna_state h LEFT JOIN antenna a ON a.reader_id = h.reader_id AND a.port = h.port
+        LEFT JOIN location p ON p.id = ifnull(a.location_id, r.location_id) AND p.deleted_at IS NULL
+        WHERE h.reader_id = r.id AND p.id IS NULL AND ifnull(a.is_enabled, 1))
 FROM reader r
 LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL
 LEFT JOIN reader_state s ON s.reader_id = r.id

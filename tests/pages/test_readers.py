@@ -96,6 +96,24 @@ def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, ca
     assert reader_status.antennas(cast.acme, reader.id) == []
 
 
+def test_a_reader_with_antennas_that_have_no_location_is_not_said_to_work(
+    admin: Browser, cast: Cast, site: Site
+) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    now = clock.now()
+    with writing():
+        reader_status.record_readers([ReaderStatus(reader.id, now, now, -10_000, 1, None, False)])
+        reader_status.record_antennas({(reader.id, 1): now, (reader.id, 2): now})
+    assert "2 antennas without a location" in admin.get("/readers").text
+    page = admin.get(f"/readers/{reader.id}").text
+    for told in ("its reads do not count", '<details class="list antenna-form" open>', "right (+0.0 s)"):
+        assert told in page
+    for port in (1, 2):
+        admin.post(f"/readers/{reader.id}/antennas", {"port": port, "location_id": site.rack.id, "is_enabled": "on"})
+    assert "without a location" not in admin.get("/readers").text
+    assert 'antenna-form" open' not in admin.get(f"/readers/{reader.id}").text
+
+
 def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="custom")
     with writing():
