@@ -146,15 +146,20 @@ def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[Tr
     return [TrackState(*row) for row in found]
 
 
-def tracks_to_tell(organization_id: int, limit: int) -> list[int]:
-    """The tracks whose last sighting the hub does not know, the one reported longest ago first."""
+def tracks_to_tell(organization_id: int, limit: int, most_new: int) -> tuple[list[int], bool]:
+    """The tracks whose last sighting the hub does not know, the one reported longest ago first; whether these are all.
+
+    Of those it may never have heard of come no more than `most_new`, since each may bring its asset with it.
+    """
     found = execute(
-        "SELECT no FROM track LEFT JOIN told ON told.track_no = track.no "
+        "SELECT no, told.track_no IS NULL FROM track LEFT JOIN told ON told.track_no = track.no "
         "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
         "ORDER BY told.last_seen_at, no LIMIT ?",
         (organization_id, limit),
-    )
-    return [row[0] for row in found]
+    ).fetchall()
+    new = [no for no, is_new in found if is_new]
+    known = [no for no, is_new in found if not is_new]
+    return [*new[:most_new], *known], len(found) < limit and len(new) <= most_new
 
 
 def _is_track(no: int) -> bool:

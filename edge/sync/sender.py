@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.errors import EdgeError
 from edge.store import changes, mirrors, outgoing, sync_state, target
-from edge.store.changes import Kind
+from edge.store.changes import Change, Kind
 from edge.store.database import reading, writing
 from edge.store.exchange import HUB, Batch, Cursor, Needs
 from edge.store.instance import fingerprint
@@ -23,6 +23,7 @@ from edge.sync import wire
 NOW_ROWS = 5000  # positions told in one batch
 SILENCE = 10 * clock.SECOND  # with nothing to tell, the hub is asked so often whether it has something
 REFUSED_SECONDS = 60.0  # until what the hub refuses, and cannot be set aside, is sent again
+MAX_RECORDS = 500  # in one batch: for each a hub takes as long as for fifty stays, and nobody else writes meanwhile
 MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
 
 Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; the answer as plain values
@@ -156,13 +157,13 @@ class Sender:
         """Read what is due and store it as the batch that is on its way."""
         with reading():
             moment, until = clock.now(), changes.newest()
-            due = changes.after(here.acked_seq, self._max_rows)
+            due = _with_few_records(changes.after(here.acked_seq, self._max_rows))
             contents = outgoing.Contents(here.organization_id, here.horizon)
             contents.need(self._needs)
             for change in due:
                 contents.add(change, self._max_rows)
             most_seen = NOW_ROWS if self._max_rows >= MAX_ROWS else self._max_rows
-            seen = outgoing.tracks_to_tell(here.organization_id, most_seen)
+            seen, is_all = outgoing.tracks_to_tell(here.organization_id, most_seen, MAX_RECORDS)
             contents.add_tracks(seen)
             if until == here.acked_seq and not seen and not any(self._needs):
                 return
@@ -178,7 +179,7 @@ class Sender:
         with writing():
             for piece in contents.rest:
                 changes.add_range(*piece)
-            target.keep_pending(body, batch.until_seq, moment if len(seen) < most_seen else None)
+            target.keep_pending(body, batch.until_seq, moment if is_all else None)
         self._on_its_way = batch
 
     def _acknowledge(self, here: Target, cursor: Cursor) -> None:
@@ -224,6 +225,17 @@ class Sender:
             if hub.acked_seq + 1 < changes.oldest_kept():
                 changes.add_names(here.organization_id)
                 target.update(verify_wanted=1)
+
+
+def _with_few_records(due: list[Change]) -> list[Change]:
+    """The beginning of these changes, with no more than MAX_RECORDS different assets and locations."""
+    records = set()
+    for at, change in enumerate(due):
+        if change.kind in (Kind.ASSET, Kind.LOCATION):
+            records.add((change.kind, change.a))
+        if len(records) > MAX_RECORDS:
+            return due[:at]
+    return due
 
 
 def _target() -> Target:

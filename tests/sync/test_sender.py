@@ -6,12 +6,14 @@ Tests of edge/store/incoming.py and edge/store/outgoing.py.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from edge.store import assets, locations, parents
+from edge.store import assets, incoming, locations, parents
 from edge.store.stay_changes import take_back
 from edge.store.tags import NewTag
+from edge.sync import sender
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
 
 
@@ -28,6 +30,27 @@ def test_a_first_copy_brings_everything_there_is(ber: SiteBox) -> None:
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
     assert len(site_dump(ber)["history"]) == 30
+
+
+def test_a_first_copy_comes_in_pieces_between_which_others_write_at_the_hub(
+    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        ber.scan(ber.add_asset(f"P-{number}", f"AA{number:02}"), number % 3, EPOCH)
+    ber.join()
+    monkeypatch.setattr(sender, "MAX_RECORDS", 2)
+    records: list[int] = []
+    take = incoming.take
+
+    def counted(*args: Any) -> Any:
+        records.append(len(args[2].assets) + len(args[2].locations))
+        return take(*args)
+
+    monkeypatch.setattr(incoming, "take", counted)
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+    assert max(records) <= 2 + 2 + 3  # what is due, the assets of two tracks, and the locations of all of them
+    assert ber.rows("SELECT board_at IS NOT NULL FROM target") == [(1,)]
 
 
 def test_what_happens_afterwards_follows(ber: SiteBox) -> None:
