@@ -20,9 +20,10 @@ from edge.sync.sender import LinkError, Sender, Stopped
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0
+RETRY_SECONDS = 1.0
 AGAIN_SECONDS = 0.1  # the first time after all went well: lines lose a connection, and the next one works
 UNEXPECTED_SECONDS = 60.0
+NOTE_AGAIN = 60 * clock.SECOND  # the same fault is noted so often, not each time: a commit wears a card
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
 GIVE_WAY = 39  # times as long as it worked: what reads that wait leave it is a fortieth of a core
@@ -165,6 +166,8 @@ class Worker:
             found = target.find()
             if found and found.last_error != fault:
                 log.warning("Sync: %s", fault)
+            elif found and not stopped and 0 <= clock.now() - (found.last_error_at or 0) < NOTE_AGAIN:
+                return
             columns = {} if stopped is None else {"stopped": stopped}
             target.update(last_error=fault, last_error_at=clock.now(), **columns)
         except EdgeError as error:

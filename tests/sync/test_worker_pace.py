@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edge.store import target
 from edge.sync import files, sender, worker
 from edge.sync.sender import LinkError
 from edge.sync.worker import Pace, Worker
@@ -65,6 +66,14 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
             pass
 
     monkeypatch.setattr(worker, "HubClient", Client)
+    noted: list[str] = []
+    update = target.update
+
+    def watched(**values: Any) -> None:
+        noted.extend([values["last_error"]] if values.get("last_error") else [])
+        update(**values)
+
+    monkeypatch.setattr(target, "update", watched)
     monkeypatch.setattr(sender, "SILENCE", -1)  # the hub is asked in each round
     one: Any = Worker(ber.folder, Pace(5.0, 0, 14), lambda: False)
     one._stopping = rounds
@@ -72,4 +81,5 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
         one._run()
     _, _first, _second, cut, _fourth, cut_again, away = rounds.waited
     assert max(cut, cut_again) < 0.2
-    assert 1 < away < 5
+    assert 0.5 < away < 5
+    assert noted == ["cut", "cut"]  # not a third time, for nothing has changed since
