@@ -37,7 +37,6 @@ PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
 PAUSE_SECONDS = 0.02
 SURELY_QUIET = 3  # pauses; TCP may keep back what the broker sends for two
-SURELY_QUIET = 3  # pauses; TCP may keep back what the broker sends for two
 WORTH_A_TURN = 64  # messages
 MAX_BACKOFF_SECONDS = 30.0
 LARGEST_PAYLOAD = 1_048_576
