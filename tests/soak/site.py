@@ -74,10 +74,11 @@ def fill_disk(site: Site) -> Row:
     """The data on a file system of 64 MB that somebody fills up."""
     assert site.reader
     box = site.box
+    box.run("command -v mkfs.ext4 || apt-get install -y -qq --no-install-recommends e2fsprogs >/dev/null")
     box.run(
         "systemctl stop edge;"
         " for n in $(seq 0 7); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done;"
-        " truncate -s 64M /root/small.img; mkfs.ext4 -q -m 0 /root/small.img; mkdir -p /mnt/small;"
+        " truncate -s 64M /root/small.img; mkfs.ext4 -q -m 0 -b 4096 /root/small.img; mkdir -p /mnt/small;"
         " mount -o loop /root/small.img /mnt/small; cp -a /var/lib/edge/. /mnt/small/; umount /mnt/small;"
         " mount -o loop /root/small.img /var/lib/edge; chown edge:edge /var/lib/edge; chmod 750 /var/lib/edge;"
         " printf '\\n[retention]\\nlow_disk_mb = 0\\n' >>/etc/edge/edge.toml; systemctl start edge"
