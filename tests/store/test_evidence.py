@@ -1,138 +1,32 @@
 """Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival.
 
-Tests of edge/store/heard.py, edge/store/recent.py, edge/store/recent_reads.py, edge/store/retrace.py and
+Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py and
 edge/store/stay_changes.py.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from itertools import pairwise, permutations
-from typing import NamedTuple
+from itertools import permutations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge import metrics
 from edge.clock import SECOND
-from edge.store import assets, locations, readers
-from edge.store.actors import shell
-from edge.store.database import execute
 from edge.store.evidence import Rule
 from edge.store.heard import Weight
-from edge.store.recent import ALWAYS, Recent
 from edge.store.recent_reads import RecentReads
-from edge.store.scans import reconsider, record, record_by_person
+from edge.store.scans import reconsider, record_by_person
 from edge.store.stay_changes import take_back
-from edge.store.stays import Quality, Scan
 from tests.conftest import Cast
-
-GAP = 300 * SECOND
-START = 1_772_439_330 * SECOND
-A, B, C = 0, 1, 2
+from tests.store.tracked_site import GAP, START, A, B, C, Read, Site, every, make_site, tell
 
 examples = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
-class Read(NamedTuple):
-    """At tenths of a second; `weight` None for a person's scan."""
-
-    tenths: int
-    place: int
-    rssi: float | None = -55.0
-    weight: Weight | None = Weight.RFID_ZONE
-
-
-class Row(NamedTuple):
-    tenths: int
-    place: int
-    stayed: int
-    rule: Rule
-
-
-class Site(NamedTuple):
-    organization_id: int
-    reader_id: int
-    places: list[int]
-
-    def new_asset(self) -> int:
-        return assets.create(shell(self.organization_id), name="pallet").id
-
-    def scan(self, asset_id: int, read: Read) -> Scan:
-        at = START + read.tenths * SECOND // 10
-        reader_id = None if read.weight is None else self.reader_id
-        return Scan(
-            self.organization_id, asset_id, self.places[read.place], reader_id, None, at, at, Quality.READER, read.rssi,
-            read.weight or Weight.RFID_ZONE,
-        )  # fmt: skip
-
-    def history(self, asset_id: int) -> list[Row]:
-        rows = execute(
-            "SELECT h.observed_at, s.location_id, iif((h.observed_at, h.seq) = (t.row_at, t.row_seq), "
-            "t.last_seen_at - h.observed_at, h.seen_for), h.rule FROM history h "
-            "JOIN source s ON s.no = h.source_no JOIN track t ON t.no = h.position_no "
-            "WHERE t.asset_id = ? ORDER BY h.observed_at, h.seq",
-            (asset_id,),
-        )
-        return [
-            Row((at - START) * 10 // SECOND, self.places.index(place), stayed * 10 // SECOND, Rule(rule))
-            for at, place, stayed, rule in rows
-        ]
-
-    def moves(self, asset_id: int) -> list[tuple[int, int]]:
-        """(second, place)"""
-        return [(row.tenths // 10, row.place) for row in self.history(asset_id)]
-
-    def position(self, asset_id: int) -> tuple[int, ...]:
-        found: tuple[int, ...] = execute(
-            "SELECT location_id, last_seen_at, dwell_started_at, row_at, row_seq, row_rule, history_rows, "
-            "(SELECT count(*) FROM history WHERE position_no = no) FROM track WHERE asset_id = ?",
-            (asset_id,),
-        ).fetchone()
-        return found
-
-
 @pytest.fixture
 def site(cast: Cast) -> Site:
-    places = [locations.create(shell(cast.acme), name=f"Place {number}").id for number in range(3)]
-    reader = readers.add_reader(shell(cast.acme), name="dock", topic="site/dock", format="csl", location_id=places[0])
-    return Site(cast.acme, reader.id, places)
-
-
-def tell(
-    site: Site,
-    reads: Sequence[Read],
-    cuts: Sequence[int] = (),
-    asset_id: int = 0,
-    gap: int = GAP,
-    recent: RecentReads | None = None,
-) -> int:
-    """Record them in this order, in batches cut there; returns the asset."""
-    asset_id = asset_id or site.new_asset()
-    recent = recent or RecentReads()
-    recent.refresh()
-    edges = [0, *sorted(cut for cut in cuts if cut < len(reads)), len(reads)]
-    for begin, end in pairwise(edges):
-        batch: list[Scan] = []
-        for read in reads[begin:end]:
-            if read.weight is None:
-                record(batch, gap, recent)
-                batch = []
-                recent.refresh()
-                record_by_person(site.scan(asset_id, read))
-            else:
-                batch.append(site.scan(asset_id, read))
-        record(batch, gap, recent)
-        recent.refresh()
-    return asset_id
-
-
-def every(start: float, stop: float, step: float, place: int, rssi: float | None = -55.0,
-          weight: Weight = Weight.RFID_ZONE) -> list[Read]:  # fmt: skip
-    count = round((stop - start) / step)
-    return [Read(round((start + number * step) * 10), place, rssi, weight) for number in range(count)]
+    return make_site(cast.acme)
 
 
 def test_an_asset_between_two_antennas_stays_with_the_stronger(site: Site) -> None:
@@ -323,44 +217,6 @@ def test_without_room_for_what_was_heard_it_is_read_from_disk_and_decides_the_sa
     one, other = tell(site, reads, cut), tell(site, reads, cut, recent=RecentReads(most_bytes=0, counted_every=1))
     assert site.history(other) == site.history(one)
     assert site.position(other) == site.position(one)
-
-
-def test_where_room_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
-    recent, begun = RecentReads(most_bytes=10_000, counted_every=1), figure("dropped_total")
-    assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
-    in_memory = [recent.of(asset) is not None for asset in assets]
-    assert in_memory == sorted(in_memory)
-    assert 0 < in_memory.count(False) == figure("dropped_total") - begun
-    assert 8_000 < figure("bytes") <= 10_000
-
-
-def figure(name: str) -> float:
-    return float(re.findall(rf"^edge_ingest_evidence_{name} (\S+)$", metrics.exposition().decode(), re.MULTILINE)[0])
-
-
-@examples
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2), st.integers(-80, -40))))
-def test_what_is_kept_of_a_second_and_location_is_its_strongest_read_and_when_it_was_heard(
-    reads: list[tuple[int, int, int]],
-) -> None:
-    recent, told = Recent(ALWAYS), {}
-    for tenths, place, rssi in reads:
-        recent.add(tenths * SECOND // 10, place, rssi + 0.125)
-        told.setdefault((tenths // 10, place), []).append((tenths, rssi))
-    kept = [(one.second, one.location_id, one.first_at, one.last_at, one.strength, one.rssi) for one in recent.heard]
-    assert sorted(kept) == [
-        (
-            second,
-            place,
-            min(times) * SECOND // 10,
-            max(times) * SECOND // 10,
-            max(strengths) + 0.125,
-            max(strengths) + 0.1,
-        )
-        for (second, place), found in sorted(told.items())
-        for times, strengths in [list(zip(*found, strict=True))]
-    ]
-    assert [one.second for one in recent.heard] == sorted(one.second for one in recent.heard)
 
 
 @examples
