@@ -29,6 +29,7 @@ class Receipts:
 
     def __init__(self) -> None:
         self._by_mid = [b""] * PACKET_IDS
+        self._was_recorded = bytearray(PACKET_IDS)
         self._recorded: set[bytes] = set()
         self._count = 0
         for number, entries in receipts.load():
@@ -47,10 +48,11 @@ class Receipts:
 
     def add(self, committed: list[Receipt]) -> None:
         self._count += len(committed)
-        by_mid, recorded = self._by_mid, self._recorded
+        by_mid, was_recorded, recorded = self._by_mid, self._was_recorded, self._recorded
         for mid, digest, is_recorded in committed:
-            recorded.discard(by_mid[mid])
-            by_mid[mid] = digest
+            if was_recorded[mid]:  # else the same message may have been recorded under another packet id
+                recorded.discard(by_mid[mid])
+            by_mid[mid], was_recorded[mid] = digest, is_recorded
             if is_recorded:
                 recorded.add(digest)
 

@@ -12,6 +12,7 @@ from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
+from edge.ingest.receipts import Receipt, Receipts
 from edge.store import assets
 from edge.store.actors import shell
 from edge.store.database import execute
@@ -88,3 +89,12 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mend
     assert execute("SELECT count(*) FROM position").fetchone() == (2,)
     line.handle([message(sent, mid=9)])
     assert buckets() == {"recorded": (2, 2), "repeat": (1, 3), "unmatched_tag": (0, 1)}
+
+
+@pytest.mark.usefixtures("site")
+def test_what_was_recorded_stays_known_although_a_packet_id_under_which_it_had_not_counted_is_used_again() -> None:
+    known, digest, other = Receipts(), b"d" * 16, b"o" * 16
+    known.add([Receipt(1, digest, False), Receipt(2, digest, True), Receipt(1, other, True)])
+    assert known.has_recorded(digest)
+    known.add([Receipt(2, other, True)])
+    assert not known.has_recorded(digest)

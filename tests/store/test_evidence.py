@@ -1,7 +1,6 @@
 """Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival.
 
-Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py and
-edge/store/stay_changes.py.
+Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py and edge/store/stay_changes.py.
 """
 
 from __future__ import annotations
