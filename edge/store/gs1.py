@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from biip import ParseError
+from biip import ParseError, gs1_prefixes
 from biip.checksums import gs1_standard_check_digit
 from biip.gs1_digital_link_uris import GS1DigitalLinkURI
 from biip.gs1_element_strings import GS1ElementString
@@ -19,6 +19,9 @@ from biip.gs1_messages import GS1Message
 from epcpy.epc_schemes.base_scheme import GS1Element
 from epcpy.utils.common import ConvertException
 from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
+
+# The company that a number was given to; nothing here asks for it, and the table of them takes 9 MB of memory.
+gs1_prefixes._GS1_COMPANY_PREFIX_TRIE = {}
 
 SEPARATOR = "\x1d"  # FNC1, which ends a value of variable length
 

@@ -7,6 +7,7 @@ Tests of edge/store/lookup.py.
 from __future__ import annotations
 
 import pytest
+from biip.gs1_prefixes import GS1CompanyPrefix
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +84,11 @@ def test_no_code_breaks_it(code: str) -> None:
     found = gs1.identity(code)
     assert found is None or found.startswith("(")
     assert "\x1d" not in gs1.printable(code)
+
+
+def test_no_memory_is_spent_on_which_company_a_number_was_given_to() -> None:
+    """Nothing asks for it. The library knew this one."""
+    assert GS1CompanyPrefix.extract("7044610873466") is None
 
 
 def test_a_code_with_separators_is_kept_in_brackets() -> None:
