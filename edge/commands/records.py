@@ -194,7 +194,7 @@ def tell_why(organization_id: int, key: str) -> None:
     for reason in reversed(why.reasons):
         click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.told}")
         _print_competitors(reason.competitors, reason)
-    click.echo("Now" if why.now else "Evidence is kept for a few minutes only, and no reader has heard it since.")
+    click.echo("Now" if why.now else f"{why.told_of_nothing}.")
     _print_competitors(why.now)
 
 

@@ -8,8 +8,13 @@ from edge.store.database import execute, writing
 
 FIRST_PORT = 100_001  # above any that a reader can send
 LONGEST = 100
-# Of `source s` and `antenna_name an`: the name, or the number. Names stay at the site; the hub shows the reader alone.
-SHOWN = f"ifnull(an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
+# Of `source s` with `JOINED`: the name, or the number. None on a hub while it does not know the name.
+SHOWN = f"coalesce(an.name, remote_an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
+JOINED = """
+LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
+LEFT JOIN remote_antenna_name remote_an
+    ON remote_an.site_no = s.site_no AND remote_an.remote_reader = s.remote_reader AND remote_an.port = s.port
+"""
 
 
 def port_of(reader_id: int, name: str) -> int | None:

@@ -185,7 +185,7 @@ JOIN history h ON h.position_no = t.no
 JOIN source s ON s.no = h.source_no
 JOIN location l ON l.id = s.location_id
 LEFT JOIN reader r ON r.id = s.reader_id
-LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
+{antenna_names.JOINED}
 LEFT JOIN remote_name remote_reader
     ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
 LEFT JOIN remote_name remote_person

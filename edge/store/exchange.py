@@ -58,6 +58,14 @@ class Origin(NamedTuple):
     person: int | None
 
 
+class AntennaName(NamedTuple):
+    """What the site calls an antenna that has a name; see edge.store.antenna_names."""
+
+    reader: int
+    port: int
+    name: str
+
+
 class TrackState(NamedTuple):
     """Where an asset is as far as the site knows. `asset` is given where the hub may not know the track yet."""
 
@@ -107,6 +115,7 @@ class Batch(NamedTuple):
     origins: Sequence[Origin]
     patches: Sequence[Patch]
     report: Mapping[str, int] = {}  # the site's own status: how much waits, and so on
+    antennas: Sequence[AntennaName] = ()
 
 
 class Needs(NamedTuple):

@@ -62,7 +62,7 @@ JOIN location l ON l.id = s.location_id
 LEFT JOIN reader r ON r.id = s.reader_id
 LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
 LEFT JOIN site ON site.no = t.site_no
-LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
+{antenna_names.JOINED}
 WHERE t.organization_id = :organization_id AND (:asset_id IS NULL OR t.asset_id = :asset_id)
   AND h.observed_at >= :since AND h.observed_at < :until
   AND (:location_id IS NULL OR s.location_id = :location_id)

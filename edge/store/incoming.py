@@ -16,7 +16,18 @@ from edge import clock
 from edge.store import mirrors
 from edge.store.changes import Kind
 from edge.store.database import execute, execute_many, writing
-from edge.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Needs, Origin, Patch, Record, TrackState
+from edge.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    Cursor,
+    LocationRecord,
+    Needs,
+    Origin,
+    Patch,
+    Record,
+    TrackState,
+)
 from edge.store.mirrors import Peer
 from edge.store.sources import ScanSource, number_of
 from edge.validation.values import MAX_INT64
@@ -65,6 +76,7 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
     aside = mirrors.apply(peer, batch.assets, batch.locations)
     _keep_names(peer.no, Kind.READER, batch.readers)
     _keep_names(peer.no, Kind.PERSON, batch.people)
+    _keep_antennas(peer.no, batch.antennas)
     here = _resolve(peer, batch)
     _check_declared(batch, here, known)
     tracks = _keep_tracks(peer, batch.tracks, known, here)
@@ -133,6 +145,14 @@ def _keep_names(site_no: int, kind: Kind, names: Mapping[int, str]) -> None:
         "INSERT INTO remote_name (site_no, remote_id, kind, name) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
         [(site_no, remote_id, kind, name) for remote_id, name in names.items()],
+    )
+
+
+def _keep_antennas(site_no: int, antennas: Sequence[AntennaName]) -> None:
+    execute_many(
+        "INSERT INTO remote_antenna_name (site_no, remote_reader, port, name) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
+        [(site_no, *antenna) for antenna in antennas],
     )
 
 

@@ -6,9 +6,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from edge.store.antenna_names import FIRST_PORT
 from edge.store.changes import Change, Kind
 from edge.store.database import execute
-from edge.store.exchange import AssetRecord, Batch, LocationRecord, Needs, Origin, Patch, Stay, TrackState
+from edge.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    LocationRecord,
+    Needs,
+    Origin,
+    Patch,
+    Stay,
+    TrackState,
+)
 
 
 class Contents:
@@ -75,6 +86,7 @@ class Contents:
             sorted(no for no in (self._gone | self._asked) - known if not _is_track(no)),
             list(self._origins),
             [patch for patch in patches if patch.track in known],
+            antennas=_antennas(self._origins),
         )
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
@@ -247,6 +259,17 @@ def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
         (organization_id, json.dumps(list(ids))),
     )
     return dict(found.fetchall())
+
+
+def _antennas(origins: Iterable[Origin]) -> list[AntennaName]:
+    """The names of the antennas that have one, among those that stays came from."""
+    named = [[origin.reader, origin.port] for origin in origins if (origin.port or 0) >= FIRST_PORT]
+    found = execute(
+        "SELECT DISTINCT reader_id, port, name FROM json_each(?) k "
+        "JOIN antenna_name ON reader_id = k.value ->> 0 AND port = k.value ->> 1 ORDER BY reader_id, port",
+        (json.dumps(named),),
+    )
+    return [AntennaName(*row) for row in found]
 
 
 def local_ids(refs: Sequence[int]) -> list[int]:

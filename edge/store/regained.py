@@ -17,7 +17,7 @@ from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.changes import Kind
 from edge.store.database import execute, execute_many, writing
-from edge.store.exchange import HUB, Batch, LocationRecord, Origin, Patch, Record, TrackState
+from edge.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Record, TrackState
 from edge.store.mirrors import Peer, resolve, set_aside
 from edge.store.sources import ScanSource, number_of
 from edge.store.target import TRACK_LEAP, HubAccess, Target
@@ -87,6 +87,7 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
     organization_id = here.organization_id
     with writing():
         _keep_readers(organization_id, batch.readers)
+        _keep_antennas(batch.antennas)
         _keep_people(batch.people)
         records: list[Record] = [*record_copies.in_order(batch.locations), *batch.assets]
         for record in records:
@@ -140,6 +141,13 @@ def _keep_readers(organization_id: int, names: Mapping[int, str]) -> None:
         "INSERT OR IGNORE INTO reader (id, organization_id, name, topic, format, is_enabled, created_at, updated_at, "
         "deleted_at) VALUES (?, ?, ?, '', 'edge', 0, ?, ?, ?)",
         [(reader_id, organization_id, name, now, now, now) for reader_id, name in names.items()],
+    )
+
+
+def _keep_antennas(antennas: Sequence[AntennaName]) -> None:
+    execute_many(
+        "INSERT OR IGNORE INTO antenna_name (reader_id, port, name) SELECT id, ?2, ?3 FROM reader WHERE id = ?1",
+        antennas,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from edge.store.changes import Kind
 from edge.store.database import execute
-from edge.store.exchange import AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
+from edge.store.exchange import AntennaName, AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
 from edge.store.mirrors import Peer
 
 RECORDS = 1000  # in one page
@@ -35,12 +35,12 @@ def last_track(site_no: int) -> int:
 
 
 def locations(peer: Peer) -> Rest:
-    """All of them, with the names of readers and people."""
+    """All of them, with the names of readers, antennas and people."""
     found = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
     kept = _kept_in_conflicts(peer.no, Kind.LOCATION)
     records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in found]
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
-    return Rest(_batch(locations=records, readers=readers, people=people), None)
+    return Rest(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
 
 
 def assets(peer: Peer, after: int) -> Rest:
@@ -90,6 +90,11 @@ def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
 def _names(site_no: int, kind: Kind) -> dict[int, str]:
     found = execute("SELECT remote_id, name FROM remote_name WHERE site_no = ? AND kind = ?", (site_no, kind))
     return dict(found.fetchall())
+
+
+def _antennas(site_no: int) -> list[AntennaName]:
+    found = execute("SELECT remote_reader, port, name FROM remote_antenna_name WHERE site_no = ?", (site_no,))
+    return [AntennaName(*row) for row in found]
 
 
 def _patches(rows: Sequence[Sequence[Any]]) -> tuple[list[Origin], list[Patch]]:

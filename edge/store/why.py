@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.store import recent_reads
+from edge.store import antenna_names, recent_reads
 from edge.store.database import execute, reading
 from edge.store.evidence import Lead, Rule, decided_from, lead
 from edge.store.heard import Heard
@@ -72,14 +72,25 @@ class Reason(NamedTuple):
 
 
 class Why(NamedTuple):
-    """`now` is what is being weighed at present; `held_back` are the locations that lead but have not won yet."""
+    """`now` is what is being weighed at present; `held_back` are the locations that lead but have not won yet.
+
+    `site` is the name of the site of a hub that saw it: what it heard stays there.
+    """
 
     reasons: Sequence[Reason]  # newest first
     now: Sequence[Competitor]
+    site: str | None = None
 
     @property
     def held_back(self) -> list[Competitor]:
         return [one for one in self.now if not one.is_here and (one.collected or 0) > 0]
+
+    @property
+    def told_of_nothing(self) -> str:
+        """Why there is nothing in `now`."""
+        if self.site is not None:
+            return f"What was weighed is known at {self.site} only"
+        return "What was weighed is kept for some minutes only, and no antenna has heard it since"
 
 
 class _Row(NamedTuple):
@@ -89,7 +100,8 @@ class _Row(NamedTuple):
     rule: int
     delay: int
     reader: str | None
-    antenna: str | None
+    antenna: int | str | None
+    site: str | None
 
     @property
     def by(self) -> str | None:
@@ -114,7 +126,7 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
         shown = heard[:end] if end and heard[end - 1].second == row.at // SECOND else []
         weighed = _weigh(shown, before, names)
         reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay))
-    return Why(reasons, _weigh(heard, rows[0], names))
+    return Why(reasons, _weigh(heard, rows[0], names), rows[0].site)
 
 
 def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> list[Competitor]:
@@ -146,11 +158,15 @@ def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> 
     return sorted(found, key=lambda one: (not one.is_here, -one.seconds, one.location_id))
 
 
-_ROWS = """
-SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, r.name, ifnull(a.name, s.port)
+_ROWS = f"""
+SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, ifnull(r.name, n.name), {antenna_names.SHOWN},
+       site.name
 FROM track t
 JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
-LEFT JOIN reader r ON r.id = s.reader_id LEFT JOIN antenna_name a ON a.reader_id = s.reader_id AND a.port = s.port
+LEFT JOIN reader r ON r.id = s.reader_id
+LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
+{antenna_names.JOINED}
+LEFT JOIN site ON site.no = t.site_no
 WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
 """

@@ -1,7 +1,8 @@
 """How batches travel: JSON arrays, one for each column, mostly of differences, and zlib around them.
 
 A column compresses better than a row, and small differences better than long numbers: about 20 bytes for a stay.
-Whoever receives one inflates no more than MAX_INFLATED and checks every type before anything is looked up.
+Whoever receives one inflates no more than MAX_INFLATED and checks every type before anything is looked up. It ignores a
+key that it does not know, and does without one that came later, so that such a key needs no new version.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import orjson
 
 from edge.errors import Unreadable
 from edge.store.exchange import (
+    AntennaName,
     AssetRecord,
     Batch,
     Cursor,
@@ -93,6 +95,7 @@ def encode(base: Cursor, batch: Batch) -> bytes:
                 [stay.observed_at - patch.since for patch in batch.patches for stay in patch.stays],
                 *([stay[column] for stay in stays] for column in range(1, len(Stay._fields))),
             ],
+            **({"antennas": [tuple(antenna) for antenna in batch.antennas]} if batch.antennas else {}),
         }
     )
 
@@ -116,6 +119,7 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
             _rows(Origin, content["origins"], {1, 2, 3}),
             _patches(content["patches"], content["stays"], len(content["origins"][0])),
             {str(name): _whole(value) for name, value in content["report"].items()},
+            tuple(_antenna(*row) for row in content.get("antennas", ())),
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
@@ -185,6 +189,10 @@ def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
 
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
     return {_whole(remote_id): str(name) for remote_id, name in pairs}
+
+
+def _antenna(reader: Any, port: Any, name: Any) -> AntennaName:
+    return AntennaName(_whole(reader), _whole(port), str(name))
 
 
 def _whole(value: Any) -> int:

@@ -9,14 +9,31 @@ import re
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from edge import clock
 from edge.errors import Conflict
-from edge.store import assets, board, conflicts, incoming, locations, lookup, mirrors, tracking
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
+from edge.store import (
+    antenna_names,
+    assets,
+    board,
+    conflicts,
+    exports,
+    incoming,
+    locations,
+    lookup,
+    mirrors,
+    readers,
+    tracking,
+)
 from edge.store.database import database, execute
 from edge.store.tags import NewTag
+from edge.store.why import why_here
 from edge.sync import sender
-from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
+from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
 
 
 class Company:
@@ -73,6 +90,33 @@ def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Comp
         now = board.whereabouts(hub.organization_id, asset.id)
         assert now
         assert now.location_key == "HAM-DOCK-2"
+
+
+def test_the_names_of_antennas_are_those_of_the_site(company: Company) -> None:
+    asset, gates = company.ber.add_asset("P-1", "30AA"), ("north gate", "south gate")
+    mapping = '{"tag_path": "epc", "antenna_path": "antenna"}'
+    with company.ber.in_use():
+        actor = company.ber.actor
+        hall = readers.add_reader(actor, name="Hall", topic="ber/hall", format="mapping", mapping=mapping)
+        for gate, dock in zip(gates, company.ber.docks, strict=False):
+            port = antenna_names.port_from(hall.id, gate)
+            readers.set_antenna(actor, hall.id, port, readers.Placement(dock, None, True))
+        pipeline = Pipeline(GAP, 7, is_smoothing=False)
+        for gate in gates:
+            read = orjson.dumps({"epc": "30AA", "antenna": gate})
+            pipeline.handle([Message("ber/hall", read, clock.now())])
+    company.settle()
+    for box, asset_id in ((company.ber, asset), (company.hub, find(company.hub, "P-1"))):
+        with box.in_use():
+            seen = [(move.reader_name, move.port) for move in board.moves(box.organization_id, asset_id)]
+            assert seen == [("Hall", "south gate"), ("Hall", "north gate")]
+            rows = exports.history_rows(box.organization_id, since=0, until=2**60)
+            assert [(row.reader_name, row.port) for row in rows] == seen[::-1]
+            why = why_here(box.organization_id, asset_id)
+            assert why
+            assert [reason.by for reason in why.reasons] == ["Hall, antenna south gate", "Hall, antenna north gate"]
+            assert why.site == (None if box is company.ber else "Site BER")
+            assert "at Site BER only" in why.told_of_nothing or box is company.ber
 
 
 def test_a_record_is_changed_at_its_home_and_nowhere_else(company: Company) -> None:

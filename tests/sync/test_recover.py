@@ -13,14 +13,28 @@ from edge.auth.secrets import hash_secret
 from edge.errors import Conflict
 from edge.ops import backup
 from edge.ops.backup import Kept
-from edge.store import assets, board, conflicts, handheld, locations, lookup, people, regained, site_copies, sites
+from edge.store import (
+    antenna_names,
+    assets,
+    board,
+    conflicts,
+    handheld,
+    locations,
+    lookup,
+    people,
+    regained,
+    site_copies,
+    sites,
+)
 from edge.store.actors import person
 from edge.store.database import close_database
 from edge.store.handheld import Submitted
 from edge.store.people import Role
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
 from edge.store.target import HubAccess
 from edge.sync.sender import LinkError, Stopped
-from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
+from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
 
 class NewBox(SiteBox):
@@ -63,6 +77,11 @@ def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
         old = assets.create(site.actor, name="Retired", external_key="P-9").id
         assets.delete(site.actor, old)
         locations.delete(site.actor, locations.create(site.actor, name="Gone", external_key="GONE").id)
+        gate = antenna_names.port_from(site.reader_id, "north gate")
+        at = EPOCH + 30 * HOUR
+        record(
+            [Scan(site.organization_id, site.pallet, site.docks[0], site.reader_id, gate, at, at, Quality.READER)], GAP
+        )
     site.join()
     site.sync()
     site.fetch()
@@ -80,6 +99,8 @@ def test_a_new_box_has_what_the_old_one_had_under_the_same_ids(ber: SiteBox, tmp
         found = lookup.asset_by_key(new.organization_id, "P-2")
         assert found
         assert board.moves(new.organization_id, found.id)[0].person_name == "Ann"
+        newest = board.moves(new.organization_id, ber.pallet)[0]
+        assert (newest.reader_name, newest.port) == ("Gate BER", "north gate")
 
 
 def test_it_goes_on_as_the_site_and_the_hub_has_one_history(ber: SiteBox, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from edge.errors import Unreadable
 from edge.store import assets, sites, target
-from edge.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Origin, Patch, Stay, TrackState
+from edge.store.exchange import AntennaName, AssetRecord, Batch, Cursor, LocationRecord, Origin, Patch, Stay, TrackState
 from edge.sync import wire
 from edge.sync.sender import Sender
 from tests.sync.world import EPOCH, Hub, SiteBox
@@ -79,6 +79,17 @@ def test_a_batch_of_that_version_is_understood() -> None:
     assert wire.decode(wire.pack(frozen("changes")["question"])) == (BASE, BATCH)
 
 
+def test_what_a_later_release_says_beside_it_is_ignored() -> None:
+    assert wire.decode(wire.pack({**frozen("changes")["question"], "weather": ["fine"]})) == (BASE, BATCH)
+
+
+def test_names_of_antennas_are_one_key_more_which_older_boxes_do_not_know() -> None:
+    named = BATCH._replace(antennas=(AntennaName(6_001, 100_001, "north gate"),))
+    said = wire.encode(BASE, named)
+    assert wire.unpack(said) == {**frozen("changes")["question"], "antennas": [[6_001, 100_001, "north gate"]]}
+    assert wire.decode(said) == (BASE, named)
+
+
 def test_a_batch_is_still_said_like_that() -> None:
     assert wire.unpack(wire.encode(BASE, BATCH)) == frozen("changes")["question"]
 
@@ -109,6 +120,9 @@ def test_a_batch_is_still_said_like_that() -> None:
         (("tracks", 1), [[7001]]),
         (("origins", 1), [6001]),
         (("gone",), ["2"]),
+        (("antennas",), [[6_001, "3", "north"]]),
+        (("antennas",), [[6_001, 3]]),
+        (("antennas",), 7),
     ],
 )
 def test_a_batch_with_odd_numbers_is_refused_before_anything_is_looked_up(where: tuple[Any, ...], value: Any) -> None:
