@@ -70,7 +70,7 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     all_or_none([lambda: _add_administrator(values.name("name", org), email, password_hash)])
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
     if is_hub:
-        sites.make_hub()
+        sites.make_hub(shell())
         click.echo("It is a hub. For each site: edge sync add-site CODE NAME --url https://ADDRESS-OF-THIS-BOX")
     if not setup.config.http_public_url:
         port = setup.config.http_listen.rpartition(":")[2]

@@ -24,6 +24,18 @@ KINDS = {
     "person": "People and sign-ins",
     "key": "API keys",
     "device": "Devices",
+    "setting": "Settings",
+    "event_destination": "Event destinations",
+    "stock_take": "Stock-takes",
+    "scan": "Scans that were undone",
+    "unknown_tag": "Unknown tags",
+    "topic": "Unassigned topics",
+    "dead_letter": "Dead letters",
+    "label_printer": "Label printer",
+    "backup": "Downloaded backups",
+    "site": "Sites",
+    "hub": "The hub",
+    "organization": "The organization",
     BOX: "This box",
 }
 

@@ -71,20 +71,21 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
             "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no",
             (organization_id, code, name, location.id, join_hash, now + JOIN_DAYS * clock.DAY, now),
         ).fetchone()[0]
-        make_hub()
+        make_hub(actor)
         act.note("site.created", Subject("site", no, name), {"code": code})
     return get_site(organization_id, no)
 
 
-def make_hub() -> None:
+def make_hub(actor: Actor) -> None:
     """Make this box a hub, which takes what sites send and sends them its assets. Nothing undoes it."""
-    with writing():
+    with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
         if execute("SELECT 1 FROM target").fetchone():
             raise Conflict("This box reports to a hub itself, so it cannot be one")
         changes.start(tracking=False)
-        execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),))
         for statement in NEWEST_TRACK.values():
             execute(statement)
+        if execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),)).rowcount:
+            act.note("box.made_hub", Subject("box", 0, "this box"))
 
 
 def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
@@ -109,7 +110,7 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
         actor = actors.service(site.organization_id)
         _end_key(actor, site)
         if site.epoch:
-            retire(site.no, site.epoch)
+            _retire(site.no, site.epoch)
         key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
         with acting(actor) as act:
             execute(
@@ -188,7 +189,7 @@ def is_retired(site_no: int, epoch: str) -> bool:
     )
 
 
-def retire(site_no: int, epoch: str) -> None:
+def _retire(site_no: int, epoch: str) -> None:
     execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
 
 
@@ -200,7 +201,7 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
     """
     with writing():
         if site.epoch and site.epoch != cursor.epoch:
-            retire(site.no, site.epoch)
+            _retire(site.no, site.epoch)
         if site.instance not in (None, instance) and not is_recovery:
             execute("UPDATE track SET remote_no = -no WHERE site_no = ? AND remote_no > 0", (site.no,))
         execute(

@@ -57,6 +57,7 @@ from tests.store.stage import (
     undo,
 )
 
+PART_OF_AN_ACT = "within the transaction of the function of the store that notes it"
 NOT_AUDITED = {
     "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
@@ -77,7 +78,7 @@ NOT_AUDITED = {
         "retention.drop_expired", "retention.drop_history", "retention.drop_old_records",
         "retention.drop_unassigned_topics", "retention.drop_unknown_tags",
     },
-    "parts of an act, within the transaction of the function that notes it": {
+    PART_OF_AN_ACT: {
         "audit.Act", "audit.act_in_group", "audit.acting", "handheld.take_over_waiting", "ids.new_id",
         "ids.new_ids", "raw_messages.order_for_reader", "raw_messages.order_for_tags", "records.update",
         "asset_import.prepare", "asset_import.write", "dismissals.forget_tags", "search.drop_ahead",
@@ -87,8 +88,8 @@ NOT_AUDITED = {
         "unknown_tags.drop", "unknown_tags.forget",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
-        "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.stop",
-        "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
+        "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.start",
+        "changes.stop", "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
         "record_copies.write", "regained.join", "regained.reserve_tracks", "regained.take",
         "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
         "sites.note_refusal", "target.drop_pending", "target.go_on_from", "target.keep_pending",
@@ -99,6 +100,7 @@ NOT_AUDITED = {
         "event_making.make_readers", "event_making.make_unseen", "event_making.start", "event_making.stop",
         "events.add", "events.drop_old",
     },
+    "reads only, but names triggers that write": {"event_making.is_running"},
     "the file as a whole, while nobody works on it": {
         "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "recovery.recover",
         "snapshots.inspect_copy", "snapshots.move_ids_forward",
@@ -303,6 +305,7 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "sites.add_site": (lambda on: add_site(on), "site.created", "North"),
     "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
     "sites.join": (lambda on: (add_site(on), sites.join(b"code", b"hash")), "site.joined", "North"),
+    "sites.make_hub": (lambda on: sites.make_hub(on.ada), "box.made_hub", "this box"),
     "sites.remove_site": (lambda on: sites.remove_site(on.ada, add_site(on).no), "site.removed", "North"),
     "regained.begin": (lambda on: (target.begin(on.ada, HUB), regained.begin(on.ada)), "hub.recovery_begun", "Hub"),
     "regained.finish": (lambda on: (target.begin(on.ada, HUB), regained.finish(on.ada)), "hub.recovered", "Hub"),

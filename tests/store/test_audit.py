@@ -5,12 +5,14 @@ Tests of edge/store/actors.py.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edge import clock
 from edge.errors import Conflict
+from edge.pages.audit import KINDS
 from edge.store import (
     assets,
     audit_trail,
@@ -27,12 +29,12 @@ from edge.store.audit import acting
 from edge.store.database import execute, writing
 from edge.store.parents import UNSET, Parent
 from tests.conftest import Cast
-from tests.store.audited_acts import EXAMPLES, NOT_AUDITED, WITH_AN_ACTOR_OF_THEIR_OWN
+from tests.store.audited_acts import EXAMPLES, NOT_AUDITED, PART_OF_AN_ACT, WITH_AN_ACTOR_OF_THEIR_OWN
 from tests.store.stage import (
     Stage,
     set_stage,
 )
-from tests.store.writers import writing_functions
+from tests.store.writers import STORE, names_used, writing_functions
 
 
 @pytest.fixture
@@ -46,6 +48,33 @@ def test_whatever_writes_is_audited_or_listed_with_the_reason() -> None:
     assert listed <= set(writing_functions())
 
 
+def test_a_part_of_an_act_is_called_by_the_store_alone() -> None:
+    outside = [path for path in STORE.parent.rglob("*.py") if path.parent != STORE]
+    assert NOT_AUDITED[PART_OF_AN_ACT] & {name for path in outside for name in names_used(path)} == set()
+
+
+WAYS_TO_WRITE = {
+    "a statement": "def write(): execute('DELETE FROM tag')",
+    "one of many": "def write(): execute_many('INSERT OR IGNORE INTO tag VALUES (?)', [(1,)])",
+    "one that replaces": "def write(): execute(f'REPLACE INTO {1} VALUES (1)')",
+    "a constant": "SQL: str = 'UPDATE tag SET id = 1'\ndef write(): execute(SQL)",
+    "a constant of another module": "from edge.store.other import SQL\ndef write(): [execute(one) for one in SQL]",
+    "a constant made of another": "_SQL = 'UPDATE tag'\nSQL = f'{_SQL} SET id = 1'\ndef write(): execute(SQL)",
+    "the builder": "from edge.store.tables import Device\ndef write(): Device.insert(id=1).execute()",
+    "the builder in another way": "from edge.store import tables\ndef write(): tables.Device.delete_by_id(1)",
+    "a function": "from edge.store import other\ndef write(): other.change()",
+    "one that is imported late": "def write():\n    from edge.store.other import change as do\n    return map(do, ())",
+    "one's own private function": "def _hidden(): execute('DELETE FROM tag')\ndef write(): _hidden()",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WRITE)
+def test_whatever_way_a_function_writes_it_is_found(way: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("SQL = ['DELETE FROM tag']\ndef change(): execute('DELETE FROM tag')")
+    (tmp_path / "module.py").write_text(WAYS_TO_WRITE[way] + "\ndef read(): execute('SELECT 1')")
+    assert set(writing_functions(tmp_path)) == {"module.write", "other.change"}
+
+
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(WITH_AN_ACTOR_OF_THEIR_OWN)))
 def test_who_acts_is_the_first_argument(name: str) -> None:
     assert writing_functions()[name].first_type == "Actor"
@@ -56,9 +85,12 @@ def test_every_write_leaves_its_line(stage: Stage, name: str) -> None:
     act, action, called = EXAMPLES[name]
     last = execute("SELECT max(no) FROM audit").fetchone()[0]
     act(stage)
-    found = execute("SELECT action, subject_name, actor_kind, actor_name FROM audit WHERE no > ? ORDER BY no", (last,))
-    *_, (noted, subject, kind, who) = found.fetchall()
+    found = execute(
+        "SELECT action, subject_kind, subject_name, actor_kind, actor_name FROM audit WHERE no > ? ORDER BY no", (last,)
+    )
+    *_, (noted, subject_kind, subject, kind, who) = found.fetchall()
     assert (noted, subject) == (action, called)
+    assert subject_kind in KINDS, "the page Audit cannot filter by it"
     if name not in WITH_AN_ACTOR_OF_THEIR_OWN and not name.startswith("organizations"):
         assert (kind, who) == (ActorKind.PERSON, "Ada")
 

@@ -4,75 +4,100 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 STORE = Path(__file__).parents[2] / "edge" / "store"
-_SQL = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\b")
-_BUILT = {"insert", "insert_many", "update", "delete"}  # of a Peewee table
+_SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")
+_BUILT = re.compile(  # of a Peewee table
+    "(insert|replace)(_many|_from)?|update|delete|create|get_or_create|save|bulk_(create|update)|(set|delete)_by_id|"
+    "delete_instance"
+)
 
 
 @dataclass
-class Function:
-    """`name` is `module.function`. `calls` are names of the same form."""
+class Found:
+    """A function, class or constant. `name` is `module.name`; `uses` are names of the same form."""
 
     name: str
+    is_constant: bool = False
     first_type: str = ""
     writes: bool = False
-    calls: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
 
     @property
-    def is_public(self) -> bool:
-        return not any(part.startswith("_") for part in self.name.split("."))
+    def is_public_function(self) -> bool:
+        return not self.is_constant and not any(part.startswith("_") for part in self.name.split("."))
 
 
-def writing_functions() -> dict[str, Function]:
+def writing_functions(folder: Path = STORE) -> dict[str, Found]:
     """All public functions by which something in the database changes."""
-    functions = {function.name: function for path in sorted(STORE.glob("*.py")) for function in _functions(path)}
-    grown = True
-    while grown:
-        grown = False
-        for function in functions.values():
-            if not function.writes and any(name in functions and functions[name].writes for name in function.calls):
-                function.writes = grown = True
-    return {name: function for name, function in functions.items() if function.writes and function.is_public}
+    everything = {found.name: found for path in sorted(folder.glob("*.py")) for found in _definitions(path)}
+    has_grown = True
+    while has_grown:
+        has_grown = False
+        for found in everything.values():
+            if not found.writes and any(name in everything and everything[name].writes for name in found.uses):
+                found.writes = has_grown = True
+    return {name: found for name, found in everything.items() if found.writes and found.is_public_function}
 
 
-def _functions(path: Path) -> Iterator[Function]:
+def names_used(path: Path) -> set[str]:
+    """What of the store a module uses, as `module.name`."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return _found(Found(path.stem), tree, _imported(tree)).uses
+
+
+def _definitions(path: Path) -> Iterator[Found]:
     module, tree = path.stem, ast.parse(path.read_text("utf-8"))
-    known = {}  # what a name in this module stands for
-    constants = {}
-    for node in tree.body:
+    assigned = {target: node.value for node in tree.body for target in _targets(node)}  # type: ignore[attr-defined]
+    defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    known = _imported(tree) | {name: f"{module}.{name}" for name in (*assigned, *defined)}
+    for name, value in assigned.items():
+        if value is not None:
+            yield _found(Found(f"{module}.{name}", is_constant=True), value, known)
+    for name, node in defined.items():
+        yield _found(Found(f"{module}.{name}", first_type=_first_type(node)), node, known)
+
+
+def _targets(node: ast.stmt) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """What a name stands for: a module of the store, or something in one."""
+    found = {}
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("edge.store"):
             origin = node.module.removeprefix("edge.store").lstrip(".")
-            known |= {name.asname or name.name: f"{origin}.{name.name}".lstrip(".") for name in node.names}
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            known[node.name] = f"{module}.{node.name}"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            constants[node.targets[0].id] = node.value
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield _function(node, module, known, constants)
-
-
-def _function(
-    node: ast.FunctionDef | ast.ClassDef, module: str, known: dict[str, str], constants: dict[str, ast.expr]
-) -> Function:
-    found = Function(f"{module}.{node.name}")
-    if isinstance(node, ast.FunctionDef) and node.args.args and node.args.args[0].annotation:
-        found.first_type = ast.unparse(node.args.args[0].annotation)
-    docstrings = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Expr)}
-    parts = [part for part in ast.walk(node) if id(part) not in docstrings]
-    parts += [inner for part in parts if isinstance(part, ast.Name) and part.id in constants
-              for inner in ast.walk(constants[part.id])]  # fmt: skip
-    for part in parts:
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            found.writes |= bool(_SQL.search(part.value))
-        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
-            owner = known.get(part.value.id, "")
-            found.writes |= owner.startswith("tables.") and part.attr in _BUILT
-            found.calls.add(f"{owner}.{part.attr}")
-        elif isinstance(part, ast.Name) and part.id in known:
-            found.calls.add(known[part.id])
+            found |= {name.asname or name.name: f"{origin}.{name.name}".lstrip(".") for name in node.names}
     return found
+
+
+def _first_type(node: ast.FunctionDef | ast.ClassDef) -> str:
+    if isinstance(node, ast.FunctionDef) and node.args.args and node.args.args[0].annotation:
+        return ast.unparse(node.args.args[0].annotation)
+    return ""
+
+
+def _found(found: Found, node: ast.AST, known: Mapping[str, str]) -> Found:
+    """`found`, with what its source tells."""
+    docstrings = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Expr)}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and id(part) not in docstrings:
+            found.writes |= bool(_SQL.search(part.value))
+        elif isinstance(part, ast.Attribute | ast.Name):
+            owner, _, name = _in_full(part, known).rpartition(".")
+            found.writes |= owner.startswith("tables.") and bool(_BUILT.fullmatch(name))
+            found.uses.add(f"{owner}.{name}")
+    return found
+
+
+def _in_full(part: ast.expr, known: Mapping[str, str]) -> str:
+    """`tables.Asset.insert` for `Asset.insert`, or nothing for what is not of the store."""
+    if isinstance(part, ast.Attribute):
+        owner = _in_full(part.value, known)
+        return f"{owner}.{part.attr}" if owner else ""
+    return known.get(part.id, "") if isinstance(part, ast.Name) else ""
