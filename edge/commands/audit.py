@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 import click
 import orjson
 
 from edge import clock
-from edge.commands.site import for_organization, print_table
+from edge.commands.site import Setup, for_organization, in_force, print_table
 from edge.store import audit_trail
 from edge.store.actors import ActorKind
 from edge.store.audit_trail import AuditFilter
@@ -20,12 +20,14 @@ from edge.store.audit_trail import AuditFilter
 @click.option("--kind", default="", help="Kind of record, such as asset, reader or person; box for this box.")
 @click.option("--id", "record_id", default="", help="Id of one record: its history of changes.")
 @click.option("--name", default="", help="A part of the name or key that the record had.")
-@click.option("--since", type=click.DateTime(), help="In the time zone of the box.")
-@click.option("--until", type=click.DateTime(), help="In the time zone of the box; not included.")
+@click.option("--since", type=click.DateTime(), help="In the time zone of the site.")
+@click.option("--until", type=click.DateTime(), help="In the time zone of the site; not included.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @for_organization
+@click.pass_obj
 def audit(
+    setup: Setup,
     organization_id: int,
     actor_kind: str | None,
     actor_id: str,
@@ -38,7 +40,8 @@ def audit(
     as_json: bool,
 ) -> None:
     """Show who changed what, the newest first."""
-    wanted = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since), _micros(until))
+    zone = clock.zone(in_force(setup).time_zone)
+    wanted = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since, zone), _micros(until, zone))
     rows = audit_trail.list_page(organization_id, wanted, limit=limit).rows
     if as_json:
         for row in rows:
@@ -50,8 +53,8 @@ def audit(
     )
 
 
-def _micros(moment: datetime | None) -> int | None:
+def _micros(moment: datetime | None, zone: tzinfo) -> int | None:
     try:
-        return None if moment is None else clock.to_micros(moment.astimezone())
+        return None if moment is None else clock.to_micros(moment.replace(tzinfo=zone))
     except (ValueError, OverflowError) as error:
         raise click.UsageError(f"{moment} is outside the calendar of this box") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from edge import clock
-from edge.commands.site import Setup, open_file, open_site, require_database
+from edge.commands.site import Setup, open_file, open_site, require_database, shell
 from edge.config import Config
 from edge.errors import SetupError
 from edge.ops import archives, drill
@@ -57,9 +57,9 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
         click.confirm(f"Replace the database in {config.data_dir} by {source}?", abort=True)
     with hold(config.data_dir):
         if file:
-            restored = backups.restore_backup(file, config.data_dir, identity)
+            restored = backups.restore_backup(shell(), file, config.data_dir, identity)
         elif folder:
-            restored = backups.restore_continuous(folder, config.data_dir, moment)
+            restored = backups.restore_continuous(shell(), folder, config.data_dir, moment)
     click.echo(f"Restored {source}: {_told(restored.facts)}.")
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.facts.is_site:
@@ -99,7 +99,7 @@ def repair(setup: Setup, yes: bool) -> None:
     if not yes:
         click.confirm(f"Replace the database in {data_dir} by what can be recovered of it?", abort=True)
     with hold(data_dir):
-        repaired = backups.repair_database(data_dir)
+        repaired = backups.repair_database(shell(), data_dir)
     click.echo(f"Recovered {_told(repaired.facts)}.")
     for table, count in repaired.recovered.rejected.items():
         click.echo(f"Lost {count} rows of {table}: they contradict what else was recovered")

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from edge import clock
 from edge.errors import SetupError, Unavailable
 from edge.ops import archives, continuous
+from edge.store.actors import Actor
 from edge.store.database import FILE_NAME
 from edge.store.recovery import Recovered, recover
-from edge.store.snapshots import CopyFacts, copy_database, count_rows, inspect_copy, move_ids_forward
+from edge.store.snapshots import CopyFacts, copy_database, count_rows, inspect_copy, move_ids_forward, note_origin
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -122,21 +123,22 @@ def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
     return {*list(by_day.values())[: kept.daily], *list(by_week.values())[: kept.weekly]}
 
 
-def restore_backup(file: Path, data_dir: Path, identity: Path | None = None) -> Restored:
+def restore_backup(actor: Actor, file: Path, data_dir: Path, identity: Path | None = None) -> Restored:
     """Make a backup the database of this box; the service must not run. The present database is kept aside.
 
     `identity` holds the private key of an encrypted one. Raises SetupError when file or key cannot be read, Corrupt
     when it is not sound, Unavailable without room: nothing is changed then.
     """
-    return _restore(data_dir, lambda fresh: archives.unpack(file, fresh, identity))
+    return _restore(actor, data_dir, file.name, lambda fresh: archives.unpack(file, fresh, identity))
 
 
-def restore_continuous(folder: Path, data_dir: Path, at: int | None = None) -> Restored:
+def restore_continuous(actor: Actor, folder: Path, data_dir: Path, at: int | None = None) -> Restored:
     """Make the newest point of the continuous backup the database, or the one of a moment. Raises as restore_backup."""
-    return _restore(data_dir, lambda fresh: continuous.restore_point(folder, fresh, at))
+    origin = "the continuous backup" if at is None else f"the continuous backup of {clock.rfc3339(at)}"
+    return _restore(actor, data_dir, origin, lambda fresh: continuous.restore_point(folder, fresh, at))
 
 
-def _restore(data_dir: Path, bring: Callable[[Path], None]) -> Restored:
+def _restore(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Path], None]) -> Restored:
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
     try:
@@ -144,12 +146,13 @@ def _restore(data_dir: Path, bring: Callable[[Path], None]) -> Restored:
         bring(fresh)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
+        note_origin(actor, fresh, "box.restored", origin)
         return Restored(facts, _replace_database(present, fresh))
     finally:
         fresh.unlink(missing_ok=True)
 
 
-def repair_database(data_dir: Path) -> Repaired:
+def repair_database(actor: Actor, data_dir: Path) -> Repaired:
     """Make what can be recovered of the database the database; the service must not run. The damaged one is kept aside.
 
     Raises Corrupt when that is too little, Unavailable without room: nothing is changed then.
@@ -161,6 +164,7 @@ def repair_database(data_dir: Path) -> Repaired:
         recovered = recover(present, fresh)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
+        note_origin(actor, fresh, "box.repaired", "what could be read of the damaged database")
         return Repaired(facts, recovered, _replace_database(present, fresh))
     finally:
         fresh.unlink(missing_ok=True)

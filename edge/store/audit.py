@@ -22,6 +22,11 @@ Result = TypeVar("Result")
 
 LONGEST_VALUE = 1000  # characters of one value; what is longer is cut, since metadata may be 64 KiB
 
+ADD_LINE = (
+    "INSERT INTO audit (organization_id, at, actor_kind, actor_id, actor_name, device_name, action, subject_kind, "
+    "subject_id, subject_name, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
 _thread = threading.local()
 
 
@@ -54,14 +59,11 @@ class Act:
 
     def note_all(self, lines: Iterable[Noted]) -> None:
         """As `note`, for many records in one statement."""
-        execute_many(
-            "INSERT INTO audit (organization_id, at, actor_kind, actor_id, actor_name, device_name, action, "
-            "subject_kind, subject_id, subject_name, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self._row(line) for line in lines),
-        )
+        execute_many(ADD_LINE, (self.row(line) for line in lines))
         _thread.notes = _notes() + 1
 
-    def _row(self, line: Noted) -> tuple[Any, ...]:
+    def row(self, line: Noted) -> tuple[Any, ...]:
+        """The values of `ADD_LINE`."""
         actor, subject, told = self.actor, line.subject, dict(line.detail)
         if actor.sender_id:
             told["done_by"] = actor.name

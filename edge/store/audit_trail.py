@@ -76,7 +76,7 @@ def list_page(organization_id: int, wanted: AuditFilter, *, limit: int, offset: 
         if values[name]:
             conditions.append(f"{name} = :{name}")
     if wanted.subject:
-        conditions.append("instr(lower(subject_name), lower(:subject))")
+        conditions.append("instr(casefold(subject_name), casefold(:subject))")
     if wanted.since is not None:
         conditions.append("at >= :since")
     if wanted.until is not None:

@@ -56,6 +56,7 @@ class _Database(peewee.SqliteDatabase):
     def _connect(self) -> sqlite3.Connection:
         connection: sqlite3.Connection = super()._connect()  # type: ignore[misc]
         connection.set_progress_handler(_limit.is_over, _STEPS)
+        connection.create_function("casefold", 1, str.casefold, deterministic=True)  # SQLite's own knows ASCII only
         return connection
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:

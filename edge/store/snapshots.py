@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge.errors import Corrupt
+from edge.store.actors import Actor
+from edge.store.audit import ADD_LINE, Act, Noted, Subject
 from edge.store.database import database, translating
 from edge.store.migrate import known_schema, newest_schema, schema_of
 from edge.store.target import RENEW_EPOCHS, TELL_NO_POSITION
@@ -94,6 +96,13 @@ def move_ids_forward(path: Path, present: Path) -> None:
         copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
         for statement in (*RENEW_EPOCHS, TELL_NO_POSITION):
             copy.execute(statement)
+        copy.commit()
+
+
+def note_origin(actor: Actor, path: Path, action: str, origin: str) -> None:
+    """Tell the audit of a copy that it became the database of this box, and from what; its own audit ends there."""
+    with _opened(path) as copy:
+        copy.execute(ADD_LINE, Act(actor).row(Noted(action, Subject("box", 0, "this box"), {"from": origin})))
         copy.commit()
 
 

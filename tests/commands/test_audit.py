@@ -6,6 +6,7 @@ Tests of edge/store/audit_trail.py.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_options_narrow_it(edge: Shell) -> None:
     assert lines(edge, "--until", "2020-01-01") == []
     one = lines(edge, "--name", "pallet")[0]
     assert lines(edge, "--id", str(one["subject_id"])) == [one]
+
+
+def test_times_are_those_of_the_site(edge: Shell) -> None:
+    edge.ok("config", "change", "pages.time_zone", "Pacific/Kiritimati")
+    on_site = clock.to_datetime(clock.now()).astimezone(clock.zone("Pacific/Kiritimati")).replace(tzinfo=None)
+    before, after = (f"{on_site + timedelta(hours=hours):%Y-%m-%dT%H:%M:%S}" for hours in (-1, 1))
+    assert lines(edge, "--since", before)
+    assert lines(edge, "--since", after) == []
 
 
 def test_the_first_administrator_is_in_the_audit_without_the_password(edge: Shell) -> None:

@@ -30,9 +30,11 @@ def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(sit
     made = make_backup(site, site / "backups", KEPT)
     add_organization(shell(), "Later")
     close_database()
-    restored = restore_backup(made.backup.path, site)
+    restored = restore_backup(shell(), made.backup.path, site)
     migrate.migrate(site)
     assert names() == ["Acme"]
+    restored_by = execute("SELECT action, actor_kind, detail FROM audit ORDER BY no DESC").fetchone()
+    assert restored_by == ("box.restored", "shell", f'{{"from":"{made.backup.path.name}"}}')
     assert restored.kept_aside is not None
     close_database()
     restored.kept_aside.rename(site / FILE_NAME)
@@ -43,7 +45,7 @@ def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(sit
 def test_a_backup_can_be_restored_on_another_box(site: Path, tmp_path: Path) -> None:
     made = make_backup(site, site / "backups", KEPT)
     close_database()
-    assert restore_backup(made.backup.path, tmp_path / "other").kept_aside is None
+    assert restore_backup(shell(), made.backup.path, tmp_path / "other").kept_aside is None
     migrate.migrate(tmp_path / "other")
     assert names() == ["Acme"]
     assert (tmp_path / "other" / FILE_NAME).stat().st_mode & 0o777 == 0o600
@@ -53,14 +55,14 @@ def test_ids_given_out_after_the_backup_are_never_given_out_again(site: Path) ->
     made = make_backup(site, site / "backups", KEPT)
     later = set(new_ids(5000))
     close_database()
-    restore_backup(made.backup.path, site)
+    restore_backup(shell(), made.backup.path, site)
     migrate.migrate(site)
     assert not later & set(new_ids(5000))
     again = make_backup(site, site / "backups", KEPT)
     later = set(new_ids(5000))
     close_database()
     (site / FILE_NAME).write_bytes(b"not a database any more" * 1000)
-    restore_backup(again.backup.path, site)
+    restore_backup(shell(), again.backup.path, site)
     migrate.migrate(site)
     assert not later & set(new_ids(5000))
 
@@ -103,7 +105,7 @@ def test_a_file_that_is_no_backup_changes_nothing(site: Path, content: bytes, er
     file = site.parent / "edge-20260101T000000Z.db.gz"
     file.write_bytes(content)
     with pytest.raises(error):
-        restore_backup(file, site)
+        restore_backup(shell(), file, site)
     assert sorted(path.name for path in site.iterdir()) == before
 
 
@@ -114,9 +116,9 @@ def test_a_backup_cut_short_or_with_a_flipped_bit_is_refused(site: Path) -> None
     for damaged in (whole[:-20], whole[: len(whole) // 2], whole[:900] + bytes([whole[900] ^ 1]) + whole[901:]):
         path.write_bytes(damaged)
         with pytest.raises(Corrupt):
-            restore_backup(path, site)
+            restore_backup(shell(), path, site)
     with pytest.raises(SetupError):
-        restore_backup(path.with_name("nothing-here.db.gz"), site)
+        restore_backup(shell(), path.with_name("nothing-here.db.gz"), site)
 
 
 def test_a_backup_of_a_newer_version_is_refused(site: Path) -> None:

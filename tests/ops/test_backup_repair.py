@@ -15,7 +15,7 @@ from edge.errors import Corrupt, Damaged
 from edge.ops import integrity
 from edge.ops.backup import Kept, make_backup, repair_database
 from edge.store import assets, locations, migrate, organizations
-from edge.store.actors import service
+from edge.store.actors import service, shell
 from edge.store.database import FILE_NAME, close_database, execute, writing
 from edge.store.tags import NewTag
 
@@ -106,7 +106,7 @@ def test_damage_is_found_in_the_background_and_the_service_goes_on(file: Path) -
 def test_what_can_be_read_is_recovered_and_the_rest_is_counted(file: Path) -> None:
     spoil(file, page_of(file, 250))
     before = file.read_bytes()
-    repaired = repair_database(file.parent)
+    repaired = repair_database(shell(), file.parent)
     kept = repaired.recovered.rows["asset"]
     assert repaired.recovered.unreadable == {"asset": 1}
     assert 0.5 * ASSETS < kept < ASSETS
@@ -127,7 +127,7 @@ def test_a_sound_database_loses_nothing_by_a_repair(file: Path) -> None:
         connection.commit()
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         known = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
-    recovered = repair_database(file.parent).recovered
+    recovered = repair_database(shell(), file.parent).recovered
     assert (recovered.rejected, recovered.unreadable) == ({}, {})
     assert {table: known[table] for table in recovered.rows} == recovered.rows
     assert recovered.rows["tag"] == ASSETS
@@ -137,5 +137,5 @@ def test_what_cannot_be_recovered_at_all_changes_nothing(file: Path) -> None:
     file.write_bytes(b"not a database" * 1000)
     before = sorted(path.name for path in file.parent.iterdir())
     with pytest.raises(Corrupt, match="edge restore"):
-        repair_database(file.parent)
+        repair_database(shell(), file.parent)
     assert sorted(path.name for path in file.parent.iterdir()) == before

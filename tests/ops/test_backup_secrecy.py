@@ -15,6 +15,7 @@ from edge.errors import Corrupt, SetupError, Unavailable
 from edge.ops import archives
 from edge.ops.backup import Kept, Second, list_backups, make_backup, restore_backup
 from edge.store import migrate
+from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database
 from edge.store.instance import signing_key, use_signing_key
 from edge.store.organizations import list_organizations
@@ -49,11 +50,11 @@ def test_a_backup_does_not_hold_the_key_that_signs_tokens(site: Path) -> None:
 
 def test_on_another_box_the_key_is_another(site: Path, tmp_path: Path) -> None:
     key, path = signing_key(), taken(site)
-    restore_backup(path, site)
+    restore_backup(shell(), path, site)
     migrate.migrate(site)
     assert signing_key() == key
     close_database()
-    restore_backup(path, tmp_path / "other")
+    restore_backup(shell(), path, tmp_path / "other")
     migrate.migrate(tmp_path / "other")
     assert signing_key() != key
 
@@ -84,7 +85,7 @@ def test_a_key_that_is_missing_or_too_short_is_refused(site: Path, content: byte
 def test_a_backup_that_brings_a_schema_of_its_own_is_refused(site: Path, sql: str) -> None:
     path = altered(site, lambda connection: connection.execute(sql))
     with pytest.raises(Corrupt, match="not a database as edge creates it"):
-        restore_backup(path, site)
+        restore_backup(shell(), path, site)
     migrate.migrate(site)
     assert len(list_organizations()) == 1
 
@@ -95,7 +96,7 @@ def test_the_instance_cannot_be_replaced_by_a_view(site: Path) -> None:
         connection.execute("CREATE VIEW instance AS SELECT * FROM hidden")
 
     with pytest.raises(Corrupt, match="as edge creates it"):
-        restore_backup(altered(site, replace), site)
+        restore_backup(shell(), altered(site, replace), site)
 
 
 def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +105,7 @@ def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeyp
     monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200_000_000}))
     before = {file.name: file.stat().st_size for file in site.iterdir()}
     with pytest.raises(Unavailable, match="make room"):
-        restore_backup(path, site)
+        restore_backup(shell(), path, site)
     assert {file.name: file.stat().st_size for file in site.iterdir()} == before
 
 
@@ -123,13 +124,13 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
     assert copy.path.name == f"{made.backup.path.name}.age"
     assert b"SQLite" not in copy.path.read_bytes()
     with pytest.raises(SetupError, match="--identity"):
-        restore_backup(copy.path, site)
+        restore_backup(shell(), copy.path, site)
     with pytest.raises(SetupError, match="cannot be decrypted"):
-        restore_backup(copy.path, site, wrong)
+        restore_backup(shell(), copy.path, site, wrong)
     wrong.write_text(public)
     with pytest.raises(SetupError, match="holds no private key"):
-        restore_backup(copy.path, site, wrong)
-    assert restore_backup(copy.path, tmp_path / "other", key).facts == made.facts
+        restore_backup(shell(), copy.path, site, wrong)
+    assert restore_backup(shell(), copy.path, tmp_path / "other", key).facts == made.facts
     assert sorted(file.name for file in (tmp_path / "other").iterdir()) == [FILE_NAME]
 
 
@@ -142,4 +143,4 @@ def test_a_damaged_encrypted_copy_is_refused(site: Path, tmp_path: Path) -> None
     whole = path.read_bytes()
     path.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
     with pytest.raises(SetupError, match="decrypt"):
-        restore_backup(path, site, tmp_path / "key")
+        restore_backup(shell(), path, site, tmp_path / "key")

@@ -44,7 +44,7 @@ def wait_until_copied(backup: ContinuousBackup, site: Path, name: str, drive: Pa
     def is_there() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            restore_continuous(drive, folder)
+            restore_continuous(shell(), drive, folder)
         except SetupError:
             return False
         return name.encode() in (folder / "edge.db").read_bytes()
@@ -64,12 +64,12 @@ def test_the_newest_point_and_any_moment_come_back(site: Path, drive: Path, tmp_
         wait_until_copied(backup, site, "Later", drive, tmp_path / "look")
         wait_for(lambda: backup.check().ok, 20, lambda: backup.check().detail)
     close_database()
-    restored = restore_continuous(drive, site, between)
+    restored = restore_continuous(shell(), drive, site, between)
     migrate.migrate(site)
     assert names() == ["Acme"]
     assert restored.kept_aside is not None
     close_database()
-    restore_continuous(drive, site)
+    restore_continuous(shell(), drive, site)
     migrate.migrate(site)
     assert names() == ["Acme", "Later"]
 
@@ -80,7 +80,7 @@ def test_after_a_restore_a_new_history_is_begun_and_the_one_before_stays(
     with following(site, drive) as backup:
         wait_until_copied(backup, site, "Acme", drive, tmp_path / "look")
     close_database()
-    restore_continuous(drive, site)
+    restore_continuous(shell(), drive, site)
     migrate.migrate(site)
     add_organization(shell(), "Second life")
     with following(site, drive) as backup:
@@ -119,7 +119,7 @@ def test_a_moment_before_the_first_is_refused_with_how_far_it_goes_back(
         wait_until_copied(backup, site, "Acme", drive, tmp_path / "look")
     close_database()
     with pytest.raises(SetupError, match="it goes back to 20"):
-        restore_continuous(drive, site, clock.now() - clock.DAY)
+        restore_continuous(shell(), drive, site, clock.now() - clock.DAY)
     migrate.migrate(site)
     assert names() == ["Acme"]
 

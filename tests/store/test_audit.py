@@ -162,6 +162,7 @@ def test_wrong_passwords_of_one_hour_are_one_line(stage: Stage, cast: Cast, monk
 def test_filters_and_pages_of_the_audit(stage: Stage, cast: Cast) -> None:
     assets.patch(shell(cast.acme, "root"), stage.asset.id, {"name": "Box"})
     assets.create(shell(cast.rival), name="Theirs")
+    locations.create(stage.ada, name="Überseekai")
 
     def actions(**wanted: Any) -> list[str]:
         found = audit_trail.list_page(cast.acme, audit_trail.AuditFilter(**wanted), limit=50)
@@ -172,6 +173,7 @@ def test_filters_and_pages_of_the_audit(stage: Stage, cast: Cast) -> None:
     assert actions(actor_kind="shell", subject_kind="asset") == ["asset.changed"]
     assert actions(actor_kind="person", actor_id=stage.ada.id, subject_kind="asset") == ["asset.created"]
     assert actions(subject="pallet") == ["asset.created"]
+    assert actions(subject="ÜBERSEE") == ["location.created"]
     assert "asset.created" not in actions(since=clock.now() + clock.SECOND)
     assert actions(until=1) == []
     whole = audit_trail.recent(cast.acme)

@@ -26,7 +26,7 @@ from edge.store import (
     site_copies,
     sites,
 )
-from edge.store.actors import person
+from edge.store.actors import person, shell
 from edge.store.database import close_database
 from edge.store.handheld import Submitted
 from edge.store.people import Role
@@ -184,7 +184,7 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
     ber.sync()
     before = site_dump(ber)
     close_database()
-    backup.restore_backup(saved, ber.folder)
+    backup.restore_backup(shell(), saved, ber.folder)
     ber.scan(ber.pallet, 0, EPOCH + 50 * HOUR)  # the service was started first
     ber.sync()
     with ber.in_use():

@@ -18,6 +18,7 @@ from edge.errors import EdgeError
 from edge.ops import backup
 from edge.ops.backup import Kept
 from edge.store import actors, assets, locations, migrate, organizations, readers, sites, target
+from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database, open_database
 from edge.store.parents import UNSET, Parent
 from edge.store.scans import record
@@ -63,7 +64,7 @@ class Box:
 
     def restore(self, file: Path) -> None:
         close_database()
-        backup.restore_backup(file, self.folder)
+        backup.restore_backup(shell(), file, self.folder)
 
     def copy_files(self) -> Path:
         """As a snapshot of the machine has them."""
