@@ -118,8 +118,10 @@ def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator
 
 
 def _wrong_type(name: str, expected: str, received: str) -> FieldError:
+    """The names are those of JSON, where a fraction is of the same type as an integer."""
     params = {"expected_type": expected, "received_type": received}
-    return FieldError(name, "invalid_value", f"{name} must be of type {expected}, not {received}", params)
+    wanted = "an integer" if expected == received else f"of type {expected}, not {received}"
+    return FieldError(name, "invalid_value", f"{name} must be {wanted}", params)
 
 
 def _values(

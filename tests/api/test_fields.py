@@ -218,6 +218,8 @@ def test_only_an_integer_literal_is_an_integer(acme: Api, text: str) -> None:
     response = acme.call("POST", "/locations", raw=b'{"name":"x","parent_id":' + text.encode() + b"}")
     assert codes(response) == [("parent_id", "invalid_value")]
     assert error(response)["fields"][0]["params"]["expected_type"] == "number"
+    told = "an integer" if text[0].isdigit() else "of type number, not "
+    assert error(response)["detail"].startswith(f"parent_id must be {told}")
 
 
 def test_the_constraint_is_in_params(acme: Api) -> None:
