@@ -23,11 +23,16 @@ def faults_at_start(path: Path, seconds: float) -> list[str]:
     try:
         with closing(open_read_only(path)) as connection:
             connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
-            return _faults(connection, "PRAGMA quick_check(3)")
+            return _faults(connection, "PRAGMA quick_check(3)") or _emptied(connection)
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
             return []
         raise domain_error(error) from error
+
+
+def _emptied(connection: sqlite3.Connection) -> list[str]:
+    """To SQLite a file that a power cut emptied is a sound database, in which a new site would begin."""
+    return [] if connection.execute("PRAGMA user_version").fetchone()[0] else ["it is empty"]
 
 
 def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:

@@ -12,7 +12,7 @@ from sqlite3 import complete_statement
 from typing import NamedTuple
 
 from edge import clock
-from edge.errors import SetupError
+from edge.errors import Damaged, SetupError
 from edge.store import event_triggers, sync_triggers
 from edge.store.database import FILE_NAME, execute, open_database, writing
 
@@ -50,8 +50,10 @@ def _prepare(path: Path) -> None:
 
 
 def check_schema(data_dir: Path) -> None:
-    """Check the schema of the open database. Raises SetupError if this program cannot work with it."""
+    """Check the schema of the open database. Raises SetupError or Damaged if this program cannot work with it."""
     present, newest = present_schema(), newest_schema()
+    if not present:
+        raise Damaged(f"{data_dir / FILE_NAME} is empty; stop the service and restore a backup: edge restore FILE")
     if present > newest:
         raise _too_new(data_dir / FILE_NAME, present)
     if present < newest:

@@ -46,6 +46,7 @@ def test_options_narrow_it(edge: Shell) -> None:
     assert [line["subject_name"] for line in lines(edge, "--kind", "asset", "--limit", "1")] == ["Cage (A-2)"]
     assert lines(edge, "--actor", "person") == []
     assert lines(edge, "--until", "2020-01-01") == []
+    assert lines(edge, "--since", "0001-01-01") == lines(edge)
     one = lines(edge, "--name", "pallet")[0]
     assert lines(edge, "--id", str(one["subject_id"])) == [one]
 

@@ -16,7 +16,7 @@ from edge.ops import integrity
 from edge.ops.backup import Kept, make_backup, repair_database
 from edge.store import assets, locations, migrate, organizations
 from edge.store.actors import service, shell
-from edge.store.database import FILE_NAME, close_database, execute, writing
+from edge.store.database import FILE_NAME, close_database, execute, open_database, writing
 from edge.store.tags import NewTag
 
 ASSETS = 500
@@ -66,6 +66,17 @@ def test_a_file_that_is_no_database_is_found_at_the_start(file: Path) -> None:
     file.write_bytes(b"not a database" * 1000)
     with pytest.raises(Damaged, match="edge repair"):
         integrity.check_at_start(file.parent, file.parent / "none")
+
+
+def test_a_file_that_was_emptied_is_never_taken_for_a_new_site(site: Path) -> None:
+    """As a power cut can leave it."""
+    close_database()
+    (site / FILE_NAME).write_bytes(b"")
+    with pytest.raises(Damaged, match="is damaged: it is empty"):
+        integrity.check_at_start(site, site / "backups")
+    open_database(site / FILE_NAME)
+    with pytest.raises(Damaged, match="is empty"):
+        migrate.check_schema(site)
 
 
 def test_a_start_on_a_full_disk_ends_with_one_sentence(site: Path) -> None:

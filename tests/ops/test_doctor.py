@@ -143,6 +143,13 @@ def test_a_damaged_database(subject: Subject) -> None:
     assert "damaged" in text
 
 
+def test_an_emptied_database_is_not_one_to_be_upgraded(subject: Subject) -> None:
+    assert found(subject, "schema")[0] is Level.OK
+    with writing():
+        execute("PRAGMA user_version = 0")
+    assert found(subject, "schema") == (Level.PROBLEM, "the database is empty")
+
+
 def test_nobody_can_administer(subject: Subject) -> None:
     assert found(subject, "administrators")[0] is Level.PROBLEM
     add_person(shell(list_organizations()[0].id), "Ada", Role.ADMINISTRATOR)

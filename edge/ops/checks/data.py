@@ -35,6 +35,8 @@ def schema(_: Subject) -> Finding:
     present, newest = present_schema(), newest_schema()
     if present > newest:
         return problem(f"schema {present}, this version knows {newest}", "install the newer version of edge again")
+    if not present:
+        return problem("the database is empty", "systemctl stop edge; edge restore")
     if present < newest:
         return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
     return ok(f"schema {present}")
