@@ -14,16 +14,23 @@ shows which it is:
 * Of a reader that was never heard before, a late message means a clock that is behind.
 
 Where nothing more comes, what is likeliest counts after `HOLD`.
+
+Less than `USUAL_AGE` is late only where the reader's time goes back: it tells of a time that it told of already. A
+line that is slow delays messages but never turns round their order, so this hints at a clock that was set, if the
+reader is one that sends at once. Of any other, and of one whose messages are farther apart than its clock was set back,
+nothing tells the two apart: its reads count as they come, and two minutes that agree tell the new offset.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from edge.clock import NOTICEABLE, SECOND
 
 TOLERANCE = SECOND  # by which the offset may be off before it is followed
 USUAL_AGE = 30 * SECOND  # of the newest read of a message: gateways collect for a while before they send
+PROMPT = 2 * SECOND  # of a reader that sends at once, all messages of the last minute were no older
 HOLD = 10 * SECOND
 ENOUGH = 5 * SECOND  # of messages that are late by the same amount
 CAUGHT_UP = 60 * SECOND  # more than this in a moment, and the messages had waited
@@ -60,6 +67,8 @@ class ReaderClock:
         self._buffered: Sample | None = None  # late messages are believed to have waited, since this one
         self._highest_late = 0  # since then
         self._minute = _Minute()
+        self._age = USUAL_AGE  # of the oldest message in the last full minute
+        self._in_time_from = inf if offset is None else offset - USUAL_AGE  # what is farther ahead is not late
 
     @property
     def correction(self) -> int:
@@ -70,7 +79,7 @@ class ReaderClock:
         """Learn from a message of `size` bytes. Whether it is to be held back until `is_undecided` says no."""
         if self._held:
             self.is_undecided(sample.received_at)
-        if not self._is_late(sample.ahead):
+        if not self._is_late(sample):
             self._follow(sample)
             return False
         if self._buffered:
@@ -88,19 +97,25 @@ class ReaderClock:
             self._decide()
         return bool(self._held)
 
-    def _is_late(self, ahead: int) -> bool:
+    def _is_late(self, sample: Sample) -> bool:
         """When all messages come later and later, it is the box or the network that is behind, and no clock."""
+        if sample.ahead >= self._in_time_from:
+            return False
         if self.offset is None or self._last is None:
-            return ahead < -NOTICEABLE
-        return ahead < min(self.offset, self._last) - USUAL_AGE
+            return sample.ahead < -NOTICEABLE
+        return sample.ahead < min(self.offset, self._last) - USUAL_AGE or self._goes_back(sample, self.offset)
+
+    def _goes_back(self, sample: Sample, offset: int) -> bool:
+        """Whether a reader that sends at once tells of a time that it told of already, or has just done so."""
+        back_by = self._told_up_to - (sample.newest - offset)
+        return self._age <= PROMPT and (bool(self._held) or back_by > self._age + TOLERANCE)
 
     def _follow(self, sample: Sample) -> None:
         """A message that came in time: those that are held back had waited."""
         if self.offset is None or sample.ahead > self.offset + TOLERANCE:
             self._set(sample.ahead)
-        elif (steady := self._minute.watch(sample)) is not None:
-            is_behind = self.offset - USUAL_AGE <= steady < self.offset - TOLERANCE
-            self.offset = steady if is_behind else self.offset
+        elif self._minute.is_over(sample):
+            self._look_back(self._minute, self.offset)
         self._last = sample.ahead
         told_up_to = sample.newest - (self.offset or 0)
         if told_up_to > self._told_up_to:
@@ -108,6 +123,13 @@ class ReaderClock:
         self._buffered = None
         if self._held:
             self._release()
+
+    def _look_back(self, minute: _Minute, offset: int) -> None:
+        """At the end of a minute."""
+        if minute.is_as_before and offset - USUAL_AGE <= minute.highest < offset - TOLERANCE:
+            self.offset = offset = minute.highest
+        self._age = offset - minute.lowest
+        self._in_time_from = offset - min(self._age + TOLERANCE, USUAL_AGE)
 
     def _decide(self) -> None:
         if self._had_waited():
@@ -152,6 +174,7 @@ class ReaderClock:
 
     def _set(self, offset: int) -> None:
         self.offset = self._last = offset
+        self._in_time_from = offset - min(self._age + TOLERANCE, USUAL_AGE)
         self._buffered = None
         self._minute = _Minute()
 
@@ -160,20 +183,26 @@ class ReaderClock:
 
 
 class _Minute:
-    """The highest sample of a minute, and of the one before: both agree on the offset of a clock that drifts."""
+    """The samples of a minute: two of which the highest agree tell the offset of a clock that drifts."""
 
     def __init__(self) -> None:
+        self.highest = self.lowest = 0
+        self.is_as_before = False  # whether it agrees with the minute before; known when it is over
         self._before: int | None = None
-        self._begun_at = self._count = self._highest = 0
+        self._begun_at = self._count = 0
 
-    def watch(self, sample: Sample) -> int | None:
-        """At the end of a minute that agrees with the one before, the highest of its samples."""
+    def is_over(self, sample: Sample) -> bool:
+        """Whether this sample is the last one of a minute."""
         if not self._count:
-            self._begun_at, self._highest = sample
+            self._begun_at, self.highest = sample
+            self.lowest = self.highest
         self._count += 1
-        if sample.ahead > self._highest:
-            self._highest = sample.ahead
+        if sample.ahead > self.highest:
+            self.highest = sample.ahead
+        elif sample.ahead < self.lowest:
+            self.lowest = sample.ahead
         if 0 <= sample.received_at - self._begun_at < WATCHED_FOR or self._count < LEAST_WATCHED:
-            return None
-        before, self._before, self._count = self._before, self._highest, 0
-        return self._highest if before is not None and abs(before - self._highest) <= TOLERANCE else None
+            return False
+        self.is_as_before = self._before is not None and abs(self._before - self.highest) <= TOLERANCE
+        self._before, self._count = self.highest, 0
+        return True

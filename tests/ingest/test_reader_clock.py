@@ -6,132 +6,32 @@ Tests of edge/store/held_messages.py.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge import clock, live_reads
+from edge import live_reads
 from edge.clock import HOUR, SECOND
 from edge.ingest.messages import Message
-from edge.ingest.pipeline import Pipeline
-from edge.store import assets, locations, migrate, organizations, readers
+from edge.store import migrate, organizations, readers
 from edge.store.actors import shell
 from edge.store.database import close_database, execute
 from edge.store.reader_status import statuses
 from edge.store.stays import Quality
-from edge.store.tags import NewTag
 from tests.conftest import Cast
-from tests.ingest.site import GAP, buckets, csl, seen
+from tests.ingest.clock_world import DOCK, EPC, GATE, START, Sent, Stay, World, batched, is_near, live
+from tests.ingest.site import buckets, csl, seen
 
-START = 1_772_439_330 * SECOND
-EPC = "30AA00000000000000000001"
-DOCK, GATE = "site/dock/reads", "site/gate/reads"
-
-
-class Stay(NamedTuple):
-    """Of the asset, at a reader; times in seconds since `START`."""
-
-    location: str
-    begins: float
-    ends: float
-
-
-class Sent(NamedTuple):
-    """A message: when it comes and when its reads were made, in seconds since `START`."""
-
-    arrives: float
-    made: tuple[float, ...]
-    topic: str = DOCK
-    tag: str = EPC
-
-
-class World:
-    """A site with two readers that was never heard before, and a box whose clock the test moves."""
-
-    def __init__(self, organization_id: int, monkeypatch: pytest.MonkeyPatch, gap: int = GAP) -> None:
-        self.organization_id = organization_id
-        self.gap = gap
-        self.now = START
-        monkeypatch.setattr(clock, "now", lambda: self.now)
-        self.names = {}
-        self.readers = {}
-        for name, topic in (("dock", DOCK), ("gate", GATE)):
-            location = locations.create(shell(organization_id), name=name)
-            self.names[location.id] = name
-            self.readers[name] = readers.add_reader(
-                shell(organization_id), name=name, topic=topic, format="csl", location_id=location.id
-            )
-        assets.create(shell(organization_id), name="Pallet", tags=[NewTag("rfid", EPC)])
-        self.restart()
-
-    def restart(self) -> None:
-        self.pipeline = Pipeline(self.gap, 7, is_smoothing=False)  # each time is seen in history as it was believed
-
-    def send(self, messages: Iterable[Sent], ahead: Callable[[float], float] = lambda _: 0.0) -> None:
-        """`ahead`: how many seconds the clock of the dock's reader is ahead, at a moment."""
-        for sent in sorted(messages):
-            self.wait_until(sent.arrives)
-            by_its_clock = [made + (ahead(made) if sent.topic == DOCK else 0) for made in sent.made]
-            reads = [seen(sent.tag, at=START + round(at * SECOND)) for at in by_its_clock]
-            self.pipeline.handle([Message(sent.topic, csl(*reads), self.now)])
-
-    def wait_until(self, second: float) -> None:
-        end = START + round(second * SECOND)
-        while self.now < end:
-            while self.pipeline.catch_up():
-                pass
-            is_waiting = execute("SELECT EXISTS (SELECT 1 FROM held_message)").fetchone()[0]
-            self.now = min(end, self.now + SECOND // 2) if is_waiting else end
-        while self.pipeline.catch_up():
-            pass
-
-    def stays(self) -> list[Stay]:
-        rows = execute(
-            "SELECT s.location_id, h.observed_at, "
-            "iif(h.observed_at = t.row_at, t.last_seen_at - h.observed_at, h.seen_for) "
-            "FROM history h JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no "
-            "ORDER BY h.observed_at"
-        )
-        return [
-            Stay(self.names[location_id], (at - START) / SECOND, (at - START + lasted) / SECOND)
-            for location_id, at, lasted in rows
-        ]
-
-    def offset(self, name: str = "dock") -> float | None:
-        offset = statuses(self.organization_id)[self.readers[name].id].clock_offset
-        return None if offset is None else offset / SECOND
+HERE = pytest.approx
 
 
 @pytest.fixture
 def world(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(cast.acme, monkeypatch)
-
-
-def live(begins: int, ends: int, topic: str = DOCK) -> Iterator[Sent]:
-    """A read and a message each second, a tenth of a second on its way."""
-    return (Sent(second + 0.1, (second,), topic) for second in range(begins, ends))
-
-
-def batched(begins: int, ends: int, every: int) -> Iterator[Sent]:
-    """A read every 3.7 s or so; the message comes when the gateway has collected for a while."""
-    for second in range(begins, ends, every):
-        made = tuple(second + 3.7 * number for number in range(1 + int(every / 3.7)))
-        yield Sent(second + every, made)
-
-
-HERE = pytest.approx
-
-
-def is_near(stays: list[Stay], expected: list[Stay], within: float) -> bool:
-    return [stay.location for stay in stays] == [stay.location for stay in expected] and all(
-        abs(one.begins - other.begins) <= within and abs(one.ends - other.ends) <= within
-        for one, other in zip(stays, expected, strict=True)
-    )
 
 
 @pytest.mark.parametrize("ahead", [-HOUR / SECOND, -5 * 86_400, -40, -3])
@@ -198,12 +98,6 @@ def test_a_clock_that_steps_back_and_forth_is_followed_within_seconds(world: Wor
     world.send(live(0, 180), lambda at: -3600 if 60 <= at < 120 else 0)
     world.send(live(180, 190, GATE))
     assert is_near(world.stays(), [Stay("dock", 0, 179), Stay("gate", 180, 189)], within=0.2), world.stays()
-
-
-def test_a_small_step_back_is_followed_within_minutes(world: World) -> None:
-    world.send(live(0, 400), lambda at: 0 if at < 60 else -20)
-    assert world.offset() == HERE(-20, abs=0.2)
-    assert is_near(world.stays(), [Stay("dock", 0, 399)], within=0.2), world.stays()
 
 
 def test_a_buffer_that_is_emptied_keeps_its_times(world: World) -> None:
