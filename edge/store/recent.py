@@ -109,13 +109,17 @@ class Recent:
         """Whether no other location heard the asset."""
         return all(where == location_id for (where,) in _LOCATION.iter_unpack(self._packed))
 
-    def drop_old(self) -> None:
-        """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads."""
+    def drop_old(self, kept: int = KEPT_LOOKS) -> None:
+        """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads.
+
+        If fewer are `kept`, decisions look back to those.
+        """
         seconds = [second for (second,) in _SECOND.iter_unpack(self._packed)]
         looks = sorted(set(seconds))
-        if len(looks) > KEPT_LOOKS:
-            self.complete_from = looks[-KEPT_LOOKS]
-            self.exact_from = looks[-KEPT_LOOKS + LOOKS - 1]
+        if len(looks) > kept:
+            self.complete_from = self.exact_from = looks[-kept]
+            if kept > LOOKS:
+                self.exact_from = looks[LOOKS - 1 - kept]
             del self._packed[: seconds.index(self.complete_from) * _SIZE]
         self._limit = len(self._packed) + MORE * _SIZE
         self.is_full = False

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edge import metrics
 from edge.clock import SECOND
 from edge.store.recent import ALWAYS, Recent
-from edge.store.recent_reads import RecentReads
+from edge.store.recent_reads import FEWER_LOOKS, RecentReads
 from tests.conftest import Cast
 from tests.store.tracked_site import A, Site, every, make_site, tell
 
@@ -21,13 +21,35 @@ def site(cast: Cast) -> Site:
     return make_site(cast.acme)
 
 
-def test_where_room_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
-    recent, begun = RecentReads(most_bytes=10_000, counted_every=1), figure("dropped_total")
+def test_where_room_runs_out_less_is_kept_of_every_asset_before_any_is_dropped(site: Site) -> None:
+    recent = RecentReads(most_bytes=10_000, counted_every=1)
+    begun, shortened = figure("dropped_total"), figure("shortened_total")
+    assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
+    kept = [len(found.heard) for asset in assets if (found := recent.of(asset))]
+    assert len(kept) == 12
+    assert min(kept) == FEWER_LOOKS
+    assert (figure("dropped_total"), figure("shortened_total") > shortened) == (begun, True)
+    assert figure("bytes") <= 10_000
+
+
+def test_a_late_read_is_weighed_with_what_is_left_for_want_of_room() -> None:
+    """What there is no room for is not read from disk either: each batch of a busy site would wait for that."""
+    recent = Recent(ALWAYS)
+    for second in range(40):
+        recent.add(second * SECOND, 1, -50.0)
+    recent.drop_old()
+    assert (recent.complete_from, recent.exact_from) == (8, 31)
+    recent.drop_old(FEWER_LOOKS)
+    assert recent.complete_from == recent.exact_from == 32
+
+
+def test_where_room_still_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
+    recent, begun = RecentReads(most_bytes=5_000, counted_every=1), figure("dropped_total")
     assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
     in_memory = [recent.of(asset) is not None for asset in assets]
     assert in_memory == sorted(in_memory)
     assert 0 < in_memory.count(False) == figure("dropped_total") - begun
-    assert 8_000 < figure("bytes") <= 10_000
+    assert 4_000 < figure("bytes") <= 5_000
 
 
 def figure(name: str) -> float:
