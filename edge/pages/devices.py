@@ -6,6 +6,7 @@ from flask import abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import devices
+from edge.auth.secrets import new_token
 from edge.errors import Invalid
 from edge.pages import labels
 from edge.pages.forms import text
@@ -20,6 +21,7 @@ from edge.pages.guard import (
     set_cookie,
 )
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.store import devices as store
 from edge.store.people import Role
 
@@ -32,6 +34,7 @@ def show_devices() -> str:
 
 @pages.post("/devices")
 @require_role(Role.ADMINISTRATOR)
+@once
 def new_device() -> str | tuple[str, int]:
     """Answers with the link itself: it is good for one device and one day, and nowhere else to be seen."""
     try:
@@ -78,7 +81,8 @@ _SPENT = "This link was used, or is older than a day. An administrator makes a n
 
 
 def _page(errors: dict[str, str]) -> str:
-    return render_template("devices.html", devices=store.list_devices(current_session().organization_id), errors=errors)
+    listed = store.list_devices(current_session().organization_id)
+    return render_template("devices.html", devices=listed, errors=errors, once=new_token())
 
 
 def _invitation(name: str, code: str) -> str:

@@ -8,10 +8,11 @@ from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth import sealed
-from edge.auth.secrets import new_webhook_secret
+from edge.auth.secrets import new_token, new_webhook_secret
 from edge.errors import Conflict, Invalid
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.store import event_destinations as store
 from edge.store import location_board
 from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
@@ -57,6 +58,7 @@ def new_event_destination_form() -> str:
 
 @pages.post(f"{PATH}/new")
 @require_role(Role.ADMINISTRATOR)
+@once
 def new_event_destination() -> str | tuple[str, int] | AnyResponse:
     """Answers with the secret of a webhook itself: it is on this one page and nowhere else."""
     form, kinds = request.form, request.form.getlist("events")
@@ -167,6 +169,7 @@ def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kind
         chosen=kinds,
         words=KIND_WORDS,
         locations=location_board.tree(current_session().organization_id),
+        once=new_token(),
     )
 
 

@@ -6,10 +6,11 @@ from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
-from edge.auth.secrets import hash_secret, new_client_secret
+from edge.auth.secrets import hash_secret, new_client_secret, new_token
 from edge.errors import Invalid
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.store import keys as store
 from edge.store.people import Role
 
@@ -33,6 +34,7 @@ def new_key_form() -> str:
 
 @pages.post("/keys/new")
 @require_role(Role.ADMINISTRATOR)
+@once
 def new_key() -> str | tuple[str, int]:
     """Answers with the secret itself: it is on this one page and nowhere else, so there is no redirect."""
     form = request.form
@@ -95,4 +97,5 @@ def _form(errors: dict[str, str], values: object) -> str:
         values=values,
         resources=[(name, words, levels_of(name)) for name, words in RESOURCES.items()],
         expiries=EXPIRIES,
+        once=new_token(),
     )

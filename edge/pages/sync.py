@@ -13,6 +13,7 @@ from edge.errors import Conflict, Invalid
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.installation import installation
 from edge.pages.notices import done
+from edge.pages.once import once
 from edge.store import conflicts, sites, sync_state, target
 from edge.store.exchange import HUB
 from edge.store.people import Role
@@ -28,6 +29,7 @@ def sync() -> str:
 
 @pages.post("/sync/sites")
 @require_role(Role.ADMINISTRATOR)
+@once
 def add_site() -> str | tuple[str, int]:
     """Answers with the join code itself: it is on this one page and nowhere else."""
     secret = new_token()
@@ -122,6 +124,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
         clashes=conflicts.list_conflicts(organization_id),
         errors=errors,
         values=entered,
+        once=new_token(),
     )
 
 

@@ -7,6 +7,7 @@ edge/store/retired.py.
 from __future__ import annotations
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
@@ -15,6 +16,7 @@ from flask import Flask
 
 from edge import clock
 from edge.auth.sessions import csrf_token
+from edge.pages import once
 from edge.pages.guard import FORM_COOKIE
 from edge.store import (
     assets,
@@ -25,6 +27,8 @@ from edge.store import (
 )
 from edge.store.actors import shell
 from edge.store.board import BoardFilter
+from edge.store.database import execute
+from edge.store.events import KINDS
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from tests.conftest import Cast
@@ -97,7 +101,36 @@ class TestDoubleClick:
             assert {admin.post(path, {**entered, "once": "twin"}).status_code for _ in range(2)} == {303}
             assert admin.get(path.removesuffix("/new")).text.count(">Twin<") == 1
 
-    @pytest.mark.parametrize("path", ["/assets/new", "/locations/new", "/people/new", "/readers/new"])
+    @pytest.mark.parametrize(
+        ("path", "entered"),
+        [
+            ("/keys/new", {"name": "Twin", "assets": "read"}),
+            ("/devices", {"name": "Twin"}),
+            ("/sync/sites", {"name": "Twin", "code": "TWIN"}),
+            (
+                "/event-destinations/new",
+                {"name": "Twin", "url": "https://a.test", "events": list(KINDS)},
+            ),
+        ],
+    )
+    def test_what_comes_with_a_secret_is_made_once_and_shows_it_twice(
+        self, admin: Browser, monkeypatch: pytest.MonkeyPatch, path: str, entered: dict[str, object]
+    ) -> None:
+        first, second = (admin.post(path, {**entered, "once": path}) for _ in range(2))
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert first.text == second.text
+        assert execute("SELECT count(*) FROM audit WHERE subject_name = 'Twin'").fetchone() == (1,)
+        later = time.monotonic() + once.PAGE_SECONDS + 1
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert "This form was sent before" in admin.post(path, {**entered, "once": path}).text
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *("/assets/new", "/locations/new", "/people/new", "/readers/new"),
+            *("/keys/new", "/devices", "/sync", "/event-destinations/new"),
+        ],
+    )
     def test_every_form_that_is_opened_has_its_own_name(self, admin: Browser, path: str) -> None:
         names = {re.findall(r'name="once" value="([^"]+)"', admin.get(path).text)[0] for _ in range(2)}
         assert len(names) == 2
