@@ -31,7 +31,7 @@ from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
 from edge.store import migrate, organizations, people, sites
 from edge.store.database import FILE_NAME
-from edge.store.together import all_or_none
+from edge.store.transactions import all_or_none
 from edge.terminal import PrintableStream
 from edge.validation import values
 

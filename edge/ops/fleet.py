@@ -11,7 +11,7 @@ from edge.ops.accounts import give_account
 from edge.store import broker_accounts, readers
 from edge.store.actors import Actor
 from edge.store.readers import ReaderRow
-from edge.store.together import all_or_none
+from edge.store.transactions import all_or_none
 
 
 class Described(NamedTuple):

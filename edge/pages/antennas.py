@@ -17,7 +17,7 @@ from edge.store.antenna_kinds import set_location_kind, set_reader_kind
 from edge.store.heard import AntennaKind
 from edge.store.people import Role
 from edge.store.readers import Placement
-from edge.store.together import all_or_none
+from edge.store.transactions import all_or_none
 from edge.validation import values
 
 KIND_NAMES = {

@@ -1,6 +1,6 @@
 """Fifty readers at once, and all their passwords anew.
 
-Tests of edge/ops/fleet.py, edge/store/broker_accounts.py and edge/store/together.py.
+Tests of edge/ops/fleet.py, edge/store/broker_accounts.py and edge/store/transactions.py.
 """
 
 import csv
