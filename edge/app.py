@@ -16,6 +16,7 @@ from edge.api import envelope, guard, openapi, service
 from edge.api.middleware import is_api_path
 from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
+from edge.concurrency import ConcurrencyLimit
 from edge.errors import Unavailable
 from edge.events import endpoints as events
 from edge.events.stream import Streams
@@ -30,7 +31,6 @@ from edge.pages.installation import Installation
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
-from edge.turns import Turns
 
 STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is given up, and the client told to ask for less
 _READING = {"GET", "HEAD", "OPTIONS"}
@@ -71,12 +71,12 @@ class _Application(Flask):
 def create_app(settings: AppSettings, health: Health) -> Flask:
     """The store must be open. `health` is asked by /healthz, /readyz and the status page."""
     app = _Application(__name__, static_folder=None)
-    turns = Turns(settings.threads)
-    _watch_requests(app, settings.is_upgrading, turns)
+    concurrency = ConcurrencyLimit(settings.threads)
+    _watch_requests(app, settings.is_upgrading, concurrency)
     app.register_blueprint(probes)
-    site.register(app, _installation(settings, health, turns))
+    site.register(app, _installation(settings, health, concurrency))
     api_settings = guard.make_settings(
-        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, turns
+        settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, concurrency
     )
     service.register(app, api_settings, settings.version)
     endpoints.register(app, settings.environment)
@@ -85,7 +85,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     return app
 
 
-def _installation(settings: AppSettings, health: Health, turns: Turns) -> Installation:
+def _installation(settings: AppSettings, health: Health, concurrency: ConcurrencyLimit) -> Installation:
     web = web_folder()
     return Installation(
         environment=settings.environment,
@@ -101,7 +101,7 @@ def _installation(settings: AppSettings, health: Health, turns: Turns) -> Instal
         broker=settings.broker,
         health=health,
         box=settings.box,
-        turns=turns,
+        concurrency=concurrency,
         files=Files(web / "static", web / "templates"),
         api_document=partial(openapi.document, OPERATIONS, settings.version),
     )
@@ -113,10 +113,10 @@ def _on_error(error: Exception) -> Response:
     return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
 
 
-def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) -> None:
+def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], concurrency: ConcurrencyLimit) -> None:
     """Every request gets a deadline for its statements, may change nothing during an upgrade, and is timed.
 
-    The turn that its caller was given ends with it, unless the view keeps it for a file that it streams.
+    The slot that its caller holds is released at the end, unless the view keeps it for a file that it streams.
 
     One hook for each phase, since Flask takes two microseconds for every hook.
     """
@@ -140,9 +140,9 @@ def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], turns: Turns) 
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
         limit_statements(None)
-        caller = g.pop("turn", None)
+        caller = g.pop("holds_slot", None)
         if caller is not None:
-            turns.end(caller)
+            concurrency.release(caller)
 
 
 @lru_cache(maxsize=4096)

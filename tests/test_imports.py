@@ -70,7 +70,7 @@ LEAVES = {
     "ingest.reads",
     "terminal",
     "buckets",
-    "turns",
+    "concurrency",
     "addresses",
     "live_reads",
     "texts",

@@ -18,8 +18,8 @@ from edge.api.operations import Call, Operation
 from edge.auth import tokens
 from edge.auth.principals import Principal
 from edge.buckets import Buckets
+from edge.concurrency import ConcurrencyLimit
 from edge.store import actors
-from edge.turns import Turns
 from edge.validation import body, query
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ class ApiSettings(NamedTuple):
     blocked_words: frozenset[str]
     buckets: Buckets
     headers: middleware.Headers
-    turns: Turns
+    concurrency: ConcurrencyLimit
 
 
 def make_settings(
-    environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int, turns: Turns
+    environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int, concurrency: ConcurrencyLimit
 ) -> ApiSettings:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
     fixed = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    return ApiSettings(environment, words, Buckets(burst, per_second), fixed, turns)
+    return ApiSettings(environment, words, Buckets(burst, per_second), fixed, concurrency)
 
 
 def settings_of(app: Flask) -> ApiSettings:
@@ -142,11 +142,11 @@ def _spend(installed: ApiSettings, key: str) -> None:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 
 
-def take_turn(installed: ApiSettings, caller: str) -> None:
-    """The application ends it. Raises ApiError when the caller has as many slow requests under way as it may."""
-    if not installed.turns.begin(caller):
+def limit_concurrency(installed: ApiSettings, caller: str) -> None:
+    """The application releases the slot. Raises ApiError when the caller has too many slow requests under way."""
+    if not installed.concurrency.acquire(caller):
         raise ApiError("rate_limited", "Too many slow requests at the same time", {"Retry-After": "1"})
-    g.turn = caller
+    g.holds_slot = caller
 
 
 def charge(installed: ApiSettings, caller: str, seconds: float) -> None:

@@ -38,7 +38,7 @@ def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Re
 
     def read(**path: Any) -> Response:
         call = guard.authorize(settings, operation, path)
-        guard.take_turn(settings, call.principal.subject)
+        guard.limit_concurrency(settings, call.principal.subject)
         began = time.perf_counter()
         try:
             return handler(call)

@@ -19,13 +19,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.addresses import network_of
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
+from edge.concurrency import ConcurrencyLimit
 from edge.pages import kept_forms
 from edge.pages.installation import installation
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import RANK, Role
 from edge.store.sessions import SessionRow, actor_of
-from edge.turns import Turns
 
 SESSION_COOKIE = "edge_session"
 FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
@@ -87,7 +87,7 @@ def _check() -> AnyResponse | None:
     identify()
     if g.session is not None:  # a larger body only from somebody we know
         request.max_content_length = getattr(view, "max_body", MAX_BODY)
-    _take_turn()
+    _limit_concurrency()
     if not hasattr(view, "required_role"):
         abort(403)
     role: Role | None = view.required_role
@@ -110,20 +110,20 @@ def identify() -> None:
     g.csrf = sessions.csrf_token(cookie)
 
 
-def _take_turn() -> None:
-    """The application ends it. Whoever is not signed in is known by their network."""
-    turns: Turns = installation().turns
+def _limit_concurrency() -> None:
+    """The application releases the slot. Whoever is not signed in is known by their network."""
+    concurrency: ConcurrencyLimit = installation().concurrency
     caller = f"person:{g.session.person_id}" if g.session else f"address:{network_of(address())}"
-    if not turns.begin(caller):
+    if not concurrency.acquire(caller):
         raise TooManyRequests(
             "Too many of your requests are still being answered. Try again when they are done.", retry_after=1
         )
-    g.turn = caller
+    g.holds_slot = caller
 
 
 def until_received(response: Response) -> Response:
-    """The turn ends when the client has it all, or has left: until then it holds a thread."""
-    response.call_on_close(partial(installation().turns.end, g.pop("turn")))
+    """The slot is released when the client has received everything, or has left: until then it holds a thread."""
+    response.call_on_close(partial(installation().concurrency.release, g.pop("holds_slot")))
     return response
 
 

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 from flask import Flask, current_app
 
 if TYPE_CHECKING:
+    from edge.concurrency import ConcurrencyLimit
     from edge.ops.health import Health
     from edge.pages.box_facts import BoxFacts
     from edge.pages.broker_facts import BrokerFacts
     from edge.pages.files import Files
     from edge.pages.formats import Formats
-    from edge.turns import Turns
 
 
 class Installation(NamedTuple):
@@ -34,7 +34,7 @@ class Installation(NamedTuple):
     broker: BrokerFacts
     health: Health
     box: BoxFacts
-    turns: Turns
+    concurrency: ConcurrencyLimit
     files: Files
     api_document: Callable[[], dict[str, Any]]
 

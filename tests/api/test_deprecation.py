@@ -14,7 +14,7 @@ from flask import Flask
 from edge.api import envelope, guard, responses, schemas, service
 from edge.api.openapi import document
 from edge.api.operations import OPERATIONS, Call, Operation, operation
-from edge.turns import Turns
+from edge.concurrency import ConcurrencyLimit
 from tests.api.conftest import Api, error
 
 SOON = datetime.now(UTC).replace(microsecond=0) + timedelta(days=200)
@@ -30,7 +30,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
         return responses.one({})
 
     app = Flask("old")
-    service.register(app, guard.make_settings("production", (), 100, 100, Turns(1000)), "test", table)
+    service.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test", table)
     app.register_error_handler(Exception, envelope.answer)
     return app, table
 
@@ -60,7 +60,7 @@ def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
     fields = schemas.SCHEMAS["Organization"]["properties"]
     monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
     app = Flask("old")
-    service.register(app, guard.make_settings("production", (), 100, 100, Turns(1000)), "test")
+    service.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test")
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     response = app.test_client().get("/api/v1/orgs/me", headers=headers)
     assert (response.status_code, response.headers["Deprecation"]) == (200, "true"), "only the field ends"

@@ -26,7 +26,7 @@ def sign_in(hub: Hub) -> Browser:
 
 
 def text_of(browser: Browser, path: str) -> str:
-    with closing(browser.get(path)) as answer:  # a download takes one of the person's turns until it is here
+    with closing(browser.get(path)) as answer:  # a download holds one of the person's slots until it is complete
         return answer.text
 
 

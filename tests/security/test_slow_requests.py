@@ -1,6 +1,6 @@
 """Slow requests of one caller: they never hold all threads, and are paid for by their time.
 
-Tests of edge/turns.py.
+Tests of edge/concurrency.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from flask import Flask, Response
 
 from edge.api import guard
 from edge.buckets import Buckets
+from edge.concurrency import RESERVED, ConcurrencyLimit
 from edge.labels import pdf
 from edge.pages.guard import require_role
 from edge.store import assets
 from edge.store.people import Role
-from edge.turns import RESERVED, Turns
 from tests.api.conftest import Api, error
 from tests.pages.conftest import Browser
 
@@ -84,13 +84,13 @@ def test_a_person_with_slow_pages_leaves_room_for_others(
     assert greedy.get("/locations").status_code == 200
 
 
-def test_a_file_that_is_streamed_has_its_turn_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
-    browser, turns = sign_in_as(Role.VIEWER), app.extensions["installation"].turns
+def test_a_file_that_is_streamed_holds_its_slot_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    browser, concurrency = sign_in_as(Role.VIEWER), app.extensions["installation"].concurrency
     answer = browser.client.get("/export/board.csv", buffered=False)
-    assert list(turns._busy.values()) == [1]
+    assert list(concurrency._busy.values()) == [1]
     assert answer.get_data()
     answer.close()
-    assert turns._busy == {}
+    assert concurrency._busy == {}
 
 
 def test_one_file_of_labels_is_made_at_a_time(
@@ -104,14 +104,14 @@ def test_one_file_of_labels_is_made_at_a_time(
     assert other.get("/labels.pdf").data == b"slow"
 
 
-def test_a_refusal_and_a_failure_give_the_turn_back(app: Flask, acme: Api, sign_in_as: Callable[..., Browser]) -> None:
+def test_a_refusal_and_a_failure_release_the_slot(app: Flask, acme: Api, sign_in_as: Callable[..., Browser]) -> None:
     browser = sign_in_as(Role.VIEWER)
     for _ in range(3 * MOST):
         assert acme.get("/assets/1").status_code == 404
         assert browser.get("/people").status_code == 403
         assert browser.client.post("/sign-out").status_code == 403
         assert browser.client.get("/nothing").status_code == 404
-    assert app.extensions["installation"].turns._busy == {}
+    assert app.extensions["installation"].concurrency._busy == {}
 
 
 def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +140,9 @@ def test_a_slow_read_is_charged_and_a_quick_one_is_not(acme: Api, monkeypatch: p
 
 
 def test_turns_are_counted_for_each_caller() -> None:
-    turns = Turns(4)
-    assert [turns.begin("a") for _ in range(3)] == [True, True, False]
-    assert turns.begin("b")
-    turns.end("a")
-    assert turns.begin("a")
-    assert Turns(1).begin("alone")
+    concurrency = ConcurrencyLimit(4)
+    assert [concurrency.acquire("a") for _ in range(3)] == [True, True, False]
+    assert concurrency.acquire("b")
+    concurrency.release("a")
+    assert concurrency.acquire("a")
+    assert ConcurrencyLimit(1).acquire("alone")

@@ -1,4 +1,4 @@
-"""How many requests of one caller are answered at the same time: never all that the threads can take.
+"""A limit for the requests of one caller that are answered at the same time: never all that the threads can take.
 
 Reads are answered one after another unless they are slow (see `workers`), so only a caller whose requests are slow ever
 has many at once; without a bound it would hold every thread, and nobody else would be answered, /healthz included.
@@ -11,14 +11,14 @@ import threading
 RESERVED = 2  # threads that are left to others
 
 
-class Turns:
+class ConcurrencyLimit:
     def __init__(self, threads: int) -> None:
         self._most = max(1, threads - RESERVED)
         self._busy: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def begin(self, caller: str) -> bool:
-        """Whether there is a turn; then `end` must follow."""
+    def acquire(self, caller: str) -> bool:
+        """Whether there is a slot; then `release` must follow."""
         with self._lock:
             busy = self._busy.get(caller, 0)
             if busy >= self._most:
@@ -26,7 +26,7 @@ class Turns:
             self._busy[caller] = busy + 1
             return True
 
-    def end(self, caller: str) -> None:
+    def release(self, caller: str) -> None:
         with self._lock:
             busy = self._busy.pop(caller) - 1
             if busy:
