@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from edge import live_reads, metrics
-from edge.ingest.messages import Earlier, Opened, Outcome
+from edge.ingest.messages import Earlier, Opened
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
@@ -29,6 +29,8 @@ from edge.store.unknown_tags import Sighting
 NO_PORT = 0  # in antennas and their states, where the reader has no antennas
 MAX_NOTE = 500
 SET_ASIDE = frozenset((Bucket.MALFORMED, Bucket.TOO_LARGE))
+# Python 3.11 takes as long to look a member of an Enum up as to call a function.
+_RECORDED, _REPEAT, _IGNORED = Bucket.RECORDED, Bucket.REPEAT, Kind.IGNORED
 
 
 class Batch:
@@ -39,7 +41,7 @@ class Batch:
         self._timekeeper = timekeeper
         self._bounds = bounds
         self._scans: list[Scan] = []
-        self._outcomes: list[tuple[Opened, list[Bucket | int]]] = []
+        self._opened: list[Opened] = []
         self._letters: list[NewDeadLetter] = []
         self._unknown: list[Sighting] = []
         self._unassigned: list[Unassigned] = []
@@ -56,68 +58,70 @@ class Batch:
         self._struck_reads: Counter[Tally] = Counter()
 
     def add(self, opened: Opened) -> None:
-        outcomes: list[Bucket | int] = []
-        message, line = opened.message, opened.line
-        if line is None and opened.bucket is Bucket.UNKNOWN_TOPIC:
+        line, parsed = opened.line, opened.parsed
+        self._opened.append(opened)
+        if line is None:
+            self._keep_unassigned(opened)
+        elif parsed:
             if opened.earlier is None:
-                self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload))
-        elif line and opened.bucket in SET_ASIDE:
-            route = line.route
-            self._letters.append(
-                NewDeadLetter(
-                    route.organization_id,
-                    route.reader_id,
-                    message.topic,
-                    message.payload,
-                    message.size or len(message.payload),
-                    opened.reason,
-                    opened.received_at,
-                    is_requeued=message.dead_letter_id > 0,
-                )
-            )
-        elif line and opened.parsed:
-            if opened.earlier is None:
-                self._hear(opened, line, opened.parsed)
-            elif message.held_as:
+                self._hear(opened, line, parsed)
+            elif opened.message.held_as:
                 self._offsets[line.route.reader_id] = self._offset_of(opened)
-            if opened.bucket:
-                is_held = opened.bucket is Bucket.HELD  # its reads are counted when it is read
-                outcomes = [] if is_held else [opened.bucket] * len(opened.parsed.reads)
-            else:
-                outcomes = [
+            if opened.bucket is None:
+                opened.outcomes = [
                     self._classify(opened, line, read, stamp)
-                    for read, stamp in zip(opened.parsed.reads, opened.stamps, strict=True)
+                    for read, stamp in zip(parsed.reads, opened.stamps, strict=True)
                 ]
-        self._outcomes.append((opened, outcomes))
+            elif opened.bucket is not Bucket.HELD:  # the reads of one that is held back are counted when it is read
+                opened.outcomes = [opened.bucket] * len(parsed.reads)
+        elif opened.bucket in SET_ASIDE:
+            self._set_aside(opened, line)
 
-    def write(self, gap: int, recent: RecentReads | None) -> list[Outcome]:
-        """What became of each message."""
-        found = []
-        messages: Counter[tuple[int, int, Bucket]] = Counter()  # plain ones are made in a tenth of the time of a Tally
-        reads: Counter[tuple[int, int, Bucket]] = Counter()
-        recorded, repeat = Bucket.RECORDED, Bucket.REPEAT
-        news = record(self._scans, gap, recent)
-        carriers.follow([scan for scan, is_new in zip(self._scans, news, strict=True) if is_new], gap)
-        self._timekeeper.recorded(max((scan.observed_at for scan in self._scans), default=0))
-        for opened, outcomes in self._outcomes:
+    def _keep_unassigned(self, opened: Opened) -> None:
+        if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
+            message = opened.message
+            self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload))
+
+    def _set_aside(self, opened: Opened, line: Line) -> None:
+        message, route = opened.message, line.route
+        self._letters.append(
+            NewDeadLetter(
+                route.organization_id,
+                route.reader_id,
+                message.topic,
+                message.payload,
+                message.size or len(message.payload),
+                opened.reason,
+                opened.received_at,
+                is_requeued=message.dead_letter_id > 0,
+            )
+        )
+
+    def write(self, gap: int, recent: RecentReads | None) -> None:
+        """And tell each message and its reads the bucket where they ended."""
+        messages: list[tuple[int, int, Bucket]] = []
+        reads: list[tuple[int, int, Bucket]] = []
+        news = [_RECORDED if is_news else _REPEAT for is_news in record(self._scans, gap, recent)]
+        seen = (scan for scan, bucket in zip(self._scans, news, strict=True) if bucket is _RECORDED)
+        carried = carriers.follow(seen, gap)
+        if recent and carried:
+            recent.forget_positions(carried)
+        self._timekeeper.recorded(max([scan.observed_at for scan in self._scans], default=0))
+        for opened in self._opened:
             reader_id = opened.line.route.reader_id if opened.line else ledger.NO_READER
             hour = ledger.hour_of(opened.received_at)
-            buckets = [
-                (recorded if news[outcome] else repeat) if isinstance(outcome, int) else outcome for outcome in outcomes
-            ]
+            buckets = [news[outcome] if isinstance(outcome, int) else outcome for outcome in opened.outcomes]
             if opened.line and live_reads.is_watched(reader_id):
-                self._live += self._told_live(opened, outcomes, buckets)
+                self._live += self._told_live(opened, buckets)
             if opened.earlier:
                 buckets = _as_recorded_then(buckets, opened.earlier)
-            for bucket in buckets:
-                reads[reader_id, hour, bucket] += 1
-            outcome = Outcome(_bucket_of(opened, buckets), buckets)
-            messages[reader_id, hour, outcome.bucket] += 1
-            found.append(outcome)
-            if opened.earlier:
                 self._take_back(opened.earlier, hour)
-        self._messages.update({Tally(*key): number for key, number in messages.items()})
-        self._reads.update({Tally(*key): number for key, number in reads.items()})
+            reads += [(reader_id, hour, bucket) for bucket in buckets]
+            opened.buckets = buckets
+            opened.bucket = _bucket_of(opened)
+            messages.append((reader_id, hour, opened.bucket))
+        self._messages = Counter({Tally(*key): number for key, number in Counter(messages).items()})
+        self._reads = Counter({Tally(*key): number for key, number in Counter(reads).items()})
         ledger.add(self._messages, self._reads, self._keep_for_people())
         if self._struck_messages:
             ledger.strike(self._struck_messages, self._struck_reads)
@@ -125,13 +129,11 @@ class Batch:
         reader_status.record_offsets(self._offsets)
         reader_status.record_antennas(self._antennas)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
-        return found
 
-    def _told_live(
-        self, opened: Opened, outcomes: Sequence[Bucket | int], buckets: Sequence[Bucket]
-    ) -> Iterator[live_reads.LiveRead]:
+    def _told_live(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
             return
+        outcomes = opened.outcomes
         if opened.bucket is Bucket.HELD:  # for now; it is not told again when it is read
             outcomes = buckets = [Bucket.HELD] * len(opened.parsed.reads)
         for read, outcome, bucket in zip(opened.parsed.reads, outcomes, buckets, strict=True):
@@ -169,7 +171,7 @@ class Batch:
     def _hear(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
         reader_id = line.route.reader_id
-        if parsed.kind is Kind.IGNORED:
+        if parsed.kind is _IGNORED:
             message = opened.message
             payload = message.payload[: ignored_messages.KEPT_BYTES]
             kept = self._ignored.setdefault(reader_id, deque(maxlen=ignored_messages.KEPT))
@@ -205,25 +207,25 @@ class Batch:
         """The bucket of a read, or its index among the scans that count."""
         route = line.route
         placement, asset, bucket = judge(route, read, self._matcher)
+        if bucket is None and isinstance(asset, int) and placement.location_id is not None:
+            self._scans.append(
+                Scan(
+                    route.organization_id,
+                    asset,
+                    placement.location_id,
+                    route.reader_id,
+                    read.antenna,
+                    stamp.observed_at,
+                    opened.received_at,
+                    stamp.quality,
+                    read.rssi,
+                    weight_of(placement.kind, read.tag_type),
+                )
+            )
+            return len(self._scans) - 1
         if isinstance(asset, NoAsset):
             return self._unmatched(opened, line, read, asset, placement)
-        if bucket or asset is None or placement.location_id is None:
-            return bucket or Bucket.NO_LOCATION
-        self._scans.append(
-            Scan(
-                route.organization_id,
-                asset,
-                placement.location_id,
-                route.reader_id,
-                read.antenna,
-                stamp.observed_at,
-                opened.received_at,
-                stamp.quality,
-                read.rssi,
-                weight_of(placement.kind, read.tag_type),
-            )
-        )
-        return len(self._scans) - 1
+        return bucket or Bucket.NO_LOCATION
 
     def _unmatched(self, opened: Opened, line: Line, read: Read, why: NoAsset, placement: Placement) -> Bucket:
         was_counted = opened.earlier is not None and bool(opened.earlier.reads)
@@ -252,9 +254,9 @@ def judge(route: Route, read: Read, matcher: TagMatcher) -> tuple[Placement, int
     if not placement.is_enabled or _is_weak(read, placement):
         return placement, None, Bucket.FILTERED
     asset = matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
-    if isinstance(asset, NoAsset):
-        return placement, asset, Bucket.AMBIGUOUS_TAG if asset is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
-    return placement, asset, Bucket.NO_LOCATION if placement.location_id is None else None
+    if isinstance(asset, int):
+        return placement, asset, Bucket.NO_LOCATION if placement.location_id is None else None
+    return placement, asset, Bucket.AMBIGUOUS_TAG if asset is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
 WORTH = (
@@ -277,13 +279,14 @@ def _as_recorded_then(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:
     ]
 
 
-def _bucket_of(opened: Opened, reads: Sequence[Bucket]) -> Bucket:
+def _bucket_of(opened: Opened) -> Bucket:
     """A message with reads ends where its most telling read ends."""
     if opened.bucket:
         return opened.bucket
+    reads = opened.buckets
     if reads:
-        return reads[0] if len(reads) == 1 else min(reads, key=WORTH.index)
-    return Bucket.STATUS if opened.parsed and opened.parsed.kind is not Kind.IGNORED else Bucket.IGNORED
+        return reads[0] if reads.count(reads[0]) == len(reads) else min(reads, key=WORTH.index)
+    return Bucket.STATUS if opened.parsed and opened.parsed.kind is not _IGNORED else Bucket.IGNORED
 
 
 def _is_weak(read: Read, placement: Placement) -> bool:

@@ -1,21 +1,19 @@
-"""A message on its way through ingest: as it was delivered, and then as it was read."""
+"""A message on its way through ingest: as it was delivered, as it was read, and what became of it.
+
+What is made for each message or read is a `msgspec.Struct`: it is made in a third of the time of a NamedTuple.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from edge.ingest.reads import Parsed
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp
 from edge.store.ledger import Bucket
-
-
-class Outcome(NamedTuple):
-    """What became of a message, and of each of its reads."""
-
-    bucket: Bucket
-    reads: list[Bucket]
 
 
 class Earlier(NamedTuple):
@@ -32,7 +30,7 @@ class HeldAs(NamedTuple):
     reader_id: int
 
 
-class Message(NamedTuple):
+class Message(Struct, frozen=True, gc=False):
     """One MQTT message as it was delivered; `received_at` by the box's clock.
 
     `connection` counts the connections to the broker: a packet id means something only on its own. `dead_letter_id`:
@@ -58,15 +56,21 @@ class Message(NamedTuple):
         return self.dead_letter_id > 0 or self.held_as is not None
 
 
-class Opened(NamedTuple):
-    """A message that was read: its reader, its reads with their times, or the bucket it already fell into."""
+class Opened(Struct, gc=False):
+    """A message that was read: its reader, and its reads with their times.
+
+    `bucket` is where the message ends, None until that is known; `outcomes` is where each of its reads does: a bucket,
+    or its index among the scans that count. `buckets` is the same once these are recorded.
+    """
 
     message: Message
     digest: bytes
     received_at: int
     line: Line | None = None
+    earlier: Earlier | None = None
     parsed: Parsed | None = None
     stamps: Sequence[Stamp] = ()
     bucket: Bucket | None = None
     reason: str = ""
-    earlier: Earlier | None = None
+    outcomes: Sequence[Bucket | int] = ()
+    buckets: Sequence[Bucket] = ()

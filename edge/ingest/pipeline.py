@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from edge import clock, metrics
 from edge.errors import Unavailable
 from edge.ingest.batch import Batch
-from edge.ingest.messages import Earlier, HeldAs, Message, Opened, Outcome
+from edge.ingest.messages import Earlier, HeldAs, Message, Opened
 from edge.ingest.reads import Malformed, Parsed
-from edge.ingest.receipts import Receipt, Receipts, digest_of
+from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
-from edge.ingest.timing import Source, Stamp, Timekeeper, times_of
+from edge.ingest.timing import Source, Timekeeper, times_of
 from edge.store import dead_letters, held_messages, tracking
 from edge.store.bounds import DEFAULT, Bounds
 from edge.store.database import writing
@@ -31,7 +31,8 @@ from edge.store.recent_reads import RecentReads
 
 log = logging.getLogger(__name__)
 
-_IN_HISTORY = frozenset((Bucket.RECORDED, Bucket.REPEAT))
+# Python 3.11 takes as long to look a member of an Enum up as to call a function.
+_HELD, _RECORDED, _REPEAT = Bucket.HELD, Bucket.RECORDED, Bucket.REPEAT
 
 
 class Pipeline:
@@ -93,6 +94,11 @@ class Pipeline:
         if self._recent:
             self._recent.refresh()
 
+    def _done(self) -> None:
+        """Last in each transaction."""
+        if self._recent:
+            self._recent.done()
+
     def _undone(self) -> None:
         """A transaction was rolled back, so what it told is to be read from the database again."""
         self._router.forget()
@@ -107,18 +113,15 @@ class Pipeline:
             batch = Batch(self._matcher, self.timekeeper, self._bounds)
             for item in opened:
                 batch.add(item)
-            outcomes = batch.write(self._gap, self._recent)
+            batch.write(self._gap, self._recent)
             if self._window:
-                self._window.keep(packs_of(opened, outcomes))
-            dead_letters.discard([item.message.dead_letter_id for item in opened if item.message.dead_letter_id])
-            held_messages.discard([item.message.held_as.no for item in opened if item.message.held_as])
+                self._window.keep(packs_of(opened))
+            dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
+            held_messages.discard([message.held_as.no for message in messages if message.held_as])
             held_messages.keep(_held_back(opened))
-            receipts = [
-                Receipt(item.message.mid, item.digest, _is_in_history(outcome))
-                for item, outcome in zip(opened, outcomes, strict=True)
-                if item.message.qos
-            ]
+            receipts = [(item.message.mid, item.digest, _is_in_history(item)) for item in opened if item.message.qos]
             self._receipts.keep(receipts)
+            self._done()
         self._receipts.add(receipts)
         batch.count()
 
@@ -141,6 +144,7 @@ class Pipeline:
                 found = self._replays.next_pack()
                 if found:
                     self._replay(*found, self._window)
+                    self._done()
         except Unavailable:
             self._undone()
             self._replays.step_back()
@@ -157,27 +161,29 @@ class Pipeline:
         batch = Batch(self._matcher, self.timekeeper, self._bounds)
         for item in opened:
             batch.add(item)
-        outcomes = batch.write(self._gap, self._recent)
+        batch.write(self._gap, self._recent)
         window.remove(no, pack)
-        window.keep(packs_of(opened, outcomes))
+        window.keep(packs_of(opened))
 
     def _open_again(self, entry: Entry) -> Opened:
         """With the times it was given then, so that what was recorded is a repeat."""
         message, earlier = entry
-        opened = Opened(message, b"", message.received_at, self._router.find(message.topic), earlier=earlier)
-        if opened.line is None:
-            return opened._replace(bucket=Bucket.UNKNOWN_TOPIC)
+        line = self._router.find(message.topic)
+        opened = Opened(message, b"", message.received_at, line, earlier)
+        if line is None:
+            opened.bucket = Bucket.UNKNOWN_TOPIC
+            return opened
         try:
-            parsed = _parse(opened.line, message, "")
+            opened.parsed = _parse(line, message, "")
         except Malformed as error:
-            return opened._replace(bucket=Bucket.MALFORMED, reason=str(error))
-        stamps: Sequence[Stamp] = earlier.stamps
-        if len(stamps) != len(parsed.reads):
-            setting = opened.line.route.clock_setting
-            times = times_of(parsed.reads, setting)
-            source = opened.line.clock_of(message.topic)
-            stamps = self.timekeeper.stamp(source, times, message.received_at, setting)
-        return opened._replace(parsed=parsed, stamps=stamps)
+            opened.bucket, opened.reason = Bucket.MALFORMED, str(error)
+            return opened
+        opened.stamps = earlier.stamps
+        if len(earlier.stamps) != len(opened.parsed.reads):
+            setting = line.route.clock_setting
+            times = times_of(opened.parsed.reads, setting)
+            opened.stamps = self.timekeeper.stamp(line.clock_of(message.topic), times, message.received_at, setting)
+        return opened
 
     def _read_dead_letters(self, reader_ids: Sequence[int]) -> None:
         """Of readers whose format may be right now."""
@@ -198,38 +204,52 @@ class Pipeline:
 
     def _open(self, message: Message, poison: str, fresh: Mapping[int, bytes]) -> Opened:
         """`fresh`: the digests of the messages before it in the batch, by packet id."""
-        received_at = message.received_at if message.is_again else self.timekeeper.receive(message.received_at)
         line = self._router.find(message.topic)
-        digest = digest_of(message.topic, message.payload)
-        earlier = _before(line, message)
+        if message.is_again:
+            received_at, earlier = message.received_at, _before(line, message)
+        else:
+            received_at, earlier = self.timekeeper.receive(message.received_at), None
+        opened = Opened(message, digest_of(message.topic, message.payload), received_at, line, earlier)
+        if message.is_redelivered and self._is_known(opened, fresh):
+            opened.bucket = Bucket.REPEAT
+        elif message.is_retained:
+            opened.bucket = Bucket.RETAINED
+        elif line is None:
+            opened.bucket = Bucket.UNKNOWN_TOPIC
+        elif message.size:
+            opened.bucket = Bucket.TOO_LARGE
+            opened.reason = (
+                f"the message has {message.size:,} bytes; a reader that sends smaller ones (1 MiB at most) is read"
+            )
+        else:
+            try:
+                opened.parsed = _parse(line, message, poison)
+            except Malformed as error:
+                opened.bucket, opened.reason = Bucket.MALFORMED, str(error)
+            else:
+                self._give_times(opened, line, opened.parsed)
+        return opened
 
-        def ended(bucket: Bucket, reason: str = "", parsed: Parsed | None = None) -> Opened:
-            return Opened(message, digest, received_at, line, parsed, (), bucket, reason, earlier)
+    def _is_known(self, opened: Opened, fresh: Mapping[int, bytes]) -> bool:
+        """Whether a message that the broker sends again was taken the first time."""
+        mid, digest = opened.message.mid, opened.digest
+        return self._receipts.has(mid, digest) or fresh.get(mid) == digest
 
-        if message.is_redelivered and (self._receipts.has(message.mid, digest) or fresh.get(message.mid) == digest):
-            return ended(Bucket.REPEAT)
-        if message.is_retained:
-            return ended(Bucket.RETAINED)
-        if line is None:
-            return ended(Bucket.UNKNOWN_TOPIC)
-        if message.size:
-            reason = f"the message has {message.size:,} bytes; a reader that sends smaller ones (1 MiB at most) is read"
-            return ended(Bucket.TOO_LARGE, reason)
-        try:
-            parsed = _parse(line, message, poison)
-        except Malformed as error:
-            return ended(Bucket.MALFORMED, str(error))
+    def _give_times(self, opened: Opened, line: Line, parsed: Parsed) -> None:
+        """Or the bucket for what came before, and for what is held back until its time is known."""
+        message, received_at = opened.message, opened.received_at
         setting, source = line.route.clock_setting, line.clock_of(message.topic)
         times = times_of(parsed.reads, setting)
-        if not message.is_again:
-            if times and None not in times and self._receipts.has_recorded(digest):
-                return ended(Bucket.REPEAT, parsed=parsed)
+        if opened.earlier is None:
+            if times and self._receipts.has_recorded(opened.digest) and None not in times:
+                opened.bucket = Bucket.REPEAT
+                return
             is_late = self.timekeeper.hear(source, times, received_at, len(message.payload))
             if is_late and setting != READER:
                 self._held.add(source)
-                return ended(Bucket.HELD, parsed=parsed)
-        stamps = self.timekeeper.stamp(source, times, received_at, setting)
-        return Opened(message, digest, received_at, line, parsed, stamps, earlier=earlier)
+                opened.bucket = _HELD
+                return
+        opened.stamps = self.timekeeper.stamp(source, times, received_at, setting)
 
     def _read_held(self) -> bool:
         """Read some of what was held back, once it is known how far its clock is off; whether there was any."""
@@ -254,7 +274,7 @@ class Pipeline:
 
 def _held_back(opened: Sequence[Opened]) -> Iterator[NewHeld]:
     for item in opened:
-        if item.bucket is Bucket.HELD and item.line and item.parsed:
+        if item.bucket is _HELD and item.line and item.parsed:
             route, message = item.line.route, item.message
             times = times_of(item.parsed.reads, route.clock_setting)
             newest = max(time for time in times if time is not None)
@@ -265,8 +285,11 @@ def _again(reader_id: int, held: Held) -> Message:
     return Message(held.topic, held.payload, held.received_at, held_as=HeldAs(held.no, reader_id))
 
 
-def _is_in_history(outcome: Outcome) -> bool:
-    return outcome.bucket is not Bucket.HELD and _IN_HISTORY.issuperset(outcome.reads)
+def _is_in_history(opened: Opened) -> bool:
+    for bucket in opened.buckets:
+        if bucket is not _RECORDED and bucket is not _REPEAT:
+            return False
+    return opened.bucket is not _HELD
 
 
 def _before(line: Line | None, message: Message) -> Earlier | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 
 class Kind(StrEnum):
     """What sort of message it was. Every kind but `IGNORED` is a sign of life of its reader."""
@@ -22,7 +24,7 @@ class WallTime(NamedTuple):
     micros: int
 
 
-class Read(NamedTuple):
+class Read(Struct, frozen=True, gc=False):
     """One sighting of one tag by one reader.
 
     `value` is as the reader sent it. `aliases` are other identities of the same advertisement (the iBeacon
@@ -42,7 +44,7 @@ class Read(NamedTuple):
     antenna_name: str | None = None
 
 
-class Parsed(NamedTuple):
+class Parsed(Struct, frozen=True, gc=False):
     """One message: its reads in the order of the message, and what else it told.
 
     `skipped` counts entries of a scan list that could not be read; their neighbours are kept.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from struct import Struct
-from typing import NamedTuple
 
 from edge.store import receipts
 
@@ -13,15 +12,9 @@ PACKET_IDS = 65_536
 _ENTRY = Struct(f">H?{DIGEST_BYTES}s")  # packet id, whether it was recorded, digest
 
 
-class Receipt(NamedTuple):
-    """`is_recorded` when all its reads are in the history: the same message again is a repeat then.
-
-    One that was not recorded may be sent again after a tag, an antenna or a location was set up, and counts then.
-    """
-
-    mid: int
-    digest: bytes
-    is_recorded: bool
+# Packet id, digest, and whether all its reads are in the history: the same message again is a repeat then. One that was
+# not recorded may be sent again after a tag, an antenna or a location was set up, and counts then.
+Receipt = tuple[int, bytes, bool]
 
 
 class Receipts:
@@ -66,4 +59,4 @@ def _packed(committed: list[Receipt]) -> bytes:
 
 
 def _unpacked(entries: bytes) -> list[Receipt]:
-    return [Receipt(mid, digest, is_recorded) for mid, is_recorded, digest in _ENTRY.iter_unpack(entries)]
+    return [(mid, digest, is_recorded) for mid, is_recorded, digest in _ENTRY.iter_unpack(entries)]

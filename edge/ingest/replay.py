@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgpack
 
-from edge.ingest.messages import Earlier, Message, Opened, Outcome
+from edge.ingest.messages import Earlier, Message, Opened
 from edge.ingest.timing import Stamp
 from edge.store import raw_messages
 from edge.store.ledger import NO_READER, Bucket
@@ -33,23 +33,23 @@ class Entry(NamedTuple):
     earlier: Earlier
 
 
-def packs_of(opened: Sequence[Opened], outcomes: Sequence[Outcome]) -> Iterator[Pack]:
+def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
     """What of a batch may count later, by reader."""
-    waiting: dict[Source, list[tuple[Opened, Outcome]]] = {}
+    waiting: dict[Source, list[Opened]] = {}
     owner_of: Callable[[str], int | None] | None = None
-    for item, outcome in zip(opened, outcomes, strict=True):
-        is_waiting = outcome.bucket in _WAITING_MESSAGES or not _WAITING_READS.isdisjoint(outcome.reads)
+    for item in opened:
+        is_waiting = item.bucket in _WAITING_MESSAGES or not _WAITING_READS.isdisjoint(item.buckets)
         if is_waiting and not item.message.size:
             if item.line:
                 source: Source = (item.line.route.organization_id, item.line.route.reader_id)
             else:
                 owner_of = owner_of or owner_finder()
                 source = (owner_of(item.message.topic), NO_READER)
-            waiting.setdefault(source, []).append((item, outcome))
+            waiting.setdefault(source, []).append(item)
     for (organization_id, reader_id), found in waiting.items():
-        tags = {tag for item, outcome in found for tag in _unknown_tags(item, outcome)}
+        tags = {tag for item in found for tag in _unknown_tags(item)}
         hashes = b"".join(raw_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
-        yield Pack(organization_id, reader_id, found[-1][0].received_at, hashes, _packed(found))
+        yield Pack(organization_id, reader_id, found[-1].received_at, hashes, _packed(found))
 
 
 def entries_of(pack: Pack) -> list[Entry]:
@@ -104,25 +104,25 @@ class Replays:
         return None
 
 
-def _unknown_tags(item: Opened, outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _unknown_tags(item: Opened) -> Iterator[tuple[str, str]]:
     if item.parsed is None:
         return
-    for read, bucket in zip(item.parsed.reads, outcome.reads, strict=True):
+    for read, bucket in zip(item.parsed.reads, item.buckets, strict=True):
         if bucket in _NO_TAG:
             for value in (read.value, *read.aliases):
                 yield read.tag_type, match_key(read.tag_type, value)
 
 
-def _packed(found: Sequence[tuple[Opened, Outcome]]) -> bytes:
+def _packed(found: Sequence[Opened]) -> bytes:
     entries = [
         (
             item.message.topic,
             item.message.payload,
             item.received_at,
-            outcome.bucket.value,
-            [bucket.value for bucket in outcome.reads],
+            item.bucket,
+            item.buckets,
             [(stamp.observed_at, int(stamp.quality)) for stamp in item.stamps],
         )
-        for item, outcome in found
+        for item in found
     ]
     return zlib.compress(msgpack.packb(entries), _FAST)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from edge.errors import Invalid
 from edge.ingest.parsers.formats import FORMATS
@@ -24,7 +26,7 @@ LONGEST_REMEMBERED = 200
 CUSTOM = "mapping"  # the format an installer describes, see parsers.mapping
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True):
     """A reader with the parser of its format."""
 
     route: Route
@@ -36,7 +38,7 @@ class Line(NamedTuple):
         """With a port for each antenna that has a name; a new name gets one within the caller's transaction."""
         if self.route.format != CUSTOM or all(read.antenna_name is None for read in parsed.reads):
             return parsed
-        return parsed._replace(reads=tuple(self._numbered(read) for read in parsed.reads))
+        return replace(parsed, reads=tuple(self._numbered(read) for read in parsed.reads))
 
     def _numbered(self, read: Read) -> Read:
         name = read.antenna_name
@@ -45,7 +47,7 @@ class Line(NamedTuple):
         port = self.ports.get(name) or port_of(self.route.reader_id, name)
         if port:
             self.ports[name] = port
-        return read._replace(antenna=port)
+        return replace(read, antenna=port)
 
     def clock_of(self, topic: str) -> Source:
         """Whose clock tells the times of a message on this topic."""
@@ -101,8 +103,9 @@ class Router:
 
     def find(self, topic: str) -> Line | None:
         """The reader whose filter matches; filters never overlap, so there is at most one."""
-        if topic in self._known:
-            return self._known[topic]
+        line = self._known.get(topic)
+        if line is not None or topic in self._known:
+            return line
         line = next((line for line in self._lines if matches(line.route.topic, topic)), None)
         if len(topic) <= LONGEST_REMEMBERED:
             if len(self._known) >= MAX_REMEMBERED:
@@ -117,7 +120,7 @@ class Router:
 def _lines(route: Route, ports: dict[str, int]) -> Iterator[Line]:
     """Its status first, since the topic of that may lie within the one of the reads."""
     if route.status_topic:
-        yield _line(route._replace(topic=route.status_topic), parse_status, ports)
+        yield _line(replace(route, topic=route.status_topic), parse_status, ports)
     yield _line(route, _parser_or_refusal(route), ports)
 
 

@@ -232,8 +232,8 @@ class Subscriber:
     def _take(self, wire: Wire) -> int:
         """How many messages there were."""
         deliveries = wire.take()
-        for delivery in deliveries:
-            self._enqueue(delivery)
+        for moment, delivery in enumerate(deliveries, start=self._moment(len(deliveries))):
+            self._enqueue(delivery, moment)
         if deliveries:
             self._writer.wake()
         while wire.pending() and self._client.socket():
@@ -299,8 +299,8 @@ class Subscriber:
             log.warning("MQTT: %s", problem)
         self._is_connected, self._problem = False, problem
 
-    def _enqueue(self, delivery: Delivery) -> None:
-        topic = delivery.topic.decode(errors="replace")
+    def _enqueue(self, delivery: Delivery, received_at: int) -> None:
+        topic = delivery.topic.decode("utf-8", "replace")
         if topic in (self._ping_topic, DOCTOR_TOPIC):  # of our own, and no reader's
             if topic == self._ping_topic:
                 self._ping_seen = time.monotonic()
@@ -313,7 +313,7 @@ class Subscriber:
             Message(
                 topic,
                 payload,
-                self._moment(),
+                received_at,
                 delivery.mid,
                 delivery.qos,
                 delivery.is_retained,
@@ -324,12 +324,12 @@ class Subscriber:
         )
         self._received += 1
 
-    def _moment(self) -> int:
-        """Now, and never the same twice: of two reads in one microsecond the second would look like a repeat."""
+    def _moment(self, count: int) -> int:
+        """Now, for the first of so many messages, each a microsecond later: two at once would look like a repeat."""
         now = clock.now()
         if 0 <= self._newest - now < SECOND:
             now = self._newest + 1
-        self._newest = now
+        self._newest = now + count - 1
         return now
 
     def _wake(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from edge.ingest.batch import WORTH, judge
 from edge.ingest.reads import Attempt, Kind, Malformed, Parsed, Read, Trial, TrialRead
 from edge.ingest.routing import check_format, parser_of
@@ -41,7 +43,7 @@ def _route(organization_id: int, attempt: Attempt) -> Route:
         route for route in routes() if route.reader_id == attempt.reader_id and route.organization_id == organization_id
     ]
     antennas = known[0].antennas if known else {}
-    whole = known[0].placement._replace(**placement._asdict()) if known else placement
+    whole = replace(placement, kind=known[0].placement.kind) if known else placement
     return Route(
         attempt.reader_id or 0,
         organization_id,
@@ -58,7 +60,7 @@ def _route(organization_id: int, attempt: Attempt) -> Route:
 def _numbered(reader_id: int, reads: Sequence[Read]) -> list[Read]:
     """With the ports of those antennas whose names are known."""
     ports = {name: port for port, name in names_of(reader_id).items()}
-    return [read._replace(antenna=ports.get(read.antenna_name)) if read.antenna_name else read for read in reads]
+    return [replace(read, antenna=ports.get(read.antenna_name)) if read.antenna_name else read for read in reads]
 
 
 def _judged(route: Route, parsed: Parsed) -> Trial:

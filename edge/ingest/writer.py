@@ -11,6 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from edge.errors import Unavailable
 from edge.ingest.messages import Message
 
@@ -172,7 +174,7 @@ class Writer:
                     self._queue.clear()  # unacknowledged: the broker sends them again
                     return
                 # Part of it may be in the store: a batch with a poison message is committed in pieces.
-                batch = [message._replace(is_redelivered=True) for message in batch]
+                batch = [replace(message, is_redelivered=True) for message in batch]
         if self.store_problem:
             log.info("Scans are stored again")
         self.store_problem = ""

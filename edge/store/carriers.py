@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from edge.store import scans, stay_changes
 from edge.store.actors import Actor
 from edge.store.database import execute, writing
@@ -74,14 +76,16 @@ def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
         return True
 
 
-def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
-    """Carriers were seen: what is on them is where they are now. `gap` as in `scans.record`.
+def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
+    """Carriers were seen: what is on them is where they are now. Returns that. `gap` as in `scans.record`.
 
     Within the transaction that recorded the scans. It follows the position that was decided, not a single read.
     """
+    if depth > DEEPEST or execute(_ANY).fetchone() is None:
+        return set()
     by_carrier = {scan.asset_id: scan for scan in seen}
-    if not by_carrier or depth > DEEPEST or execute(_ANY).fetchone() is None:
-        return
+    if not by_carrier:
+        return set()
     carried = [late for scan in by_carrier.values() for late in _carried_late(scan)]
     for one in _on(by_carrier):
         scan = _carried_scan(by_carrier[one.carrier_id], one)
@@ -92,7 +96,7 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> None:
                 (scan.location_id, one.asset_id),
             )
     scans.record(carried, gap)
-    follow(carried, gap, depth + 1)
+    return {scan.asset_id for scan in carried} | follow(carried, gap, depth + 1)
 
 
 def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
@@ -116,7 +120,7 @@ def _carried_then(scan: Scan) -> list[Scan]:
     """What was on a carrier at the time of a scan, and had not been seen on its own where the carrier never was."""
     values = {"carrier": scan.asset_id, "at": scan.observed_at, "here": scan.location_id, "carried": Quality.CARRIED}
     return [
-        scan._replace(asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
+        replace(scan, asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
         for (asset_id,) in execute(_ON_THEN, values).fetchall()
     ]
 
@@ -209,8 +213,8 @@ def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
         return None
     if one.asset_seen_at is not None and one.asset_seen_at >= seen_at:
         return None
-    return scan._replace(
-        asset_id=one.asset_id, location_id=location_id, observed_at=seen_at, quality=Quality.CARRIED, rssi=None
+    return replace(
+        scan, asset_id=one.asset_id, location_id=location_id, observed_at=seen_at, quality=Quality.CARRIED, rssi=None
     )
 
 

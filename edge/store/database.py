@@ -122,6 +122,15 @@ def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
         _raise(error)
 
 
+def changes() -> tuple[int, int]:
+    """As long as these numbers stay the same, nobody has written: no other connection, and not this one.
+
+    To be asked within a transaction.
+    """
+    by_others: int = execute("PRAGMA data_version").fetchone()[0]
+    return by_others, database.connection().total_changes
+
+
 @contextmanager
 def writing() -> Iterator[None]:
     """One durable transaction, alone among the writers. Nested, it joins the outer one.

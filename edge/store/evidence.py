@@ -56,6 +56,7 @@ PASSED = 30  # seconds
 PERSON_HOLDS = 30  # seconds
 
 
+_PORTAL = int(Weight.RFID_PORTAL)
 _RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
 _NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB to be collected, by weight; BLE fades more
 _SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # times less is needed of looks that are `SPARSE` apart or more, by weight
@@ -107,7 +108,7 @@ def decide(heard: Sequence[Heard], end: int, here: int | None, since: int) -> De
             continue
         if _is_stronger(one, challenger):
             challenger = one
-        if one.weight >= Weight.RFID_PORTAL and _is_stronger(one, certain) and _is_certain(heard, end, one):
+        if one.weight >= _PORTAL and _is_stronger(one, certain) and _is_certain(heard, end, one):
             certain = one
     if here is None:
         return Decision(certain or challenger or heard[end - 1], Rule.FIRST)

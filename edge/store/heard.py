@@ -34,7 +34,7 @@ class Weight(IntEnum):
 
 def weight_of(kind: AntennaKind, tag_type: str) -> Weight:
     """A barcode is read by line of sight, so there is no doubt."""
-    return _WEIGHTS.get((kind, tag_type), Weight.DIRECT)
+    return _WEIGHTS.get((kind, tag_type), _DIRECT)
 
 
 _WEIGHTS = {
@@ -43,6 +43,7 @@ _WEIGHTS = {
     (AntennaKind.PORTAL, "rfid"): Weight.RFID_PORTAL,
     (AntennaKind.PORTAL, "ble"): Weight.BLE_PORTAL,
 }
+_DIRECT = Weight.DIRECT
 _LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
 
 

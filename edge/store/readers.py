@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
 from edge.store import raw_messages, unassigned_topics
@@ -51,7 +54,7 @@ class AntennaRow(NamedTuple):
     is_enabled: bool
 
 
-class Placement(NamedTuple):
+class Placement(Struct, frozen=True):
     """The settings of one antenna or a whole reader: its location, its signal threshold (dBm), whether it is enabled.
 
     `kind` is only read here; `antenna_kinds` sets it.
@@ -63,7 +66,7 @@ class Placement(NamedTuple):
     kind: AntennaKind = AntennaKind.ZONE
 
 
-class Route(NamedTuple):
+class Route(Struct, frozen=True):
     """A reader as ingest needs it; a location that has been deleted counts as none."""
 
     reader_id: int
@@ -194,9 +197,12 @@ def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -
         row = get_reader(actor.organization_id, reader_id)
         _check_location(actor.organization_id, placement.location_id)
         before = _antenna_facts(actor.organization_id, reader_id, port)
-        location_id, min_rssi, is_enabled, _ = placement
         Antenna.insert(
-            reader_id=reader_id, port=port, location_id=location_id, min_rssi=min_rssi, is_enabled=is_enabled
+            reader_id=reader_id,
+            port=port,
+            location_id=placement.location_id,
+            min_rssi=placement.min_rssi,
+            is_enabled=placement.is_enabled,
         ).on_conflict_replace().execute()
         raw_messages.order_for_reader(actor.organization_id, reader_id)
         after = _antenna_facts(actor.organization_id, reader_id, port)
@@ -259,7 +265,7 @@ def routes() -> list[Route]:
         own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
         named = {port for named_id, port in kinds.antennas if named_id == reader_id}
         own |= dict.fromkeys(named - set(own), whole)
-        own = {port: one._replace(kind=kinds.of(reader_id, port, one.location_id)) for port, one in own.items()}
+        own = {port: replace(one, kind=kinds.of(reader_id, port, one.location_id)) for port, one in own.items()}
         found.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
     return found
 

@@ -14,9 +14,9 @@ from struct import Struct
 
 from edge import metrics
 from edge.clock import SECOND
-from edge.store.database import execute
+from edge.store.database import changes, execute
 from edge.store.recent import KEPT_LOOKS, MORE, Recent
-from edge.store.stays import Scan
+from edge.store.stays import Position, Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, since they were received
 KEPT_BYTES = 32 * 1024 * 1024
@@ -25,6 +25,7 @@ IDLE = 300  # seconds after which an asset is dropped from memory
 MOST_BYTES = 64 * 1024 * 1024  # in memory, of all assets
 COUNTED_EVERY = 50_000  # reads
 FEWER_LOOKS = 8  # for want of room: as many simulated assets are at a wrong place as with 24, with 4 a quarter more
+MOST_POSITIONS = 10_000  # in memory, some 400 bytes each
 
 UNKNOWN = 2**32 - 1
 
@@ -38,6 +39,8 @@ class RecentReads:
     def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
         """What takes more than `most_bytes` is dropped; it is counted each time that as many reads were written."""
         self.sources: dict[tuple[int, int | None, int | None], int] = {}  # their numbers, see `scans`
+        self.positions: dict[int, Position] = {}  # as they are on disk, by asset
+        self._unchanged: tuple[int, int] | None = None  # as long as `changes` says the same, so are they
         self._most_bytes = most_bytes
         self._counted_every = counted_every
         self._uncounted = 0
@@ -57,10 +60,22 @@ class RecentReads:
             self._dropped.clear()
             self._uncounted = self._counted_every
             self._is_stale = False
+            self._unchanged = None
+        if changes() != self._unchanged or len(self.positions) > MOST_POSITIONS:
+            self.positions.clear()
+
+    def done(self) -> None:
+        """To be called last in a transaction; without it, the next one reads the positions again."""
+        self._unchanged = changes()
 
     def forget(self) -> None:
         """The transaction was undone: what is in memory may not be on disk."""
         self._is_stale = True
+
+    def forget_positions(self, asset_ids: Collection[int]) -> None:
+        """Somebody else changed them, in this transaction."""
+        for asset_id in asset_ids:
+            self.positions.pop(asset_id, None)
 
     def of(self, asset_id: int) -> Recent | None:
         return self._assets.get(asset_id)

@@ -33,6 +33,8 @@ from edge.store.stays import (
     write_positions,
 )
 
+_PORTAL = int(Weight.RFID_PORTAL)  # Python 3.11 takes as long to look a member of an Enum up as to call a function
+
 
 def record(scans: Sequence[Scan], gap: int, recent: RecentReads | None = None) -> list[bool]:
     """Record scans in their order; for each, returns whether it was news (False: a repeat, nothing changed).
@@ -82,12 +84,14 @@ class _Batch:
     def __init__(self, gap: int, scans: Sequence[Scan], recent: RecentReads | None) -> None:
         self._gap = gap
         self._recent = recent
-        self._received_at = max((scan.received_at for scan in scans), default=0)
+        self._received_at = max([scan.received_at for scan in scans], default=0)
         asset_ids = {scan.asset_id for scan in scans}
-        self._positions = load_positions(asset_ids)
+        self._positions: dict[int, Position] = {}
+        self._sources: dict[tuple[int, int | None, int | None], int] = {}
         if recent is not None:
+            self._positions, self._sources = recent.positions, recent.sources
             recent.bring_back(asset_ids)
-        self._sources = recent.sources if recent is not None else {}
+        self._positions |= load_positions(asset_ids - self._positions.keys())
         self._scans = scans
         self._looked_back: set[int] = set()  # assets
         self._touched: dict[int, Position] = {}
@@ -267,9 +271,10 @@ class _Batch:
 
     def _source(self, scan: Scan) -> int:
         key = (scan.location_id, scan.reader_id, scan.port)
-        if key not in self._sources:
-            self._sources[key] = number_of(scan.organization_id, ScanSource(*key))
-        return self._sources[key]
+        number = self._sources.get(key)
+        if number is None:
+            number = self._sources[key] = number_of(scan.organization_id, ScanSource(*key))
+        return number
 
 
 def _is_late(scan: Scan, recent: Recent | None) -> bool:
@@ -286,4 +291,4 @@ def _seen_before(start: int, began_at: int, ended_at: int, recent: Recent) -> in
 
 def _tells_why(scan: Scan, position: Position) -> bool:
     """Whether a read where the asset is may be a better reason for it to be there."""
-    return scan.weight >= Weight.RFID_PORTAL and scan.observed_at // SECOND == position.row_at // SECOND
+    return scan.weight >= _PORTAL and scan.observed_at // SECOND == position.row_at // SECOND

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from edge.store.database import execute, execute_many
 from edge.store.evidence import Rule
 from edge.store.heard import Heard, Weight
@@ -28,7 +30,7 @@ class Quality(IntEnum):
     CARRIED = 5  # not seen itself: its carrier was
 
 
-class Scan(NamedTuple):
+class Scan(Struct, frozen=True, gc=False):
     """One sighting of one asset. `port` is None where the reader has no antennas, `reader_id` for a person's scan."""
 
     organization_id: int
@@ -141,5 +143,7 @@ def write_positions(positions: Sequence[Position]) -> None:
             for p in positions
         ],
     )
-    moved = [(p.location_id, p.no) for p in positions if p.location_id != p.stored_location_id]
-    execute_many("UPDATE track SET location_id = ? WHERE no = ?", moved)
+    moved = [p for p in positions if p.location_id != p.stored_location_id]
+    execute_many("UPDATE track SET location_id = ? WHERE no = ?", [(p.location_id, p.no) for p in moved])
+    for position in moved:
+        position.stored_location_id = position.location_id

@@ -6,16 +6,31 @@ edge/store/ledger.py.
 
 from __future__ import annotations
 
+from threading import Thread
+
+import orjson
 import pytest
+from msgspec.structs import replace
 
 from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
-from edge.store import assets, dead_letters, ignored_messages, locations, readers, receipts, unknown_tags
+from edge.store import (
+    assets,
+    carriers,
+    dead_letters,
+    ignored_messages,
+    locations,
+    readers,
+    receipts,
+    scans,
+    unknown_tags,
+)
 from edge.store.actors import shell
-from edge.store.database import execute
+from edge.store.database import close_database, execute
 from edge.store.readers import Placement
+from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from tests.conftest import Cast
 from tests.ingest.site import (
@@ -28,6 +43,10 @@ from tests.ingest.site import (
     pipeline,
     seen,
 )
+
+
+def at_aisle(epc: str, at: int) -> bytes:
+    return orjson.dumps({"reads": [{"tag": epc, "time": clock.rfc3339(at)}]})
 
 
 def location_of(asset_id: int) -> int | None:
@@ -114,13 +133,13 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     sent = csl(seen("30BAD0", at=at // 1000))
     line.handle([message(sent, mid=7, received_at=at)])
     no, payload, received_at = execute("SELECT no, payload, received_at FROM dead_letter").fetchone()
-    again = message(payload, received_at=received_at)._replace(dead_letter_id=no)
+    again = replace(message(payload, received_at=received_at), dead_letter_id=no)
     line.handle([again])
     anew = execute("SELECT no FROM dead_letter").fetchall()  # the cause is still there: set aside anew
     assert (len(anew), anew[0][0] != no) == (1, True)
     monkeypatch.setattr(batch_module, "match_key", works)
     assets.attach_tag(shell(site.organization_id), site.assets[0], NewTag("rfid", "30BAD0"))
-    line.handle([again._replace(dead_letter_id=anew[0][0])])
+    line.handle([replace(again, dead_letter_id=anew[0][0])])
     assert location_of(site.assets[0]) == site.dock
     assert execute("SELECT count(*) FROM dead_letter").fetchone() == (0,)
     assert buckets() == {"recorded": (1, 1)}
@@ -167,6 +186,46 @@ def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
         [message(csl(seen(site.epcs[0])), received_at=moment), message(at_aisle, AISLE, received_at=moment)]
     )
     assert location_of(site.assets[0]) == site.aisle
+
+
+@pytest.mark.parametrize("is_in_this_thread", [True, False])
+def test_a_scan_by_a_person_between_two_batches_counts(site: Site, is_in_this_thread: bool) -> None:
+    line, at = pipeline(), clock.now() - 600 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at)))])
+
+    def scan() -> None:
+        asset_id, second = site.assets[0], at + SECOND
+        scans.record_by_person(
+            Scan(site.organization_id, asset_id, site.aisle, None, None, second, second, Quality.HANDHELD)
+        )
+
+    def scan_and_end() -> None:
+        scan()
+        close_database()
+
+    if is_in_this_thread:
+        scan()
+    else:
+        thread = Thread(target=scan_and_end)
+        thread.start()
+        thread.join()
+    line.handle([message(csl(seen(site.epcs[0], at + 2 * SECOND)))])
+    assert location_of(site.assets[0]) == site.aisle
+    assert execute("SELECT history_rows FROM track").fetchone() == execute("SELECT count(*) FROM history").fetchone()
+
+
+def test_what_went_with_its_carrier_goes_on_from_there(site: Site) -> None:
+    pallet, box = site.assets[:2]
+    line, at = pipeline(), clock.now() - 600 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at), seen(site.epcs[1], at)))])
+    carriers.load(shell(site.organization_id), pallet, box, at + SECOND)
+    line.handle([message(csl(seen(site.epcs[1], at + 2 * SECOND)))])
+    line.handle([message(at_aisle(site.epcs[0], at + 100 * SECOND), AISLE)])
+    assert location_of(box) == location_of(pallet) == site.aisle
+    line.handle([message(at_aisle(site.epcs[1], at + 101 * SECOND), AISLE)])
+    rows = execute("SELECT history_rows, track.no FROM track WHERE asset_id = ?", (box,)).fetchone()
+    assert location_of(box) == site.aisle
+    assert rows[0] == execute("SELECT count(*) FROM history WHERE position_no = ?", (rows[1],)).fetchone()[0] == 2
 
 
 def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> None:
@@ -265,7 +324,7 @@ def test_an_empty_message_is_set_aside_like_any_other_and_can_be_looked_at(site:
 
 
 def test_a_message_that_is_too_large_is_counted_as_that_and_never_read(site: Site) -> None:
-    pipeline().handle([message(csl(seen(site.epcs[0])))._replace(size=1_300_000)])
+    pipeline().handle([replace(message(csl(seen(site.epcs[0]))), size=1_300_000)])
     assert buckets() == {"too_large": (1, 0)}
     (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
     assert (letter.size, letter.is_whole) == (1_300_000, False)

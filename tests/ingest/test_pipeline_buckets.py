@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from edge.clock import SECOND
 from edge.ingest.messages import Message
@@ -78,8 +79,8 @@ def test_the_buckets_add_up_to_every_message_and_every_read(site: Site, batch: l
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages)
 def test_a_batch_delivered_again_after_a_crash_changes_nothing(site: Site, batch: list[Message]) -> None:
-    numbered = [one._replace(mid=mid, qos=1) for mid, one in enumerate(batch, start=1)]
+    numbered = [replace(one, mid=mid, qos=1) for mid, one in enumerate(batch, start=1)]
     pipeline().handle(numbered)
     before = everything_recorded()
-    pipeline().handle([one._replace(is_redelivered=True, received_at=one.received_at + SECOND) for one in numbered])
+    pipeline().handle([replace(one, is_redelivered=True, received_at=one.received_at + SECOND) for one in numbered])
     assert everything_recorded() == before

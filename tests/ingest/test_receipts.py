@@ -6,13 +6,14 @@ Tests of edge/store/receipts.py.
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
-from edge.ingest.receipts import Receipt, Receipts
+from edge.ingest.receipts import Receipts
 from edge.store import assets
 from edge.store.actors import shell
 from edge.store.database import execute
@@ -41,7 +42,7 @@ def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_aga
         with pytest.raises(Unavailable):
             line.handle(batch)
     assert buckets() == {"recorded": (3, 3)}
-    line.handle([one._replace(is_redelivered=True) for one in batch])
+    line.handle([replace(one, is_redelivered=True) for one in batch])
     assert buckets() == {"recorded": (3, 3), "repeat": (3, 0), "unmatched_tag": (1, 1)}
 
 
@@ -52,7 +53,7 @@ def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(sit
     pipeline().handle(first)
     before = everything_recorded()
     later = clock.now() + 60 * SECOND
-    pipeline().handle([one._replace(is_redelivered=True, received_at=later) for one in first])
+    pipeline().handle([replace(one, is_redelivered=True, received_at=later) for one in first])
     assert everything_recorded() == before
     assert buckets() == {"recorded": (2, 2), "repeat": (2, 0)}
 
@@ -60,7 +61,7 @@ def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(sit
 def test_a_message_delivered_again_within_its_batch_is_a_repeat(site: Site) -> None:
     """The connection broke while it waited: the old copy and the new one are committed together."""
     first = message(csl(seen(site.epcs[0])), mid=1)
-    pipeline().handle([first, first._replace(is_redelivered=True, received_at=first.received_at + SECOND)])
+    pipeline().handle([first, replace(first, is_redelivered=True, received_at=first.received_at + SECOND)])
     assert buckets() == {"recorded": (1, 1), "repeat": (1, 0)}
 
 
@@ -94,7 +95,7 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mend
 @pytest.mark.usefixtures("site")
 def test_what_was_recorded_stays_known_although_a_packet_id_under_which_it_had_not_counted_is_used_again() -> None:
     known, digest, other = Receipts(), b"d" * 16, b"o" * 16
-    known.add([Receipt(1, digest, False), Receipt(2, digest, True), Receipt(1, other, True)])
+    known.add([(1, digest, False), (2, digest, True), (1, other, True)])
     assert known.has_recorded(digest)
-    known.add([Receipt(2, other, True)])
+    known.add([(2, other, True)])
     assert not known.has_recorded(digest)

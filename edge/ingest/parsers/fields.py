@@ -41,7 +41,7 @@ def first(entry: Fields, *names: str) -> Any:
     """The first of these fields that is there and not blank: one meaning under several labels."""
     for name in names:
         value = entry.get(name)
-        if value is not None and value != "":
+        if value or (value is not None and value != ""):
             return value
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from json import JSONDecodeError, JSONDecoder
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -18,8 +18,6 @@ from edge.ingest.reads import Kind, Malformed, Parsed, Read
 IGNORED = Parsed(Kind.IGNORED)
 STATUS = Parsed(Kind.STATUS)
 OFFLINE = Parsed(Kind.OFFLINE)
-
-Entry = TypeVar("Entry")
 
 _LONGEST_NOTE = 300
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -53,21 +51,19 @@ def bare(payload: bytes) -> bytes:
 
 def collect(entries: Iterable[object], read: Callable[[Fields], Read | None]) -> Parsed:
     """The reads of a scan list. What `read` answers with None is no scan, what it cannot read is counted."""
-
-    def read_object(entry: object) -> Read | None:
-        if isinstance(entry, dict):
-            return read(entry)
-        raise Unreadable(f"{describe(entry)} where an object should be")
-
-    return gather(entries, read_object)
+    return gather(entries, read, only_objects=True)
 
 
-def gather(entries: Iterable[Entry], read: Callable[[Entry], Read | None]) -> Parsed:
+def gather(entries: Iterable[Any], read: Callable[[Any], Read | None], *, only_objects: bool = False) -> Parsed:
     """As `collect`, of entries that need not be objects."""
     reads: list[Read] = []
     skipped = 0
     note = None
     for position, entry in enumerate(entries, start=1):
+        if only_objects and not isinstance(entry, dict):
+            skipped += 1
+            note = note or f"entry {position}: {describe(entry)} where an object should be"
+            continue
         try:
             found = read(entry)
         except Unreadable as reason:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from edge.ingest.parsers import ble, tag_uri
 from edge.ingest.parsers.fields import Unreadable, describe, text
@@ -29,12 +30,17 @@ def epc(sent: object) -> str:
     A whole number is an EPC without letters whose quotes were forgotten. One with a decimal point or an exponent
     has lost digits.
     """
+    if isinstance(sent, str):
+        return _spelt_epc(sent)
     if type(sent) is int and sent >= 0:
-        sent = str(sent)
+        return _spelt_epc(str(sent))
     if isinstance(sent, float):
         raise Unreadable(f"the EPC is the number {sent}, which has lost digits: send it in quotes")
-    if not isinstance(sent, str):
-        raise Unreadable("the EPC is missing" if sent is None else f"the EPC is {describe(sent)}, not text")
+    raise Unreadable("the EPC is missing" if sent is None else f"the EPC is {describe(sent)}, not text")
+
+
+@lru_cache(maxsize=4096)  # most tags stay where they are, and are read again and again
+def _spelt_epc(sent: str) -> str:
     if _HEX.fullmatch(sent):
         return sent
     if sent.strip().lower().startswith("urn:"):
