@@ -68,8 +68,8 @@ def box(live: LiveSettings) -> BoxFacts:
     )
 
 
-def changeable(config: Config) -> dict[str, Any]:
-    """Of what the pages know of the installation, what may be changed while they are served."""
+def live_values(config: Config) -> dict[str, Any]:
+    """The settings of the pages that may change while the service runs, by their names in `Installation`."""
     return {
         "session_hours": config.session_hours,
         "pin_required": config.pin_required,

@@ -300,7 +300,7 @@ def _serve_http(live: LiveSettings, health: Health, formats: Formats, streams: S
         ),
         health,
     )
-    live.follow(lambda changed: installation.change(app, **page_parts.changeable(changed)))
+    live.follow(lambda changed: installation.change(app, **page_parts.live_values(changed)))
     host, _, port = config.http_listen.rpartition(":")
     try:
         server = http.create(app, host, int(port), config.http_threads, **_proxy_options(config))

@@ -24,7 +24,7 @@ from edge.validation.topics import check_filter, overlap
 from edge.validation.values import MAX_NAME
 
 REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # with these, old messages may count now
-CHANGEABLE = frozenset(
+WRITABLE = frozenset(
     {"name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"}
 )
 
@@ -144,12 +144,12 @@ def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
 def change_reader(
     actor: Actor, reader_id: int, changes: Mapping[str, Any], check: Callable[[ReaderRow], None] | None = None
 ) -> ReaderRow:
-    """Change some of CHANGEABLE. Raises NotFound, and Conflict and Invalid as add_reader does.
+    """Change some of WRITABLE. Raises NotFound, and Conflict and Invalid as add_reader does.
 
     `check` sees the row as it is, inside the transaction, and refuses by raising.
     """
-    if unknown := set(changes) - CHANGEABLE:
-        raise ValueError(f"not changeable: {sorted(unknown)}")
+    if unknown := set(changes) - WRITABLE:
+        raise ValueError(f"not writable: {sorted(unknown)}")
     with acting(actor) as act:
         before = get_reader(actor.organization_id, reader_id)
         if check:

@@ -14,32 +14,34 @@ DOCTOR_TOPIC = "edge/doctor"  # retained: the result of `edge doctor --publish`
 
 def check_filter(text: str) -> str:
     """A filter that a reader may have. Raises Invalid on field `topic` with what to write instead."""
+    fault = _fault(text)
+    if fault:
+        raise Invalid.one("topic", "invalid_value", f"topic is not an MQTT topic filter: {fault}")
+    return text
+
+
+def _fault(text: str) -> str:
+    """What is wrong with a filter and what to write instead; empty for a good one."""
     levels = text.split("/")
     if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
-        raise _invalid("write the topic the reader publishes to, for example site/dock1/reads")
+        return "write the topic the reader publishes to, for example site/dock1/reads"
     if text != text.strip() or len(levels) > MAX_LEVELS:
-        raise _invalid(f"it may have at most {MAX_LEVELS} levels, and no spaces at its ends")
+        return f"it may have at most {MAX_LEVELS} levels, and no spaces at its ends"
     if text.startswith("$"):
-        raise _invalid("topics that begin with $ belong to the broker")
+        return "topics that begin with $ belong to the broker"
     if any("+" in level and level != "+" for level in levels):
-        raise _invalid("+ replaces one whole level, as in site/+/reads")
+        return "+ replaces one whole level, as in site/+/reads"
     if any("#" in level and level != "#" for level in levels) or "#" in levels[:-1]:
-        raise _invalid("# stands alone and last, as in site/dock1/#")
-    return text
+        return "# stands alone and last, as in site/dock1/#"
+    return ""
 
 
 def check_prefix(text: str) -> str:
     """Raises Invalid on field `topic_prefix` with what to write instead."""
-    try:
-        check_filter(below(text))
-    except Invalid as error:
-        raise Invalid.one("topic_prefix", "invalid_value", f"the prefix {error}") from error
-    if has_wildcard(text) or "" in text.split("/"):
-        raise Invalid.one(
-            "topic_prefix",
-            "invalid_value",
-            "a prefix of topics has no + or #, and no empty level: write for example acme",
-        )
+    is_plain = not has_wildcard(text) and "" not in text.split("/")
+    fault = _fault(below(text)) if is_plain else "it has no + or #, and no empty level; write for example acme"
+    if fault:
+        raise Invalid.one("topic_prefix", "invalid_value", f"{text!r} cannot be the prefix of topics: {fault}")
     return text
 
 
@@ -73,7 +75,3 @@ def overlap(one: str, other: str) -> bool:
         if left != right and "+" not in (left, right):
             return False
     return True
-
-
-def _invalid(advice: str) -> Invalid:
-    return Invalid.one("topic", "invalid_value", f"topic is not an MQTT topic filter: {advice}")

@@ -36,7 +36,7 @@ def live(cast: Cast, store: Path) -> LiveSettings:
 @pytest.fixture
 def app(live: LiveSettings) -> Flask:
     made = create_app(replace(SETTINGS, time_zone="Europe/Berlin", box=page_parts.box(live)), Health())
-    live.follow(lambda changed: installation.change(made, **page_parts.changeable(changed)))
+    live.follow(lambda changed: installation.change(made, **page_parts.live_values(changed)))
     return made
 
 

@@ -96,6 +96,11 @@ def test_what_is_no_prefix(cast: Cast, prefix: str) -> None:
         topic_owners.set_prefix(shell(cast.acme), prefix)
 
 
+def test_a_prefix_that_is_a_filter_is_told_what_a_prefix_is(cast: Cast) -> None:
+    with pytest.raises(Invalid, match=r"'a/#' cannot be the prefix of topics: it has no \+ or #"):
+        topic_owners.set_prefix(shell(cast.acme), "a/#")
+
+
 def test_a_prefix_takes_nothing_from_anybody(cast: Cast) -> None:
     for prefix in ("rival", "rival/dock"):
         with pytest.raises(Conflict, match="another organization"):
