@@ -163,7 +163,7 @@ class Config:
     )
 
     history_days: int = _setting(
-        "retention.history_days", 400, setting_types.whole(1, 36_500), "how long history is kept"
+        "retention.history_days", 400, setting_types.whole(1, 36_500), "how long history and stock-takes are kept"
     )
     audit_days: int = _setting(
         "retention.audit_days", 730, setting_types.whole(1, 36_500), "how long the audit (who changed what) is kept"

@@ -61,7 +61,11 @@ def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
         return
     # Counted from the newest scan, so that a clock that jumped ahead costs no history.
     before = min(now, newest) - limits.history_days * clock.DAY
-    steps = {"history": lambda: store.drop_history(before), "records": lambda: store.drop_old_records(before)}
+    steps = {
+        "history": lambda: store.drop_history(before),
+        "records": lambda: store.drop_old_records(before),
+        "stock_take_rows": lambda: store.drop_stock_takes(before),
+    }
     _drop(f"older than {limits.history_days} days", steps, pause)
 
 

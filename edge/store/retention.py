@@ -158,6 +158,26 @@ def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: 
     return len(found)
 
 
+def drop_stock_takes(before: int, limit: int = ROWS) -> int:
+    """Rows of one stock-take that ended before a time: its parts first, then the stock-take itself."""
+    ended = "SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1"  # device clocks begin it
+    old = execute(ended, (before,)).fetchone()
+    if old is None:
+        return 0
+    with writing():
+        dropped = (execute(sql, (*old, limit)).rowcount for sql in _PARTS_OF_STOCK_TAKE)
+        return next(filter(None, dropped), 0) or execute("DELETE FROM stock_take WHERE id = ?", old).rowcount
+
+
+_PARTS_OF_STOCK_TAKE = (
+    "DELETE FROM stock_take_line WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_line "
+    "WHERE stock_take_id = ? LIMIT ?)",
+    "DELETE FROM stock_take_expected WHERE (stock_take_id, asset_id) IN (SELECT stock_take_id, asset_id "
+    "FROM stock_take_expected WHERE stock_take_id = ? LIMIT ?)",
+    "DELETE FROM stock_take_scan WHERE id IN (SELECT id FROM stock_take_scan WHERE stock_take_id = ? LIMIT ?)",
+)
+
+
 def drop_audit(before: int, limit: int = ROWS) -> int:
     """Lines of the audit from before a moment, through the index of each organization."""
     with writing():

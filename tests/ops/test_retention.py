@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.ops.retention import Limits, sweep
 from edge.store import retention as store
+from edge.store import stock_takes
+from edge.store.actors import person, shell
 from edge.store.bounds import Bounds
 from edge.store.database import FILE_NAME, checkpoint, execute, writing
+from edge.store.handheld import Submitted
+from edge.store.people import Role, add_person
 from tests.ops.conftest import fresh_site
 from tests.ops.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
@@ -171,3 +175,22 @@ def test_loads_of_carriers_that_ended_go_with_their_history(site: Path) -> None:
             execute("INSERT INTO carrier_load VALUES (?, ?, ?, NULL, NULL, ?)", (one, loaded, other, unloaded))
     assert store.drop_old_records(10) == 1
     assert execute("SELECT loaded_at FROM carrier_load ORDER BY 1").fetchall() == [(6,), (20,)]
+
+
+def test_stock_takes_that_ended_long_ago_go_in_steps_with_all_they_hold(site: Path) -> None:
+    now = clock.now()
+    add_asset([Stay(now, 0)])
+    organization_id, asset_id = execute("SELECT organization_id, id FROM asset").fetchone()
+    location_id = execute("SELECT id FROM location").fetchone()[0]
+    ada = person(organization_id, add_person(shell(organization_id), "Ada", Role.OPERATOR).id, "Ada")
+    for name in ("old", "new", "open"):
+        stock_takes.begin(ada, name, location_id, with_sublocations=False, expected=[asset_id], started_at=1)
+        stock_takes.scan(ada, name, Submitted(f"scan-{name}", "X", location_id, 2), 2)
+    stock_takes.finish(ada, "old", now - 401 * clock.DAY)
+    stock_takes.cancel(ada, "new", now - 399 * clock.DAY)
+    assert store.drop_stock_takes(now - 400 * clock.DAY, limit=1) == 1
+    sweep(KEEP_ALL, now, ROOMY, go_on)
+    assert execute("SELECT id FROM stock_take ORDER BY id").fetchall() == [("new",), ("open",)]
+    for table in ("stock_take_line", "stock_take_expected", "stock_take_scan"):
+        assert execute(f"SELECT count(*) FROM {table} WHERE stock_take_id = 'old'").fetchone()[0] == 0
+    assert execute("SELECT count(*) FROM stock_take_scan").fetchone()[0] == 2
