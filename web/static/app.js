@@ -1,4 +1,4 @@
-// On every page: times in the reader's own zone, copy buttons, the account menu.
+// On every page: times in the time zone of the site, copy buttons, menus, suggestions in fields.
 
 import { keepTimesCurrent } from "./times.js";
 import { followLive } from "./live.js";
@@ -26,8 +26,8 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// A scanner types wherever the focus is. While it is in no field, what is typed goes to the one that awaits a code; and
-// the Enter after a code goes on to the next field instead of sending a form that is not filled in yet.
+// A scanner types into whatever has the focus. When no field has it, the text goes to the field that expects a code, and
+// the Enter after a code moves to the next field instead of submitting a form that is not filled in yet.
 document.addEventListener("keydown", (event) => {
   const awaiting = document.querySelector("[data-scan]");
   if (!awaiting || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -40,7 +40,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// In a list of names keys choose, unless they come faster than a person types: then the list was not meant.
+// In a select, keys choose an entry, unless they arrive faster than a person types: then a scanner sent them.
 const TOO_FAST = 100; // ms between two keys
 let first = { at: -Infinity };
 function takeFromList(event, awaiting) {
@@ -56,18 +56,18 @@ function takeFromList(event, awaiting) {
   awaiting.focus();
 }
 
-// Choosing in a filter is asking for it: no extra button to press.
+// Choosing a filter applies it: there is no extra button to press.
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
 });
 
-// What a mouse finds by hovering over a timeline or a chart, a finger finds by a tap.
+// What hovering over a timeline or a chart shows with a mouse, a tap shows with a finger.
 document.addEventListener("click", (event) => {
   const stay = event.target.closest(".strip-line g, .plot g");
   if (stay) stay.closest("figure").querySelector(".told").textContent = stay.querySelector("title").textContent;
 });
 
-// A second click on a slow link sends nothing; the server would do it once, too.
+// A second click on a slow link sends nothing; the server would process the form only once, too.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.method !== "post" || "download" in form.dataset) return;
@@ -82,14 +82,14 @@ addEventListener("pageshow", () => {
   }
 });
 
-// A file that the server would not take is not sent at all: half of it would be on its way for nothing.
+// A file that the server would refuse is not sent at all.
 const MOST_BYTES = 7e6;
 document.addEventListener("change", (event) => {
   const [file] = event.target.type === "file" ? event.target.files : [];
   if (file) event.target.setCustomValidity(file.size > MOST_BYTES ? "A file can have at most 7 MB. Choose a smaller one, or divide it." : "");
 });
 
-// Chosen rows are what labels are made of; with none chosen it is everything the filter finds.
+// Labels are made of the chosen rows; with none chosen, of everything the filter finds.
 document.addEventListener("click", (event) => {
   if (event.target.matches("[data-pick-all]")) {
     for (const box of document.querySelectorAll("input[form=labels]")) box.checked = event.target.checked;
@@ -99,7 +99,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// A field that wants a record offers those that fit what is typed.
+// A field for a record suggests those that match what is typed.
 document.addEventListener("input", async (event) => {
   const field = event.target;
   if (!field.dataset?.suggest || event.inputType === "insertReplacementText" || !field.value.trim()) return;
@@ -110,7 +110,7 @@ document.addEventListener("input", async (event) => {
   document.getElementById(field.getAttribute("list")).replaceChildren(...options);
 });
 
-// What was done is told once, not again when the page is loaded again.
+// A notice is shown once, and not again when the page is reloaded.
 function forgetNotice() {
   const address = new URL(location.href);
   if (!address.searchParams.has("done")) return;
@@ -141,7 +141,7 @@ async function copy(button) {
   if (navigator.clipboard) {
     copied = await navigator.clipboard.writeText(source.textContent).then(() => true, () => false);
   }
-  if (!copied) copied = copyBySelection(source); // the clipboard is only for https; the old way works everywhere
+  if (!copied) copied = copyBySelection(source); // the clipboard needs https; a selection does not
   button.textContent = copied ? "Copied" : "Select and copy";
 }
 

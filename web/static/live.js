@@ -1,7 +1,6 @@
-// A live part of a page asks for itself again and again: `data-live` is its address, `data-every` the seconds between.
-// The server answers 304 while nothing changed, so following costs next to nothing and holds no connection.
-// What comes is put into what is there, element by element: a row that stays keeps its focus, its selection and its
-// place under the finger.
+// A live part of a page polls for its own content: `data-live` is its address, `data-every` the seconds between requests.
+// The server answers 304 while nothing has changed, so polling costs next to nothing and holds no connection. New content
+// is merged element by element: a row that stays keeps its focus, its selection and its position under the finger.
 
 import { renderTimes } from "./times.js";
 
@@ -40,7 +39,7 @@ function follow(part) {
       const fresh = document.createElement("template");
       fresh.innerHTML = await answer.text();
       const isHeld = performance.now() - pointedAt < HOLD;
-      if (isHeld && order(part) !== order(fresh.content)) return; // it is asked for again, with the old version
+      if (isHeld && order(part) !== order(fresh.content)) return; // the next request has the old version
       version = answer.headers.get("ETag");
       replace(part, fresh.content);
     } catch {
@@ -72,7 +71,7 @@ function replace(part, fresh) {
   }
 }
 
-// Make the children of `here` those of `wanted`, and keep every element that can stay. Rows are known by `data-row`.
+// Turn the children of `here` into those of `wanted`, keeping every element that can stay. `data-row` identifies rows.
 function fitChildren(here, wanted) {
   const stays = new Set([...wanted.children].map((child) => child.dataset.row));
   const rows = new Map();
@@ -113,7 +112,7 @@ function fit(old, fresh) {
     return;
   }
   if (old.isEqualNode(fresh)) return;
-  if (old.tagName === "TIME" && old.dateTime === fresh.dateTime) return; // its words are kept current here
+  if (old.tagName === "TIME" && old.dateTime === fresh.dateTime) return; // its text is updated by times.js
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (old.tagName !== "INPUT") fitChildren(old, fresh);

@@ -9,8 +9,8 @@ const SMALLEST = 8;
 
 const shapes = new Map(Object.entries(JSON.parse(plan.dataset.shapes)));
 const names = new Map([...spot.options].map((option) => [option.value, option.text.trim()]));
-let start = null; // of the rectangle that is being pulled
-let corners = []; // of the shape that is being tapped
+let start = null; // of the rectangle being dragged
+let corners = []; // of the shape being drawn by taps
 
 function at(event) {
   const box = plan.getBoundingClientRect();
@@ -68,7 +68,7 @@ function changed(text) {
 }
 
 plan.addEventListener("pointerdown", (event) => {
-  if (event.button || !event.isPrimary) return; // the other fingers of a hand draw nothing
+  if (event.button || !event.isPrimary) return; // other fingers draw nothing
   event.preventDefault();
   plan.setPointerCapture(event.pointerId);
   start = at(event);

@@ -1,6 +1,6 @@
 // Times are those of the clock on the wall at the site, wherever the browser is: `data-zone` of the body names its zone.
 // <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration,
-// `data-unseen` is one that is told only when it is long enough to matter, `data-printed` is the time of a printout.
+// `data-unseen` is one that is shown only when it is long enough to matter, `data-printed` is the time of a printout.
 
 import { LOCALES, t } from "./scan/texts.js";
 

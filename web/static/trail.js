@@ -1,4 +1,4 @@
-// Plays the way of an asset over a day: half a minute for all of it, with a slider to look at any moment.
+// Plays back the trail of an asset over a day in half a minute, with a slider to look at any moment.
 
 const PLAY_SECONDS = 30;
 const player = document.getElementById("player");

@@ -1,4 +1,4 @@
-// An unknown tag is given to an asset, or to a new one; for editors.
+// Attaches an unknown tag to an asset, or to a new one; for editors.
 
 import { askFor, button, choice, closeSheet, fill, message, openSheet } from "./sheets.js";
 import { ask, post } from "./sync.js";

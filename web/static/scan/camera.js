@@ -1,5 +1,5 @@
-// The camera as a scanner. It looks all the time where the browser gives it to the page (https); else it takes one photo
-// after the other. Codes go the way of those from a hardware scanner. The reader is the browser's own where it has one.
+// The camera as a scanner. It reads continuously where the browser gives the page a video stream (https), otherwise it
+// takes single photos. Codes are handled like those of a hardware scanner. The browser's own code reader is used if any.
 
 import { take } from "./catch.js";
 import { cleaned } from "./codes.js";
@@ -7,16 +7,16 @@ import { button, part } from "./sheets.js";
 import { $, say } from "./show.js";
 import { t } from "./texts.js";
 
-const EVERY = 100; // ms between two looks
+const EVERY = 100; // ms between frames
 const SAME = 1500; // ms: a code that was in view until then is still the same scan
-const WIDEST = { video: 1280, photo: 2400 }; // pixels: more tells no more, and takes longer
+const WIDEST = { video: 1280, photo: 2400 }; // pixels: more only takes longer
 
 let read = null; // finds the codes in a picture, once it is loaded
 let stream = null;
 let panel = null;
 const inView = new Map(); // code -> when it was seen last
 
-/** Begin to look, or end it; where the browser does not give the camera to the page, take a photo. */
+/** Start or stop reading; where the browser gives the page no video stream, take a photo. */
 export async function toggleCamera() {
   if (panel) return stop();
   if (!navigator.mediaDevices || !navigator.mediaDevices.getUserMedia) return askForPhoto();
@@ -28,7 +28,7 @@ async function begin() {
   try {
     const video = { facingMode: "environment", width: { ideal: WIDEST.video }, height: { ideal: 720 } };
     const [given, reader] = await Promise.all([navigator.mediaDevices.getUserMedia({ video }), loadReader()]);
-    if (!panel) return given.getTracks().forEach((track) => track.stop()); // ended meanwhile
+    if (!panel) return given.getTracks().forEach((track) => track.stop()); // closed meanwhile
     [stream, read] = [given, reader];
   } catch (error) {
     stop();

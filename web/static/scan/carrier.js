@@ -16,7 +16,7 @@ export async function setLoading(next) {
   await queue.save("loading", next);
 }
 
-/** What a scan says beside where it was made: onto which carrier it goes, or that it comes off. */
+/** What a scan carries besides its location: the carrier the thing is loaded onto, or that it is taken off. */
 export function wireOf(thing) {
   if (!loading || !thing) return {};
   if (loading.kind === "unload") return { off: true };

@@ -1,6 +1,6 @@
-// The first script of the page: from here on whatever is scanned is kept, while all the rest is still on its way. A code
-// is noted at once and forgotten when it is in the queue, so that a reload of a busy device loses none; it has its id
-// already, so none is kept twice.
+// The first script of the page: from here on every scan is kept while everything else is still loading. A code is stored at
+// once and removed when it is in the queue, so that reloading a busy device loses none; it has its id already, so none is
+// queued twice.
 
 import { listen } from "./scanner.js";
 
@@ -13,9 +13,9 @@ let showRaw = () => {};
 listen(document.getElementById("catcher"), take, (name, isText) => showRaw(name, isText));
 document.body.dataset.listening = String(Math.round(performance.now()));
 
-/** A code came, by a scanner or by the camera; `raw` is what it was before it was cleaned. */
+/** A code came, by a scanner or by the camera; `raw` is the text before cleaning. */
 export function take(code, raw) {
-  const one = { id: newId(), code, raw, at: Date.now() }; // now, not when its turn comes
+  const one = { id: newId(), code, raw, at: Date.now() }; // not when it is processed
   if (isKept()) {
     pending.push(one);
     write();
@@ -24,9 +24,9 @@ export function take(code, raw) {
 }
 
 /**
- * From now on each code is given to `onCode` as it comes; those that came before, and those that a page that was closed
- * too early left behind, are returned in their order. Codes are noted only while `isScan()`; `onRaw` gets each key and
- * text as it arrives.
+ * From now on each code is passed to `onCode` as it arrives. Codes that arrived earlier, or that a page that was closed too
+ * early left behind, are returned in order. Codes are stored only while `isScan()`; `onRaw` receives each key and text as
+ * it arrives.
  */
 export function handOver(onCode, isScan, onRaw) {
   [handle, isKept, showRaw] = [onCode, isScan, onRaw];
@@ -48,7 +48,7 @@ function read() {
   try {
     return JSON.parse(localStorage.getItem(KEPT)) || [];
   } catch {
-    return []; // spoilt by hand
+    return []; // edited by hand
   }
 }
 

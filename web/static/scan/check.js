@@ -1,4 +1,4 @@
-// Check a location: begin a stock-take or go on with one, see what is found and what is missing, sign off.
+// Check a location: begin or continue a stock-take, see what was found and what is missing, sign off.
 
 import { ago } from "../times.js";
 import * as copy from "./copy.js";
@@ -12,7 +12,7 @@ import { begin, cancel, expectedAt, finish, groupsOf, join, markLost, setAside, 
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
-const MOST = 200; // lines of a group that are shown
+const MOST = 200; // lines shown of a group
 
 const TITLES = {
   missing: t("Missing"),
@@ -65,7 +65,7 @@ async function offerOthers(list) {
       () => goOn(one),
     ))]);
   } catch (error) {
-    if (!error.state) throw error; // without a connection only what was begun here can go on
+    if (!error.state) throw error; // offline only what was begun here can continue
   }
 }
 
@@ -84,7 +84,7 @@ async function openLines() {
   showLines(await queue.recent(Infinity));
 }
 
-/** Fill the open sheet, also when a scan or another device has changed it. */
+/** Fill the open sheet, and again whenever a scan or another device changes it. */
 export function showLines(log) {
   const body = document.getElementById("take-lines");
   if (!take || !body) return closeSheet();

@@ -1,4 +1,4 @@
-// Choose a location from the list, and say where scans were made whose location is unclear.
+// Choose a location from the list, or assign one to scans whose location is unclear.
 
 import { all, recentFirst } from "./locations.js";
 import { logItem } from "./show.js";
@@ -30,8 +30,8 @@ export function openLocations(title, onChoose) {
 }
 
 /**
- * The scans that wait for a location, by the label they were made under. `onPlaced(choice, location)` when somebody
- * has said where they were made, `onDiscard(choice)` when they are not wanted.
+ * The scans that wait for a location, by the label they were made under. `onPlaced(choice, location)` is called when somebody
+ * assigns a location, `onDiscard(choice)` when the scans are not wanted.
  */
 export function openHeld(held, onPlaced, onDiscard) {
   const groups = new Map();

@@ -1,4 +1,4 @@
-// What a code is before anything is looked up: cleaned of what scanners add, and taken apart if it is a label's link.
+// Codes before anything is looked up: cleaned of what scanners add, and parsed if they are the link of a label.
 
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
 const GS1 = /^\](C1|e0|d2|Q3|J1)/; // identifiers of an element string, whose parts are divided by a control character

@@ -1,16 +1,16 @@
-// The device's own copy of all assets with their codes and last positions, so that names are known, things are found and
-// locations are looked into without a connection. It comes in buckets; those that changed are sent again.
+// The device's own copy of all assets with their codes and last positions, so that names are shown, things are found and
+// locations are looked into without a connection. It comes in buckets; a bucket that changed is sent again.
 
 import { linkOf } from "./codes.js";
 import { identity } from "./gs1.js";
 import * as queue from "./queue.js";
 import { post } from "./sync.js";
 
-const BUCKETS = 1024; // as the server deals them
+const BUCKETS = 1024; // as on the server
 const NO_DIGEST = "--------";
 
 let buckets = []; // { no, digest, rows } by number
-let index = null; // code -> asset, made when first asked after a change
+let index = null; // code -> asset, rebuilt after a change
 let organization = null;
 export let updatedAt = 0; // when the server was last asked, by this device's clock
 
@@ -22,7 +22,7 @@ export async function load() {
   if (about) ({ updatedAt, organization } = about);
 }
 
-/** Ask for what changed. Another organization's copy is not shown to anybody: it is asked for anew. */
+/** Fetch what changed. The copy of another organization is never shown: it is replaced by a new one. */
 export async function refresh(me) {
   if (organization !== me.organization) {
     buckets = Array.from({ length: BUCKETS }, (_, no) => ({ no, digest: NO_DIGEST, rows: [] }));
@@ -75,7 +75,7 @@ export function at(locationIds) {
   return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
-/** A scan was saved: the copy need not wait for the next answer to know it. */
+/** A scan was saved: update the copy at once, without waiting for the next response. */
 export function move(id, location, seen) {
   const bucket = buckets[id % BUCKETS];
   const row = bucket && bucket.rows.find(([own]) => own === id);
@@ -101,7 +101,7 @@ function enter(map, key, one) {
 
 const only = (map, key) => map.get(key) || undefined;
 
-/** What tags are compared by when they are not equal: hexadecimal in any spelling. */
+/** The key by which tags that are not equal are compared: hexadecimal in any spelling. */
 function bare(code) {
   const text = code.toUpperCase().replace(/[ :-]/g, "").replace(/^0X/, "");
   return /^(..[:-]){5}..$/.test(code) || /^[0-9A-F]{16,}$/.test(text) ? text.replace(/^0+/, "") : code;

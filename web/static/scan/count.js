@@ -4,7 +4,7 @@ import { choice } from "./locations.js";
 import { link } from "./sync.js";
 
 const COUNTED = ["queued", "recorded", "again", "unknown"];
-let since = Number(localStorage.getItem("edge-count-since")) || 0; // the count was begun anew by hand
+let since = Number(localStorage.getItem("edge-count-since")) || 0; // when it was restarted by hand
 
 /** `total` scans, `repeats` of them of something that was scanned here before. */
 export function countOf(log) {

@@ -1,4 +1,4 @@
-// Find a thing: where it is, where it was. Nothing is recorded here. Without a connection the device's copy answers.
+// Find an asset: where it is and where it was. Nothing is recorded here. Without a connection the device's copy is used.
 
 import { ago, duration } from "../times.js";
 import * as copy from "./copy.js";
@@ -27,7 +27,7 @@ export async function find(text) {
   }
 }
 
-/** As the server would answer, from what this device knows. */
+/** What the server would answer, from the device's copy. */
 function fromCopy(text) {
   const location = locations.find(text);
   const one = copy.find(text);

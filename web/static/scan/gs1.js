@@ -1,5 +1,5 @@
-// GS1 codes, for the time without a connection: what names the same thing as another spelling of it, and what was
-// misread. The rules are those of `edge/store/gs1.py`; EPCs are only told by the server.
+// GS1 codes without a connection: recognises different spellings of one identifier, and codes that were misread. The rules
+// are those of `edge/store/gs1.py`; only the server resolves EPCs.
 
 const GROUP = "\u001d"; // FNC1, which ends a value of variable length
 const SYMBOLOGY = /^\](?:C1|e0|d2|Q3|J1)/; // identifiers that announce an element string
@@ -12,7 +12,7 @@ const GRAI_LENGTH = 14; // a zero, and the number with its check digit; then the
 const LONGER = { 23: 3, 24: 3, 25: 3, 40: 3, 41: 3, 42: 3, 71: 3, 31: 4, 32: 4, 33: 4, 34: 4, 35: 4, 36: 4, 39: 4, 43: 4, 70: 4, 72: 4, 80: 4, 81: 4, 82: 4 };
 const FIXED = { "00": 20, "01": 16, "02": 16, "03": 16, "04": 18, 11: 8, 12: 8, 13: 8, 14: 8, 15: 8, 16: 8, 17: 8, 18: 8, 19: 8, 20: 4, 31: 10, 32: 10, 33: 10, 34: 10, 35: 10, 36: 10, 41: 16 };
 
-/** `(01)80614141123458(21)6789` and the like; "" for a code that names no single thing by GS1's standards. */
+/** `(01)80614141123458(21)6789` and the like; "" for a code that identifies no single item by the GS1 standards. */
 export function identity(code) {
   const values = elements(code.trim());
   if (!values) return "";
@@ -22,7 +22,7 @@ export function identity(code) {
   return key ? `(${key})${values.get(key)}` : "";
 }
 
-/** Whether a code says of itself that it is GS1's, and its check digit is wrong. */
+/** Whether a code claims to be GS1 and its check digit is wrong. */
 export function hasWrongCheckDigit(code) {
   const text = code.trim();
   const values = PLAIN.test(text) ? null : elements(text);

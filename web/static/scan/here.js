@@ -1,4 +1,4 @@
-// What is here: the things at a location, as the server knows them, or this device without a connection.
+// What is here: the assets at a location, from the server or, without a connection, from the device's copy.
 
 import { ago } from "../times.js";
 import * as copy from "./copy.js";
@@ -8,7 +8,7 @@ import { choice as choiceButton, fill, message, openSheet, part } from "./sheets
 import { link, siteNow } from "./sync.js";
 import { t, tn } from "./texts.js";
 
-const MOST = 300; // lines that are shown; the number tells how many there are
+const MOST = 300; // lines shown; the number counts all
 
 export async function openHere(onOpen) {
   const list = document.createElement("div");

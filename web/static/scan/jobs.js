@@ -1,4 +1,4 @@
-// What there is to do beside scanning one thing after the other.
+// What a person can do besides scanning one thing after another.
 
 import { setLoading, unloadAll } from "./carrier.js";
 import { openCheck } from "./check.js";

@@ -1,4 +1,4 @@
-// Ways out of the page. Without a connection they would end on the browser's error page, with no way back on plain
+// Links that leave the page. Without a connection they would end on the browser's error page, with no way back on plain
 // http, so the server is asked first.
 
 import { $, say } from "./show.js";
@@ -31,7 +31,7 @@ async function isReachable() {
   try {
     await greet();
   } catch (error) {
-    if (error.state !== "offline") return true; // the server answers, and says itself what is wrong
+    if (error.state !== "offline") return true; // the server answers and says what is wrong
     link.state = "offline";
     return false;
   }

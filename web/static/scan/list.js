@@ -20,7 +20,7 @@ export async function openList(given) {
   showList(await queue.recent(Infinity));
 }
 
-/** Fill the open list, also when an answer has changed it. */
+/** Fill the open list, and again whenever a response changes it. */
 export function showList(log) {
   const { total, repeats } = countOf(log);
   fill(document.getElementById("list-head"), [

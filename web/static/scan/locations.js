@@ -1,4 +1,4 @@
-// The locations as this device knows them, with the codes of their labels, and the one that is scanned at.
+// The locations as this device knows them, with the codes of their labels, and the current one.
 
 import { linkOf } from "./codes.js";
 import * as queue from "./queue.js";
@@ -9,9 +9,9 @@ let version = "";
 let recent = []; // ids of the locations chosen last, the newest first
 
 /**
- * Where is being scanned. `id` is new with each choice, and every scan carries it: so it is known which scans were
- * made under which label. `location` is null before the first choice, and after a label that nobody could resolve,
- * which is then kept in `label`: the location before it must not be used any more.
+ * The current choice of location. Each choice has a new `id`, which every scan carries, so that it is known which scans were
+ * made under which label. `location` is null before the first choice, and after a label that could not be resolved: that
+ * label is kept in `label`, since the location before it must no longer be used.
  */
 export let choice = { id: "", location: null, label: "" };
 
@@ -26,7 +26,7 @@ export function withBelow(id) {
   return ids;
 }
 
-/** Those chosen last before the others, which stay in the order of the tree. */
+/** The ones chosen last, then the others in the order of the tree. */
 export function recentFirst() {
   const last = recent.map((id) => known.find((one) => one.id === id)).filter(Boolean);
   return { last, others: known.filter((one) => !last.includes(one)) };
@@ -39,7 +39,7 @@ export async function load() {
   recent = keptRecent || [];
 }
 
-/** Ask the server what changed; without a connection the kept ones are used. True when the list is the server's. */
+/** Fetch the locations; without a connection the stored ones are used. True when the list comes from the server. */
 export async function refresh() {
   try {
     let fresh = version;
@@ -60,8 +60,8 @@ export async function refresh() {
 }
 
 /**
- * The location a code names, or undefined: by its link, its codes, its key; by its key in other case last of all, and
- * only when it is no code of an asset, which `thing` would be.
+ * The location a code names, or undefined: by its link, its codes, its key; last of all by its key in different case, and
+ * only when it is not the code of an asset, which `thing` would be.
  */
 export function find(code, thing) {
   const link = linkOf(code);
@@ -83,7 +83,7 @@ export async function choose(location, id) {
   await Promise.all([queue.save("choice", choice), queue.save("recent", recent)]);
 }
 
-/** A label that names no location we know: whatever is scanned from here on waits for somebody to say where it is. */
+/** A label of no known location: whatever is scanned from now on waits until somebody assigns a location. */
 export async function becomeUnclear(label, id) {
   choice = { id, location: null, label };
   await queue.save("choice", choice);

@@ -1,4 +1,4 @@
-// The scan page. A code goes this way: caught, kept on the device, shown, sent, answered, shown again.
+// The scan page. What happens to a code: caught, stored on the device, shown, sent, answered, shown again.
 
 import { looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
@@ -17,14 +17,14 @@ import { t } from "./texts.js";
 import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
 import { awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
 
-const PREFIXED = /^\][A-Za-z]\d/; // by the scanner, which says so what kind of code it read
+const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone", "counted", "done"];
 
 let lastCode = { code: "", at: 0 };
-const unsignalled = new Map(); // id -> timer, of scans whose outcome was not yet heard
-let line = Promise.resolve(); // codes are worked on one after the other, in the order they were scanned
+const unsignalled = new Map(); // id -> timer, of scans whose outcome was not signalled yet
+let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
 async function onCode({ id, code, raw, at }) {
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
@@ -37,7 +37,7 @@ async function onCode({ id, code, raw, at }) {
   if (location) return chooseLocation(location);
   if (looksLikeLocation(code)) {
     await loseLocation(code);
-    refreshLocations().catch(report); // it may have been made after this page was opened
+    refreshLocations().catch(report); // it may be newer than this page
     return;
   }
   if (!thing && hasWrongCheckDigit(raw && PREFIXED.test(raw.typed) ? raw.typed : code)) {
@@ -53,7 +53,7 @@ async function onCode({ id, code, raw, at }) {
   await keep(id, code, at, thing);
 }
 
-/** While a carrier is loaded the first thing scanned is the carrier itself; what is put on it must be known here. */
+/** When loading a carrier, the first thing scanned is the carrier itself; what is put on it must be known here. */
 async function readyToLoad(thing) {
   if (!thing) {
     signal("refused");
@@ -88,7 +88,7 @@ async function keep(id, code, at, thing) {
   flush();
 }
 
-/** Wait a moment for the server's answer before a scan is said to be only kept. */
+/** Wait a moment for the server's response before a scan is shown as stored on the device only. */
 function announce(entry) {
   const late = () => {
     unsignalled.delete(entry.id);
@@ -101,7 +101,7 @@ function announce(entry) {
   if (waits) showResult(facts(entry), false);
 }
 
-/** Answers came: say the worst of them aloud, show the newest. */
+/** Responses arrived: signal the worst of them, show the newest. */
 async function onAnswers(answers) {
   showLink(link);
   const isRetired = answers.some(({ result }) => result === "retired");
@@ -112,14 +112,14 @@ async function onAnswers(answers) {
   const byId = new Map(log.map((entry) => [entry.id, entry]));
   const heard = [];
   for (const { id, result, reason } of results) {
-    if (result === "refused" && !byId.has(id)) say(reason); // an act that is no scan
+    if (result === "refused" && !byId.has(id)) say(reason); // not a scan
     if (unsignalled.has(id)) {
       clearTimeout(unsignalled.get(id));
       unsignalled.delete(id);
       heard.push(result);
     } else if (["refused", "unknown", "location", "unclear", "undone"].includes(result)) {
       heard.push(result);
-      if (byId.has(id) && result !== "undone") shown.id = id; // a late answer that needs somebody
+      if (byId.has(id) && result !== "undone") shown.id = id; // a late response that needs attention
     }
     const entry = byId.get(id);
     if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, entry.at);
@@ -139,7 +139,7 @@ async function undoLast() {
 }
 
 async function undo(entry) {
-  lastCode = { code: "", at: 0 }; // the same code may be scanned anew at once
+  lastCode = { code: "", at: 0 }; // the same code may be scanned again at once
   if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) {
     await queue.add({ id: newId(), undo: entry.id, at: Date.now(), person: entry.person, organization: entry.organization });
     await queue.update({ ...entry, state: "undoing" });
@@ -150,13 +150,13 @@ async function undo(entry) {
 
 // Start ---------------------------------------------------------------------------------------------------------
 
-/** One after the other, scans included. */
+/** Run tasks one after the other, scans included. */
 function inLine(task) {
   line = line.then(task).catch(report);
   return line;
 }
 
-/** What a control opens comes from the tools; a connection that broke while they were loading is told. */
+/** What a control opens is loaded with the tools; a connection that breaks meanwhile is reported. */
 function opens(id, open) {
   $(id).addEventListener("click", async () => {
     let tools;
@@ -196,7 +196,7 @@ function wire() {
   showMute();
 }
 
-/** In another language from now on. The page comes anew, so it is asked for only while the server can be reached. */
+/** Switch the language. That reloads the page, so it is done only while the server can be reached. */
 async function speak(language) {
   try {
     await post("/language", { language });
@@ -222,7 +222,7 @@ function report(error) {
   showResult({ outcome: "refused", thing: t("This page has a problem"), told: String(error.message || error), state: "" });
 }
 
-/** What the device kept. */
+/** Restore what the device stored. */
 async function load() {
   [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load(), carrier.load()]);
   showLocation(locations.choice);
@@ -253,11 +253,11 @@ async function begin() {
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
   document.body.dataset.ready = String(Math.round(performance.now()));
-  useTools().catch(() => {}); // asked for again when it is needed
+  useTools().catch(() => {}); // tried again when needed
   await catchUp();
 }
 
-/** What others found for the stock-take that goes on here. */
+/** Fetch what others found for the current stock-take. */
 async function followOthers() {
   if (!stock.take || link.state !== "ok") return;
   try {
@@ -268,7 +268,7 @@ async function followOthers() {
   }
 }
 
-/** What the site looks like by now: locations, assets and where they are. */
+/** Fetch the current state of the site: locations, assets and where they are. */
 async function catchUp() {
   await refreshLocations();
   if (link.state !== "ok") return;

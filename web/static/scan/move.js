@@ -11,7 +11,7 @@ import { flush, link, recount } from "./sync.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
-/** First the list is brought up to date, then the target is chosen, then what would happen is said. */
+/** First the list is updated, then the target is chosen, then the effect is shown and confirmed. */
 export async function openMove() {
   const from = locations.choice.location;
   if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });

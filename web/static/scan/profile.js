@@ -10,7 +10,7 @@ function read() {
   try {
     return { prefix: "", suffix: "", layout: "", ...JSON.parse(localStorage.getItem(KEPT)) };
   } catch {
-    return { prefix: "", suffix: "", layout: "" }; // spoilt by hand: as if nothing was learnt
+    return { prefix: "", suffix: "", layout: "" }; // edited by hand: as if nothing was learnt
   }
 }
 

@@ -1,4 +1,4 @@
-// What the device keeps: scans not yet answered, what was answered last, and what it knows of the site. All in
+// What the device stores: scans not yet answered, the latest answers, and what it knows of the site. All of it is in
 // IndexedDB, written before anything else happens, so that a reload, a crash or an empty battery loses no scan.
 
 const NAME = "edge-scan";
@@ -38,7 +38,7 @@ export async function work(stores, mode, task) {
   });
 }
 
-/** Keep a scan or an undo until it is answered. Only when this has returned, it is safe to tell anybody. */
+/** Store a scan or an undo until it is answered. Only when this has resolved may it be shown as stored. */
 export const add = (item) => work(["queue", "log"], "readwrite", (t) => {
   t.objectStore("queue").add(item);
   if (item.code !== undefined) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
@@ -69,7 +69,7 @@ export const settle = (answers) => work(["queue", "log"], "readwrite", (t) => {
   }
 });
 
-/** The code turned out to be a location's: scans made after it, while the old location was shown, are unclear. */
+/** The code turned out to be the label of a location: scans made after it, while the old location was shown, are unclear. */
 function holdWhatFollows(t, label, location) {
   const held = { label: label.code, shown: label.locationName, location };
   t.objectStore("queue").openCursor(IDBKeyRange.lowerBound(label.no, true)).onsuccess = ({ target: { result: cursor } }) => {
@@ -83,14 +83,14 @@ function holdWhatFollows(t, label, location) {
   };
 }
 
-/** Its location was retired meanwhile: it stays until somebody says where it was made. */
+/** Its location was retired meanwhile: the scan waits until somebody assigns another one. */
 function hold(t, item) {
   const placed = { locationId: null, locationName: "", held: { shown: item.locationName, retired: true } };
   t.objectStore("queue").put({ ...item, ...placed });
   change(t, item.id, (entry) => ({ ...entry, ...placed, state: "unclear" }));
 }
 
-/** Somebody said where the held scans of a choice were made: they go to the server like any other. */
+/** The held scans of a choice were assigned a location: they are sent like any other. */
 export const release = (choice, location) => work(["queue", "log"], "readwrite", (t) => {
   forHeld(t, choice, (item, cursor) => {
     const placed = { locationId: location.id, locationName: location.name, held: null };
@@ -99,7 +99,7 @@ export const release = (choice, location) => work(["queue", "log"], "readwrite",
   });
 });
 
-/** The held scans of a choice are not wanted. They stay in the log as taken back. */
+/** The held scans of a choice are discarded. They stay in the log as undone. */
 export const discard = (choice) => work(["queue", "log"], "readwrite", (t) => {
   forHeld(t, choice, (item, cursor) => {
     cursor.delete();
@@ -144,7 +144,7 @@ export async function recent(count = 30) {
 
 export const update = (entry) => work(["log"], "readwrite", (t) => t.objectStore("log").put(entry));
 
-/** Keeps the log short; what still waits in the queue is never dropped, nor what a stock-take that goes on needs. */
+/** Keeps the log short; never drops what is still queued, nor what an open stock-take needs. */
 export async function tidy(take, keep = 500) {
   const isDone = (entry) => !["queued", "undoing", "unclear"].includes(entry.state) && !(take && entry.take === take);
   const old = (await recent(Infinity)).slice(keep).filter(isDone);

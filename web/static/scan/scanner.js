@@ -11,8 +11,8 @@ const REST = 200; // ms after a code: some scanners end it with two keys
 const SHORTEST = 4; // of a code that only a pause ended: less is a person who hit a key
 const GROUP = "\u001d"; // divides the parts of a GS1 code; keyboards send it as Ctrl+]
 
-let typed = ""; // as the system's keyboard has it
-let byKey = ""; // as a US keyboard has it
+let typed = ""; // in the system's layout
+let byKey = ""; // in the US layout
 let inserted = ""; // by the field
 let timer = 0;
 let endedAt = -Infinity;

@@ -25,7 +25,7 @@ export function closeSheet() {
   if ($("sheet").open) $("sheet").close();
 }
 
-/** Where the page is left only on purpose. Called once, with what to say when Back was pressed and nothing was open. */
+/** Make Back leave the page only on purpose. Called once, with what to say when Back is pressed and nothing is open. */
 export function guardBack(say) {
   $("sheet").addEventListener("close", () => {
     sheet.name = "";
@@ -78,7 +78,7 @@ export function button(text, onPress, className = "button plain") {
   return element;
 }
 
-/** One of several to choose from: what it is called, and below it what tells it from the others. */
+/** One option of several: its name, and below it what distinguishes it. */
 export function choice(name, told, onPress) {
   const element = button("", onPress, "choice-button");
   element.append(part("", name, "b"), part("", told));
@@ -91,7 +91,7 @@ export function anchor(href, text) {
   return element;
 }
 
-/** A field with its button; `onText` gets what was typed, or scanned into it. */
+/** A field with its button; `onText` receives what was typed or scanned. */
 export function askFor(label, value, buttonText, onText) {
   const form = document.createElement("form");
   form.className = "ask";

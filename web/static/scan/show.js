@@ -51,12 +51,12 @@ export function showResult({ outcome, thing, told = "", state = STATES[outcome] 
   station.dataset.outcome = outcome;
   if (flash) {
     station.classList.remove("flash");
-    void station.offsetWidth; // start the animation anew
+    void station.offsetWidth; // restart the animation
     station.classList.add("flash");
   }
 }
 
-/** What is said about a scan of the log. */
+/** The text for a scan in the log. */
 export function facts(entry) {
   if (entry.take && ["queued", "counted"].includes(entry.state)) return countedFacts(entry);
   const outcome = entry.state;
@@ -72,7 +72,7 @@ export function facts(entry) {
   return { outcome, thing, told: at };
 }
 
-/** A scan of a stock-take is judged at once, by what the device knows. */
+/** A scan of a stock-take is classified at once, from what the device knows. */
 function countedFacts(entry) {
   const { asset, known, code } = entry;
   const isCertain = asset || known;
@@ -84,7 +84,7 @@ function countedFacts(entry) {
   return { outcome, thing: asset ? asset.name : known, told: entry.was ? before(entry) : "", state: STATES[entry.state === "queued" ? "queued" : outcome] };
 }
 
-/** Where the asset was before; nothing when the answer came a second time and does not tell. */
+/** Where the asset was before; empty for a repeated answer, which does not say. */
 function before({ was, locationName }) {
   if (was === null) return t("Never seen before");
   if (!was) return t("At {location}", { location: locationName });
@@ -133,7 +133,7 @@ export function showCount({ total, repeats }) {
   $("count-told").textContent = repeats ? tn("{count} repeat", "{count} repeats", repeats) : tn("scan", "scans", total);
 }
 
-/** The stock-take that goes on: how much of it is found, and the way to its lists. */
+/** The current stock-take: how much was found, and the button that opens its lists. */
 export function showTake(take, groups) {
   $("take").hidden = !take;
   if (!take) return;
@@ -172,13 +172,13 @@ export function showLink({ state, waiting, held, me }) {
   showHeld(held);
 }
 
-/** Scans that nobody has said the location of yet: a bar that stays until somebody has. */
+/** Scans without a location: a bar that stays until somebody assigns one. */
 function showHeld(held) {
   $("held").hidden = !held.length;
   $("held").textContent = tn("{count} scan without a clear location: choose it", "{count} scans without a clear location: choose it", held.length);
 }
 
-/** A sentence for a moment, over the bar at the bottom. */
+/** Show a message for a moment, over the bar at the bottom. */
 let sayTimer = 0;
 export function say(text) {
   clearTimeout(sayTimer);

@@ -1,11 +1,11 @@
 
-// VERSION and FILES stand above: the server puts them there, so an upgrade is a different file and is installed anew.
+// The server puts VERSION and FILES above, so an upgrade changes this file and the browser installs it again.
 
 const CACHE = `edge-${VERSION}`;
 const PAGE = "/scan";
 
-// The page is kept together with the files it names, all of one version, or nothing is kept: with somebody signed out
-// meanwhile the page is not to be had, and the version before stays in use until the next visit.
+// The page is cached with the files it names, all of one version, or nothing is cached: if the person was signed out
+// meanwhile, the page cannot be fetched, and the version before stays in use until the next visit.
 self.addEventListener("install", (event) => {
   event.waitUntil(keepAll().then(() => self.skipWaiting()));
 });
@@ -32,8 +32,8 @@ self.addEventListener("fetch", (event) => {
   else if (url.pathname.startsWith("/static/")) event.respondWith(file(request));
 });
 
-// From the server while it answers, else as it was kept. What it answers is kept, for it may be in another language; but
-// not the page of another version, whose files are not here.
+// From the server while it answers, otherwise from the cache. The response is cached, since it may be in another language;
+// but not the page of another version, whose files are not here.
 async function page(request) {
   const cache = await caches.open(CACHE);
   try {
@@ -50,7 +50,7 @@ async function page(request) {
 async function file(request) {
   const kept = await caches.match(request);
   if (kept || !request.url.includes("/vendor/")) return kept || fetch(request);
-  const answer = await fetch(request); // kept when it was first used: few devices need it, and it is large
+  const answer = await fetch(request); // cached on first use: few devices need it, and it is large
   if (answer.ok && request.url.includes(`/${VERSION}/`)) (await caches.open(CACHE)).put(request, answer.clone());
   return answer;
 }

@@ -1,5 +1,5 @@
-// Sends what the device keeps: after each scan, when the connection is back, by timer and at page load.
-// Always in order, always in batches; an id that was answered before gets the same answer again.
+// Sends what the device stores: after each scan, when the connection returns, by timer and at page load. Always in order
+// and in batches; an id that was answered before gets the same answer again.
 
 import * as queue from "./queue.js";
 import { t } from "./texts.js";
@@ -22,7 +22,7 @@ export function start(onChange) {
   return flush();
 }
 
-/** Send all that waits. Called while it runs, it runs once more afterwards. */
+/** Send everything that waits. If it is called while it runs, it runs once more afterwards. */
 export function flush() {
   if (running) again = true;
   else running = run().finally(() => {
@@ -65,7 +65,7 @@ function onTheWire({ id, undo, act, code, locationId, choice, at, person, take, 
 /** The site's clock, as far as this device knows it. */
 export const siteNow = () => Date.now() + ((link.me && link.me.skew) || 0);
 
-/** What waits now is counted and shown: before anything is said of it, and when an answer takes its time. */
+/** Count and show what waits: before anything is said about it, and when a response takes long. */
 export const recount = () => report([]);
 
 async function report(results) {

@@ -45,13 +45,13 @@ export async function begin(location, withSublocations) {
   });
 }
 
-/** Go on with one that was begun on another device. */
+/** Continue one that was begun on another device. */
 export async function join({ id }) {
   const { location, name, with_sublocations, expected_ids, scans, seen } = await ask(`/scan/stock-takes/${id}`);
   await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [] });
 }
 
-/** What other devices and readers found meanwhile. False when the stock-take is over for everybody. */
+/** Fetch what other devices and readers found meanwhile. False when the stock-take has ended. */
 export async function catchUp() {
   if (!take) return true;
   const [id, { is_open, scans, seen }] = [take.id, await ask(`/scan/stock-takes/${take.id}`)];

@@ -1,4 +1,4 @@
-// Test the scanner: each key and text as it arrives, and what it is taken as. Nothing is recorded here.
+// Test the scanner: shows each key and text as it arrives, and how it is interpreted. Nothing is recorded.
 
 import { TEST_CODE, current, forget, fromTest, learn } from "./profile.js";
 import { anchor, button, fill, message, openSheet, part } from "./sheets.js";

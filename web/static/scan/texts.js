@@ -1,5 +1,5 @@
-// Every text a person reads goes through here, in the language of the page. The English text is the key; a page in
-// English brings no catalogue.
+// Every text a person reads goes through here, in the language of the page. The English text is the key; an English page
+// loads no catalogue.
 
 const holder = document.getElementById("texts");
 const catalogue = holder ? JSON.parse(holder.textContent) : {};
