@@ -15,7 +15,7 @@ from edge.store.actors import Actor
 from edge.store.broker_accounts import BrokerAccountRow, list_accounts, set_account
 from edge.validation.topics import DOCTOR_TOPIC, check_filter
 
-_ROUNDS = 101  # mosquitto's own number; the passwords are random, so it need not be slow
+_ROUNDS = 101  # mosquitto's default; the passwords are random, so it need not be slow
 _NAME = re.compile("[a-z0-9-]{1,64}")
 _HASH = re.compile(r"\$7\$[0-9]{1,9}\$[A-Za-z0-9+/=]{4,64}\$[A-Za-z0-9+/=]{4,128}")
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without characters that are easily misread
@@ -33,7 +33,7 @@ def own_account(broker_url: str, password: str) -> Own:
 
 
 def doctor_name(own_name: str) -> str:
-    """`edge doctor` has an account of its own: mosquitto takes an account for one client, and ends the older one."""
+    """`edge doctor` has its own account: of two clients with one account, mosquitto disconnects the older."""
     return f"{own_name}-doctor"
 
 

@@ -1,4 +1,4 @@
-"""The restore drill: a backup is worth what comes back from it, so once a month the newest ones are restored aside.
+"""The restore drill: once a month the newest backups are restored aside, to prove that they can be.
 
 What came back is compared with the live database, and the report is kept for the doctor and /metrics.
 """

@@ -1,4 +1,4 @@
-"""What a check of `edge doctor` is given, and what it answers."""
+"""The input and the result of a check of `edge doctor`."""
 
 from __future__ import annotations
 

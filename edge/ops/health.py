@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Check(NamedTuple):
-    """The answer of one part: `ok`, or a line that says what is wrong and what to do."""
+    """The result of one part: `ok`, or a line that says what is wrong and what to do."""
 
     name: str
     ok: bool
@@ -21,11 +21,11 @@ class Check(NamedTuple):
 
 
 class Health:
-    """The parts of a running service, asked at the moment somebody wants to know."""
+    """The parts of a running service, checked on demand."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Callable[[], Check], bool]] = []
-        self._names: dict[Callable[[], Check], str] = {}  # of the parts, as they last gave them
+        self._names: dict[Callable[[], Check], str] = {}  # of the parts, as last reported
 
     def register(self, check: Callable[[], Check], *, vital: bool = True) -> None:
         """A failing vital part makes the service not alive; another one only makes it not ready."""
@@ -48,7 +48,7 @@ class Health:
 
 
 class Watchdog:
-    """Tells systemd that the service is alive, as long as its vital parts are; otherwise systemd restarts it."""
+    """Notifies systemd while all vital parts are alive; without the notification systemd restarts the service."""
 
     def __init__(self, health: Health, notifier: Notifier) -> None:
         self._health = health
@@ -77,4 +77,4 @@ class Watchdog:
                 was = trouble
                 self._notifier.status(trouble or "all is well")
             if dead:
-                log.error("Not alive, systemd will start the service anew: %s", trouble)
+                log.error("Not alive, systemd will restart the service: %s", trouble)

@@ -1,4 +1,4 @@
-"""One thread for what has to be done every now and then."""
+"""One thread that runs periodic jobs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Housekeeper:
                     due[job.name] = time.monotonic() + job.every_seconds
 
     def _do(self, job: Job) -> None:
-        """A job that fails is tried again the next time, and the others are done all the same."""
+        """A job that fails is tried again the next time; the others run regardless."""
         try:
             job.run(self._stopping.wait)
         except (EdgeError, OSError) as error:

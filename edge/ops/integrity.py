@@ -1,4 +1,4 @@
-"""A damaged database: found before it is served, or while it is, and told with the way out."""
+"""Detects a damaged database, at start or while the service runs, and says what to do."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FILE_NAME = "edge.lock"
 
 @contextmanager
 def hold(data_dir: Path) -> Iterator[None]:
-    """Raises SetupError when somebody else holds it. The system lets go when the process ends, however it ends."""
+    """Raises SetupError when somebody else holds it. It is released when the process ends, however it ends."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (data_dir / FILE_NAME).open("a") as file:
         try:

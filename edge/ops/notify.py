@@ -1,4 +1,4 @@
-"""What systemd wants to hear from a service of Type=notify: that it is ready, that it lives, that it stops."""
+"""Notifications to systemd from a service of Type=notify: ready, alive, stopping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
-        self._send(f"STATUS={printable(text)}")  # a line end in it would begin another assignment
+        self._send(f"STATUS={printable(text)}")  # a newline in it would begin another assignment
 
     def stopping(self) -> None:
         self._send("STOPPING=1")
@@ -32,6 +32,6 @@ class Notifier:
     def _send(self, message: str) -> None:
         if not self._address:
             return
-        # A systemd that is busy is told again soon; the service must not fail for it.
+        # systemd may be busy and is notified again soon; the service must not fail because of it.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
             channel.sendto(message.encode(), self._address)

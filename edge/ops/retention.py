@@ -32,9 +32,9 @@ class Limits(NamedTuple):
 
 
 def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
-    """One round: drop what is over the limits, give the room back to the disk, and tell what went.
+    """One round: drop what is over the limits, return the space to the disk, and record what was dropped.
 
-    `now` is a time that is fit for deleting by, see counted_time. `pause` waits a moment between two steps and answers
+    `now` is a time that is safe for deleting, see counted_time. `pause` waits a moment between two steps and returns
     whether to stop.
     """
     _drop_too_old(limits, now, pause)

@@ -1,4 +1,4 @@
-"""The numbers of /metrics that are looked up at the moment somebody asks."""
+"""The numbers of /metrics that are looked up on demand."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def is_cut_off(data_dir: Path) -> bool:
 
 
 class StartedAfterUpgrade:
-    """A part that is started at once, or as soon as no upgrade is pending any more."""
+    """A part that is started at once, or when no upgrade is pending any more."""
 
     def __init__(self, data_dir: Path, start: Callable[[], None], stop: Callable[[], None]) -> None:
         self._data_dir = data_dir

@@ -1,4 +1,4 @@
-"""Antennas: what they stand for, whether assets stay where they hear them or pass by, and what they read lately."""
+"""Antennas: their location, whether assets stay there or pass by, and what they read lately."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KIND_NAMES = {
 @pages.post("/readers/<int:reader_id>/antennas")
 @require_role(Role.ADMINISTRATOR)
 def set_antenna(reader_id: int) -> AnyResponse:
-    """Say what one antenna stands for, or let it follow its reader again."""
+    """Set up one antenna, or let it follow its reader again."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
     port = antenna_names.port_from(reader_id, text(request.form, "port"))
@@ -45,7 +45,7 @@ def set_antenna(reader_id: int) -> AnyResponse:
 @pages.post("/readers/<int:reader_id>/antenna-kind")
 @require_role(Role.ADMINISTRATOR)
 def set_kind_of_reader(reader_id: int) -> AnyResponse:
-    """Of all its antennas that say nothing else."""
+    """For all antennas of a reader without a kind of their own."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     set_reader_kind(actor(), reader_id, reader.name, _kind())
     return done(f"/readers/{reader_id}", "changed")
@@ -54,7 +54,7 @@ def set_kind_of_reader(reader_id: int) -> AnyResponse:
 @pages.post("/locations/<int:location_id>/antenna-kind")
 @require_role(Role.ADMINISTRATOR)
 def set_kind_of_location(location_id: int) -> AnyResponse:
-    """Of all antennas at a location and below that say nothing else."""
+    """For all antennas at a location and below it without a kind of their own."""
     location = locations.get(current_session().organization_id, location_id)
     set_location_kind(actor(), location_id, location.name, _kind())
     return done(f"/locations/{location_id}/edit", "changed")
@@ -63,7 +63,7 @@ def set_kind_of_location(location_id: int) -> AnyResponse:
 @pages.get("/readers/<int:reader_id>/antennas")
 @require_role(Role.EDITOR)
 def show_antenna_work(reader_id: int) -> str:
-    """What its antennas read in the last minutes, for whoever aims them."""
+    """What the antennas of a reader read in the last minutes, for aiming them."""
     organization_id = current_session().organization_id
     work = antenna_work.antenna_work(organization_id, reader_id)
     drawn = [

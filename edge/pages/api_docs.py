@@ -1,4 +1,4 @@
-"""The API as people read it: made from the same document as the machines' description, with calls ready to copy."""
+"""The API documentation for people, generated from the OpenAPI document, with calls ready to copy."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """The least that is accepted, and for an empty least one field to show the form."""
+    """The smallest body that is accepted; if that is empty, one field as an example."""
     one = _variants(document, schema)[0]
     properties = one.get("properties", {})
     names = one.get("required") or list(properties)[:1]

@@ -1,4 +1,4 @@
-"""What the Status page tells of the box, handed in by whoever knows its settings and its disk."""
+"""What the Status page shows of the box, supplied by the runtime, which knows its settings and its disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader has to be told so that its messages come here: handed in by whoever knows the broker."""
+"""What has to be entered in a reader so that its messages arrive here, supplied by the runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  what is compared with, not listene
 
 
 class NewAccount(NamedTuple):
-    """Of a reader at the broker; the password is seen once."""
+    """The account of a reader at the broker; the password is shown once."""
 
     name: str
     password: str
@@ -51,7 +51,7 @@ def address() -> str:
 
 
 def is_for_this_box_only() -> bool:
-    """A broker of our own that listens to nobody else."""
+    """Whether it is the embedded broker, listening on this box only."""
     return facts().is_embedded and facts().host in LOOPBACK
 
 

@@ -15,7 +15,7 @@ from edge.store.past import Stay
 WIDTH, HEIGHT = 1000, 200
 GAP = 0.15  # of the width of a bar with the space beside it
 MOST_LABELS = 8  # below a chart
-LEAST_HEIGHT = 2  # of what is not nothing
+LEAST_HEIGHT = 2  # of a bar that is not zero
 
 
 class Bar(NamedTuple):

@@ -1,4 +1,4 @@
-"""Answers made for one request, compressed where the browser takes it: a handheld's radio is slower than the box."""
+"""Compresses responses where the browser accepts it: a handheld's radio is slower than the box."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
 def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    """With the separator that the address asks for."""
+    """With the separator given in the query."""
     separator = SEPARATORS.get(request.args.get("separator", ""), ",")
     parts = stream_with_context(csv_text.written(heading, rows, separator))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -24,7 +24,7 @@ def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -
 
 
 def times(*moments: int | None) -> Iterator[str]:
-    """As the clock on the wall shows them, with the distance to UTC."""
+    """In local time, with the offset from UTC."""
     zone = installation().zone
     for moment in moments:
         yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""

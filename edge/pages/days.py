@@ -12,7 +12,7 @@ from flask import abort, request
 from edge import clock
 from edge.pages.installation import installation
 
-BY_HOUR = 2  # days that are told hour by hour, not day by day
+BY_HOUR = 2  # days that are shown by the hour, not by the day
 
 
 class Days(NamedTuple):
@@ -66,7 +66,7 @@ def begin_of(day: date) -> int:
 
 
 def begin_of_day(entered: str, days_later: int = 0) -> int | None:
-    """When the day that a form names, or one after it, begins at the site; None for what is not a day."""
+    """When a day from a form, or one after it, begins at the site; None for what is not a day."""
     try:
         return begin_of(datetime.strptime(entered, "%Y-%m-%d").date() + timedelta(days=days_later))
     except (ValueError, OverflowError):

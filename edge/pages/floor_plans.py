@@ -46,7 +46,7 @@ def show_plans() -> AnyResponse | str:
 @pages.post("/plans")
 @require_role(Role.EDITOR)
 def upload_plan() -> AnyResponse | tuple[str, int]:
-    """The drawing of an area; one that is there is replaced, and its shapes stay."""
+    """Upload the drawing of an area; an existing one is replaced, and its shapes stay."""
     organization_id = current_session().organization_id
     file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
     try:

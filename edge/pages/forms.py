@@ -1,4 +1,4 @@
-"""From a form to values by the very rules of the API, and back to the form with what was wrong."""
+"""From a form to values by the rules of the API, and back to the form with the errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text(form: Mapping[str, str], name: str) -> str:
 
 
 def typable(entered: str) -> str:
-    """Without what cannot be typed and no record holds: control characters and lone surrogates."""
+    """Without characters that no record can contain: control characters and lone surrogates."""
     whole_letters = entered.encode("utf-8", "ignore").decode()
     return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
 
@@ -50,7 +50,7 @@ def is_id(value: Any) -> TypeGuard[int]:
 
 
 def json_object() -> dict[str, Any]:
-    """What a script sent; 400 for anything but a JSON object."""
+    """The JSON object that a script sent; 400 for anything else."""
     try:
         body = request.get_json(silent=True)
     except RecursionError:  # nested without end
@@ -93,7 +93,7 @@ def _shown(value: Any) -> str:
 
 
 def errors_of(error: EdgeError) -> Errors:
-    """By field; under the empty name what belongs to no field."""
+    """Messages by field; those that belong to no field are under the empty name."""
     if isinstance(error, Invalid):
         return {fault.field: fault.message for fault in error.fields}
     if isinstance(error, Conflict):

@@ -28,11 +28,11 @@ from edge.store.people import RANK, Role
 from edge.store.sessions import SessionRow, actor_of
 
 SESSION_COOKIE = "edge_session"
-FORM_COOKIE = "edge_form"  # what the forms of somebody who is not signed in are bound to
+FORM_COOKIE = "edge_form"  # binds the forms of somebody who is not signed in
 DEVICE_COOKIE = "edge_device"
 KNOWN_COOKIE = "edge_known"  # proof of an earlier sign-in, see `auth.known_browsers`
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
-MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js tells it before it is sent
+MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js checks it before sending
 DEVICE_SECONDS = 400 * 86400  # the longest a browser keeps a cookie
 
 pages = Blueprint("pages", __name__)
@@ -85,7 +85,7 @@ def _check() -> AnyResponse | None:
     view = current_app.view_functions[request.endpoint or ""]
     request.max_content_length = MAX_BODY
     identify()
-    if g.session is not None:  # a larger body only from somebody we know
+    if g.session is not None:  # a larger body is accepted only from somebody signed in
         request.max_content_length = getattr(view, "max_body", MAX_BODY)
     _limit_concurrency()
     if not hasattr(view, "required_role"):
@@ -128,7 +128,7 @@ def until_received(response: Response) -> Response:
 
 
 def device() -> DeviceRow | None:
-    """The enrolled device that is asking, if it is one."""
+    """The enrolled device that sent the request, if it is one."""
     cookie = request.cookies.get(DEVICE_COOKIE, "")
     return devices.find(cookie) if cookie else None
 

@@ -1,4 +1,4 @@
-"""An import goes on by itself while the browser shows how far it is. One at a time; the last few are remembered."""
+"""An import runs in the background while the browser shows its progress. One at a time; the last few are remembered."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _run(job: Job) -> None:
     except EdgeError as error:
         job.trouble = str(error)
     except Exception:
-        job.trouble = "Something broke on our side; nothing was imported. The log says more."
+        job.trouble = "An internal error occurred; nothing was imported. The log has the details."
         log.exception("an import failed")
     finally:
         close_database()

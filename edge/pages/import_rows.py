@@ -1,4 +1,4 @@
-"""From the lines of a CSV file to records, by the rules of the API, each with what is wrong with it."""
+"""From the lines of a CSV file to records, by the rules of the API, each with its errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lines_of(kind: str, data: bytes) -> list[Line]:
 
 
 def records_of(kind: str, lines: Sequence[Line], progress: Callable[[int], None]) -> list[NewRecord]:
-    """What is wrong with a row is on its record."""
+    """The errors of a row are kept in its record."""
     records = []
     for number, line in enumerate(lines, 1):
         records.append(_record(kind, line))
@@ -63,7 +63,7 @@ def _record(kind: str, line: Line) -> NewRecord:
 
 
 def _entered(line: Line) -> dict[str, Any]:
-    """An empty cell says nothing: it changes nothing, and leaves the default to what is new."""
+    """An empty cell changes nothing in an existing record, and leaves the default in a new one."""
     entered: dict[str, Any] = {
         name: line.cells[name].replace("\r\n", "\n") for name in ("name", "description") if line.cells.get(name)
     }

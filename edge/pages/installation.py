@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Installation(NamedTuple):
-    """Settings, as far as pages depend on them, and what the program passes to its pages."""
+    """The settings that pages depend on, and what the runtime passes to them."""
 
     environment: str
     version: str

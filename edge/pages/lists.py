@@ -22,7 +22,7 @@ class Heading(NamedTuple):
 
 
 def offset_asked() -> int:
-    """How many rows come before the page, as its address says."""
+    """How many rows come before the page, from the query."""
     return min(max(request.args.get("offset", 0, type=whole), 0), MOST_PASSED_OVER)
 
 

@@ -1,4 +1,4 @@
-"""Parts of a page that refresh themselves: the fragment, or 304 while it has not changed.
+"""Parts of a page that poll for updates: the fragment, or 304 while it has not changed.
 
 Polling holds no thread between two questions, where a stream would hold one of a few for each viewer.
 """

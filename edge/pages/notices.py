@@ -1,4 +1,4 @@
-"""What the next page says after an action. The address carries a word, never the text."""
+"""The notice that the next page shows after an action. The address carries a key, never the text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTICES = {
 
 
 def done(path: str, notice: str) -> Response:
-    """Send the browser on, so that loading the page again does not do it again."""
+    """Redirect after a form was processed, so that reloading the page does not submit it again."""
     if notice not in NOTICES:
         raise KeyError(notice)
     separator = "&" if "?" in path else "?"

@@ -1,4 +1,4 @@
-"""A form that is sent twice, by a double click on a slow link, is processed once; both get the same answer."""
+"""A form that is submitted twice, by a double click on a slow link, is processed once; both get the same response."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ STEPS = {
 @pages.get("/past")
 @require_role(Role.VIEWER)
 def show_past() -> str:
-    """The board as it was."""
+    """The board at a past moment."""
     now = clock.now()
     wanted = past_filter(now)
     offset = offset_asked()
@@ -136,7 +136,7 @@ def location_history(location_id: int) -> str:
 @pages.get("/not-seen")
 @require_role(Role.VIEWER)
 def show_not_seen() -> str:
-    """What nobody has seen for long, the longest first: the list to go and look for things with."""
+    """Assets not seen for long, the longest first: a list for searching the site."""
     organization_id = current_session().organization_id
     hours = request.args.get("hours", 24, type=whole)
     hours = hours if hours in UNSEEN and hours else 24

@@ -1,4 +1,4 @@
-"""Drawings that people upload, made anew from their pixels: nothing else that was in the file is kept."""
+"""Uploaded drawings, re-encoded from their pixels: nothing else that was in the file is kept."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _code() -> Code:
 
 
 def _selection() -> list[tuple[str, str]]:
-    """What the labels are of, to be passed on from page to page."""
+    """The selection of records, passed on from page to page."""
     return [(name, value) for name in _PASSED_ON for value in request.values.getlist(name) if value]
 
 

@@ -1,6 +1,6 @@
-"""For machines that watch the service: is it alive, is it ready, how is it doing.
+"""Endpoints for monitoring: is the service alive, is it ready, how is it doing.
 
-A stranger learns the status; what it is made of is for the box and the addresses in `http.metrics_from`.
+Anybody may see the status; the details are for the box and the addresses in `http.metrics_from`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ probes = Blueprint("probes", __name__)
 
 @probes.get("/healthz")
 def is_alive() -> tuple[Response, int]:
-    """503 when a part has failed that only a new start brings back."""
+    """503 when a part has failed that only a restart repairs."""
     checks = _health().checks()
     return _answer(all(check.ok for check, vital in checks if vital), checks)
 
@@ -46,7 +46,7 @@ def _may_know_more() -> bool:
 def _is_in(network: str) -> bool:
     try:
         return ip_address(request.remote_addr or "") in ip_network(network)
-    except ValueError:  # a proxy may call its client anything
+    except ValueError:  # a proxy may send any name for its client
         return False
 
 

@@ -1,4 +1,4 @@
-"""The way into a hub for its sites: /sync/v1/, which is no part of the public API."""
+"""The endpoints of a hub for its sites: /sync/v1/, which is not part of the public API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 
 
 class _Refused(EdgeError):
-    """Nobody whose answer this is: the status and what to say."""
+    """A request that is refused: the status and the message."""
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -105,7 +105,7 @@ def _on_too_large(_: wire.TooLarge) -> Response:
 
 
 def _site() -> Site:
-    """Whose key it is. A key is bound to one site, and no person's session has the scope."""
+    """The site that the key belongs to. A key is bound to one site, and no person's session has its scope."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     principal = tokens.principal(_environment(), token.strip()) if scheme.lower() == "bearer" else None
     if principal is None or principal.api_key_id is None:

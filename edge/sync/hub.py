@@ -1,4 +1,4 @@
-"""What the hub answers to a site. Everything is committed before it is answered.
+"""How the hub responds to a site. Everything is committed before it is answered.
 
 The answers are dictionaries that travel as JSON; see `edge.sync.endpoints` for the way in.
 """
@@ -24,16 +24,16 @@ from edge.sync import wire
 from edge.validation.values import MAX_INT64
 
 MAX_ROWS = 5000  # changes in one batch
-MAX_DAYS = 50  # of which the tracks are told in one answer
-MAX_MASTERS = 1000  # changes of master data in one answer
+MAX_DAYS = 50  # whose tracks fit in one response
+MAX_MASTERS = 1000  # changes of master data in one response
 
 
 class OtherVersion(EdgeError):
-    """Site and hub have no version in common; they meet again when the older one was updated."""
+    """Site and hub have no version in common; sync resumes when the older one is updated."""
 
 
 class Retired(Conflict):
-    """The box has a state of the database that was replaced: it is a copy, and must not speak for the site."""
+    """The box has a state of the database that was replaced: it is a copy and must not report as the site."""
 
 
 def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
 
 
 def digests(site: Site, content: Any) -> dict[str, Any]:
-    """Of the site's history here: by day, or by track for the days that are named."""
+    """The digests of the site's history here: by day, or by track for the days that are named."""
     try:
         first, last = (_day(day) for day in content["range"])
         days = [_day(day) for day in content["days"]]
@@ -144,7 +144,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
 
 
-_PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # with how many numbers a position in it is told
+_PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # how many numbers make a position in it
     "locations": (lambda peer, _: site_copies.locations(peer), 1),
     "assets": (site_copies.assets, 1),
     "tracks": (site_copies.tracks, 1),

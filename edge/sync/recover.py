@@ -1,4 +1,4 @@
-"""`edge sync recover`: a new or restored box gets what the hub has of the site, and goes on from there."""
+"""`edge sync recover`: a new or restored box fetches what the hub has of the site, and continues from there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEXT = {part: Progress(following, _FIRST[following]) for part, following in pai
 
 
 def recover(actor: Actor, call: Call) -> Iterator[str]:
-    """Page by page, telling what it is at; it goes on where an earlier attempt ended. Raises what `call` raises."""
+    """Page by page, reporting progress; continues where an earlier attempt ended. Raises what `call` raises."""
     counts = dict.fromkeys(_FIRST, 0)
     while at := regained.progress(_here()):
         if at.part == "tracks":

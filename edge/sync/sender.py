@@ -20,8 +20,8 @@ from edge.store.mirrors import Peer, set_aside
 from edge.store.target import Target
 from edge.sync import wire
 
-NOW_ROWS = 5000  # positions told in one batch
-SILENCE = 10 * clock.SECOND  # with nothing to tell, the hub is asked so often whether it has something
+NOW_ROWS = 5000  # positions in one batch
+SILENCE = 10 * clock.SECOND  # with nothing to send, how often the hub is polled
 REFUSED_SECONDS = 60.0  # until what the hub refuses, and cannot be set aside, is sent again
 MAX_RECORDS = 500  # in one batch: for each a hub takes as long as for fifty stays, and nobody else writes meanwhile
 MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
@@ -42,7 +42,7 @@ class BatchRefused(EdgeError):
 
 
 class Stopped(EdgeError):
-    """The hub will not talk to this box again, until a person does something."""
+    """The hub refuses this box until a person does something."""
 
 
 class Sent(NamedTuple):
@@ -54,20 +54,20 @@ class Sent(NamedTuple):
 
 
 class Sender:
-    """One conversation with the hub. Everything that must outlive it is in the store."""
+    """One session with the hub. Everything that must outlive it is in the store."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._max_rows = MAX_ROWS
         self._needs = Needs()
         self._asked: set[tuple[Any, ...]] = set()
-        self._on_its_way: Batch | None = None  # what `pending` holds, when this conversation made it
-        self._hub_masters: list[Any] = []  # epoch and newest change of the hub's master data, as it last said
+        self._on_its_way: Batch | None = None  # what `pending` holds, when this session made it
+        self._hub_masters: list[Any] = []  # epoch and newest change of the hub's master data, as last reported
         self._page: int | None = None
         self._paging_until = 0
 
     def connect(self) -> None:
-        """Raises LinkError, and Stopped when this box may not speak for the site any more."""
+        """Raises LinkError, and Stopped when this box may no longer report as the site."""
         for _ in range(2):
             here = _target()
             answer = self._call("hello", wire.pack(_greeting(here)))
@@ -77,7 +77,7 @@ class Sender:
         raise LinkError("The hub and this box do not agree on where they are; trying again")
 
     def push(self) -> Sent:
-        """Send the next batch, if there is something to tell."""
+        """Send the next batch, if there is something to send."""
         here = _target()
         if here.pending is None:
             self._prepare(here)
@@ -154,7 +154,7 @@ class Sender:
         self._needs = Needs(*(sorted({*old, *new}) for old, new in zip(self._needs, needs, strict=True)))
 
     def _prepare(self, here: Target) -> None:
-        """Read what is due and store it as the batch that is on its way."""
+        """Read what is due and store it as the pending batch."""
         with reading():
             moment, until = clock.now(), changes.newest()
             due = _with_few_records(changes.after(here.acked_seq, self._max_rows))
@@ -205,11 +205,11 @@ class Sender:
                 target.skip(change.seq)
 
     def _reconcile(self, here: Target, hub: Cursor) -> bool:
-        """Go on from where the hub is; False when it has to be greeted again."""
+        """Continue from the hub's cursor; False when a new handshake is needed."""
         if hub == here.cursor:
             return True
         if here.pending and hub.chain == wire.next_chain(here.chain, here.pending):
-            self._acknowledge(here, hub)  # it was taken, and only the answer was lost
+            self._acknowledge(here, hub)  # it was accepted, and only the response was lost
             return True
         known = target.checkpoint_chain(hub.acked_seq)
         if hub.epoch == here.epoch and hub.acked_seq <= here.acked_seq and known in (None, hub.chain):
@@ -219,7 +219,7 @@ class Sender:
         return False
 
     def _rewind(self, here: Target, hub: Cursor) -> None:
-        """The hub was restored from a backup. What the feed does not reach back to is found by its digests."""
+        """The hub was restored from a backup. What is older than the feed is found by comparing digests."""
         with writing():
             target.go_on_from(hub)
             if hub.acked_seq + 1 < changes.oldest_kept():
@@ -258,7 +258,7 @@ def _greeting(here: Target) -> dict[str, Any]:
 
 
 def _report(here: Target, until_seq: int) -> dict[str, int]:
-    """For the hub's page: how far this site is, and how wrong its clock may be."""
+    """For the hub's page: how far this site is, and how far its clock may be off."""
     return {
         "waiting": changes.count_after(until_seq),
         "board_at": here.board_at or 0,

@@ -1,4 +1,4 @@
-"""`edge sync verify`: whether site and hub have the same history, and where they do not, the truth is sent again."""
+"""`edge sync verify`: compares the history of site and hub; where it differs, the site sends its own again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.sync.sender import Call
 
 SAME = "Site and hub have the same history."
 SLICE_DAYS = 14  # compared at a time, each night
-MAX_DAYS = 50  # looked into in one round; the rest shows in the next
+MAX_DAYS = 50  # examined in one round; the rest follows in the next
 
 
 class Difference(NamedTuple):
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 
 def compare(here: Target, call: Call, wanted: Days = ALL_DAYS) -> list[Difference]:
-    """To be asked while nothing waits: what is on its way would be a difference, too."""
+    """Only meaningful while nothing waits: what is in transit would be a difference, too."""
     of = Of(here.organization_id, None)
     first_day = max(wanted.first, here.horizon // clock.DAY + 1 if here.horizon else wanted.first)
     question = {"range": (first_day, wanted.last), "days": []}
@@ -43,7 +43,7 @@ def compare(here: Target, call: Call, wanted: Days = ALL_DAYS) -> list[Differenc
     answer = call("digests", wire.pack({**question, "days": days}))
     found = []
     with reading():
-        changed = changes.tracks_after(here.acked_seq)  # while the hub was asked
+        changed = changes.tracks_after(here.acked_seq)  # while the hub answered
         for day, *theirs in answer["days"]:
             tracks = set(digests.differing(digests.of_tracks(of, day), _digests(theirs))) - changed
             names = digests.asset_names(tracks)
@@ -52,7 +52,7 @@ def compare(here: Target, call: Call, wanted: Days = ALL_DAYS) -> list[Differenc
 
 
 def repair(here: Target, found: list[Difference]) -> str:
-    """Have the truth about the differences sent, after a comparison of everything; in words, what was found."""
+    """Compare everything and have the differences sent again; returns in words what was found."""
     sent, told = _mend(here, found)
     wanted = len(found) >= MAX_DAYS and sent
     target.update(verified_at=clock.now(), verify_result=told, verify_wanted=int(wanted), verify_from=None)
@@ -60,12 +60,12 @@ def repair(here: Target, found: list[Difference]) -> str:
 
 
 def is_due(here: Target) -> bool:
-    """Once a day everything is compared, in slices between which other things get their turn."""
+    """Compares everything once a day, in slices, so that other work can run in between."""
     return here.verify_from is not None or clock.now() - max(here.verified_at or 0, here.joined_at) > clock.DAY
 
 
 def next_slice(here: Target, call: Call) -> str:
-    """Compare some days, and have mended what differs; in words, what was found, or nothing."""
+    """Compare some days and have the differences sent again; returns in words what was found, or nothing."""
     begin = here.verify_from if here.verify_from is not None else ALL_DAYS.first
     today = clock.now() // clock.DAY
     oldest = (oldest_history() or clock.now()) // clock.DAY

@@ -31,7 +31,7 @@ from edge.store.exchange import (
 )
 
 VERSION = 1
-VERSIONS = (1,)  # that this program speaks, newest first
+VERSIONS = (1,)  # that this program supports, newest first
 MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
@@ -41,7 +41,7 @@ Row = TypeVar("Row", Origin, TrackState)
 
 
 class TooLarge(Exception):
-    """A body that would inflate beyond all bounds."""
+    """A body that would inflate beyond the limit."""
 
 
 def pack(content: object) -> bytes:

@@ -21,12 +21,12 @@ from edge.sync.sender import LinkError, Sender, Stopped
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-AGAIN_SECONDS = 0.1  # the first time after all went well: lines lose a connection, and the next one works
+AGAIN_SECONDS = 0.1  # the first time: a line loses a connection, and the next one works
 UNEXPECTED_SECONDS = 60.0
-NOTE_AGAIN = 60 * clock.SECOND  # the same fault is noted so often, not each time: a commit wears a card
+NOTE_AGAIN = 60 * clock.SECOND  # how often the same fault is recorded: each commit wears the SD card
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
-GIVE_WAY = 39  # times as long as it worked: what reads that wait leave it is a fortieth of a core
+GIVE_WAY = 39  # times as long as it worked: while reads wait, sync gets a fortieth of a core
 MAX_FEED_OF_HUB = 1_000_000  # changes of master data
 MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
 
@@ -48,7 +48,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self._client: HubClient | None = None
         self._sender: Sender | None = None
-        self._for = ""  # the epoch and key the conversation was begun for
+        self._for = ""  # the epoch and key the session was begun for
         self._has_gone_well = False
         self._trimmed_at = time.monotonic()
 
@@ -85,7 +85,7 @@ class Worker:
                 self._note(str(error))
                 wait = UNEXPECTED_SECONDS
             except Exception as error:
-                log.exception("Sync failed unexpectedly; it goes on in a minute")
+                log.exception("Sync failed unexpectedly; trying again in a minute")
                 self._note(repr(error))
                 self._hang_up()
                 wait = UNEXPECTED_SECONDS
@@ -101,7 +101,7 @@ class Worker:
             return self._pace.interval_seconds
         self._trim(here)
         if self._pace.bytes_a_day and _spent_today(here) >= self._pace.bytes_a_day:
-            self._note(f"the {self._pace.bytes_a_day >> 20} MB of today are used up; it goes on tomorrow (UTC)")
+            self._note(f"the {self._pace.bytes_a_day >> 20} MB of today are used up; sync continues tomorrow (UTC)")
             return UNEXPECTED_SECONDS
         sender = self._conversation(here)
         sent = sender.push()
@@ -118,7 +118,7 @@ class Worker:
         return max(self._pace.interval_seconds, sent.wait_seconds)
 
     def _conversation(self, here: Target) -> Sender:
-        """The one that goes on, or a new one."""
+        """The current session, or a new one."""
         wanted = f"{here.client_id} {here.url}"
         if self._sender is None or self._for != wanted:
             self._hang_up()
@@ -171,7 +171,7 @@ class Worker:
             columns = {} if stopped is None else {"stopped": stopped}
             target.update(last_error=fault, last_error_at=clock.now(), **columns)
         except EdgeError as error:
-            log.error("Sync: %s. That cannot be noted: %s", fault, error)
+            log.error("Sync: %s. This cannot be recorded: %s", fault, error)
 
 
 def _spent_today(here: Target) -> int:

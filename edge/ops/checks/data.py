@@ -76,11 +76,13 @@ def backup_sound(subject: Subject) -> Finding:
 
 def backup_second(subject: Subject) -> Finding:
     if subject.second_dir is None:
-        return warning("backups are on this disk only", "set backup.second_dir to a folder on a stick or another disk")
+        return warning(
+            "backups are on this disk only", "set backup.second_dir to a folder on a USB drive or another disk"
+        )
     if not subject.second_dir.is_dir():
         return problem(f"{subject.second_dir} is not there", "plug the disk in and mount it")
     if subject.second_dir.stat().st_dev == subject.data_dir.stat().st_dev:
-        return warning(f"{subject.second_dir} is on the same disk as the database", "is the stick mounted?")
+        return warning(f"{subject.second_dir} is on the same disk as the database", "is the USB drive mounted?")
     first, second = list_backups(subject.backup_dir), list_backups(subject.second_dir)
     if first and (not second or second[0].made_at < first[0].made_at):
         return problem(
