@@ -24,7 +24,8 @@ nothing tells the two apart: its reads count as they come, and two minutes that 
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from edge.clock import NOTICEABLE, SECOND
 
@@ -42,7 +43,7 @@ WATCHED_FOR = 60 * SECOND
 LEAST_WATCHED = 20  # messages
 
 
-class Sample(NamedTuple):
+class Sample(Struct, frozen=True, gc=False):
     """Of one message: when it came, and how far its newest read is ahead of that."""
 
     received_at: int
@@ -194,7 +195,7 @@ class _Minute:
     def is_over(self, sample: Sample) -> bool:
         """Whether this sample is the last one of a minute."""
         if not self._count:
-            self._begun_at, self.highest = sample
+            self._begun_at, self.highest = sample.received_at, sample.ahead
             self.lowest = self.highest
         self._count += 1
         if sample.ahead > self.highest:

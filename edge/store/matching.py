@@ -34,9 +34,10 @@ class TagMatcher:
         if version != self._version or len(self._known) > MAX_REMEMBERED:
             self._known.clear()
             self._version = version
-        missing = [identity for identity in set(identities) if identity not in self._known]
+        known = self._known
+        missing = {identity for identity in identities if identity not in known}
         if missing:
-            self._look_up(missing)
+            self._look_up(list(missing))
 
     def match(self, organization_id: int, tag_type: str, value: str, aliases: tuple[str, ...] = ()) -> int | NoAsset:
         """The asset's id, or why there is none. Every identity of the read must have been prepared."""
