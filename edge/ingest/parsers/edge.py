@@ -60,6 +60,7 @@ def _status(status: object) -> Parsed:
 
 def _read(read: Fields) -> Read:
     tag_type = first(read, "type") or "rfid"
+    tag_type = tag_type.strip().lower() if isinstance(tag_type, str) else tag_type
     if tag_type not in TAG_TYPES:
         raise Unreadable(f"type is {describe(tag_type)}: write one of {', '.join(TAG_TYPES)}")
     if "tag" not in read:

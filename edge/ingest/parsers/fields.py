@@ -93,15 +93,15 @@ def antenna(value: object) -> int | None:
 
 
 def rssi(value: object) -> float | None:
-    """In dBm; the unit may stand behind the number, as in `-61 dBm`."""
+    """In dBm; the unit may stand behind the number, as in `-61 dBm`, and a comma in place of the point."""
     if isinstance(value, str):
         return _spelt_rssi(value) if len(value) <= _LONGEST_RSSI else _rssi(value)
     return _rssi(value)
 
 
 def _rssi(value: object) -> float | None:
-    if isinstance(value, str) and value.rstrip()[-1:].isalpha():
-        value = _DECIBELS.sub("", value)
+    if isinstance(value, str):
+        value = _DECIBELS.sub("", value).replace("\N{MINUS SIGN}", "-").replace(",", ".", 1)
     strength = number(value, "rssi")
     if strength is not None and abs(strength) > _STRONGEST:
         raise Unreadable(f"rssi {describe(value)} is out of range")

@@ -48,11 +48,9 @@ def _message(mapping: Mapping, message: Scope) -> Parsed:
         raise Malformed(str(reason)) from None
     if entries is None:
         written = ", ".join(path.written for path in mapping.list_path)
-        return Parsed(Kind.IGNORED, note=f"list_path {written} leads to no list{_fields_of(message.entry)}")
+        return Parsed(Kind.IGNORED, note=f"list_path {written} leads to no list{_fields_of('message', message.entry)}")
     if not mapping.list_path and not _has_identity(mapping, message):
-        missing = mapping.tag_path or mapping.uuid_path or mapping.advertisement_path
-        note = f"nothing at {missing.written}{_fields_of(message.entry)}" if missing else None
-        return Parsed(Kind.IGNORED, note=note)
+        return Parsed(Kind.IGNORED, note=_nothing_there(mapping, "message", message.entry))
     return gather(entries, lambda entry: _read(mapping, entry))
 
 
@@ -94,7 +92,10 @@ def _read(mapping: Mapping, scope: Scope) -> Read | None:
     tag_type = _tag_type(find(mapping.tag_type_path)) if mapping.tag_type_path else mapping.tag_type
     beacons = ble.ibeacon(find(mapping.uuid_path), find(mapping.major_path), find(mapping.minor_path))
     beacons += _advertised(mapping, find(mapping.advertisement_path))
-    value, others = _identities(mapping, tag_type, find(mapping.tag_path), beacons)
+    tag = find(mapping.tag_path)
+    if tag is None and not beacons:
+        raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
+    value, others = _identities(mapping, tag_type, tag, beacons)
     port, name = _antenna(find(mapping.reader_path), find(mapping.antenna_path))
     time = _time(find(mapping.time_path), mapping.time_unit)
     return Read(tag_type, value, others, port, rssi(find(mapping.rssi_path)), time, name)
@@ -171,8 +172,13 @@ def _time(sent: object, unit: str) -> int | WallTime | None:
     return instant(sent, _MICROSECONDS.get(unit, MILLISECOND))
 
 
-def _fields_of(message: object) -> str:
+def _nothing_there(mapping: Mapping, what: str, value: object) -> str:
+    path = mapping.tag_path or mapping.uuid_path or mapping.advertisement_path
+    return f"nothing at {path.written if path else ''}{_fields_of(what, value)}"
+
+
+def _fields_of(what: str, value: object) -> str:
     """So that a misspelt path can be corrected without looking at the bytes."""
-    if not isinstance(message, dict) or not message:
+    if not isinstance(value, dict) or not value:
         return ""
-    return f"; the message has {', '.join(str(key)[:40] for key in list(message)[:10])}"
+    return f"; the {what} has {', '.join(str(key)[:40] for key in list(value)[:10])}"

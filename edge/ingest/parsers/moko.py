@@ -21,11 +21,13 @@ from edge.ingest.parsers.fields import (
     plausible,
 )
 from edge.ingest.parsers.framing import IGNORED, STATUS, collect, each
-from edge.ingest.reads import Kind, Parsed, Read, WallTime
+from edge.ingest.parsers.payloads import is_text
+from edge.ingest.reads import Kind, Malformed, Parsed, Read, WallTime
 
 _SCANS = ("3004", "3070")
 _STATUS = ("3003", "3004")
 _BINARY_HEAD = b"\xef\x30"
+_BINARY_NOTE = "binary message: in the gateway's settings (MKScannerPro) set the payload format to JSON"
 _TIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})&([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([+-][0-9]{1,2})")
 
 # A newer gateway whose clock is not set sends the seconds since its start. As milliseconds, this is in 1973.
@@ -34,9 +36,9 @@ _LONGEST_UPTIME = 100_000_000_000
 
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEAD):
-        return Parsed(
-            Kind.IGNORED, note="binary message: in the gateway's settings (MKScannerPro) set the payload format to JSON"
-        )
+        return Parsed(Kind.IGNORED, note=_BINARY_NOTE)
+    if not is_text(payload):
+        raise Malformed(_BINARY_NOTE)
     return each(payload, _message)
 
 

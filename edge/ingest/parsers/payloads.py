@@ -21,6 +21,14 @@ def values(payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, 
     return _unpacked(payload) if kind == "msgpack" else documents(payload)
 
 
+def is_text(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any]:
     """One value for each line that is not blank: an object where the columns have names, else a list."""
     try:

@@ -14,6 +14,7 @@ from tests.ingest.parsers.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
         ([{"tag": EPC}, {"tag": OTHER_EPC}], (Read("rfid", EPC), Read("rfid", OTHER_EPC))),
         ({"reads": [{"tag": MAC.lower(), "type": "ble"}]}, (Read("ble", MAC),)),
         ({"tag": " 0109506 \n", "type": "barcode"}, (Read("barcode", "0109506"),)),
+        ({"tag": EPC, "type": "RFID "}, (Read("rfid", EPC),)),
     ],
 )
 def test_one_read_an_array_or_a_list_inside_an_object(told, message, reads):

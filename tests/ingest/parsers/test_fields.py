@@ -32,7 +32,9 @@ def test_nine_digits_of_a_second_are_cut_to_six():
     assert fields.instant("1970-01-01T00:00:01.123456999Z", SECOND) == 1_123_456
 
 
-@pytest.mark.parametrize("sent", [True, [], {}, "-", "1e3", "1_000", "0x10", "１２", "nan", "9" * 21, "1.2.3"])
+@pytest.mark.parametrize(
+    "sent", [True, [], {}, "-", "1e3", "1_000", "0x10", "１２", "nan", "9" * 21, "1.2.3", "1,2,3", "1,234.5"]
+)
 def test_what_is_no_number_is_refused(sent):
     with pytest.raises(Unreadable, match=r"rssi is .* not a number"):
         fields.rssi(sent)
@@ -43,6 +45,11 @@ def test_a_strength_that_no_column_holds_is_refused(sent):
     """Before, its message could not be recorded, and was set aside as a fault of the program."""
     with pytest.raises(Unreadable, match=r"rssi .* is out of range"):
         fields.rssi(sent)
+
+
+@pytest.mark.parametrize("sent", ["-61.5", "-61,5", "-61,5 dBm", "\N{MINUS SIGN}61.5dB", " -61.5 DBM "])
+def test_a_strength_is_read_in_every_spelling(sent):
+    assert fields.rssi(sent) == -61.5
 
 
 def test_long_values_are_shortened_in_reasons():

@@ -114,6 +114,11 @@ def test_an_empty_list_is_a_sign_of_life():
     assert parse({"list_path": "tags", "tag_path": "epc"}, {"tags": []}) == Parsed(Kind.STATUS)
 
 
+def test_a_misspelt_path_within_a_list_is_named_with_what_the_entry_has():
+    parsed = parse({"list_path": "tags", "tag_path": "epcc"}, {"tags": [{"epc": EPC, "rssi": -60}]})
+    assert (parsed.skipped, parsed.note) == (1, "entry 1: nothing at epcc; the entry has epc, rssi")
+
+
 @pytest.mark.parametrize(
     "bad", [{"epc": "pallet"}, {}, {"epc": EPC, "kind": "nfc"}, {"epc": EPC, "kind": 5}, {"epc": EPC, "t": 5}]
 )

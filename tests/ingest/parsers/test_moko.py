@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge.ingest.reads import Kind, Parsed, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Read
 from tests.ingest.parsers.reader_samples import (
     BEACON,
     EDDYSTONE,
@@ -118,3 +118,9 @@ def test_a_binary_message_is_ignored_with_what_to_choose_instead(told, name, pay
     parsed = told(name, payload)
     assert parsed.kind is Kind.IGNORED
     assert "to JSON" in parsed.note
+
+
+@pytest.mark.parametrize("name", ["moko", "minew"])
+def test_binary_of_another_kind_says_what_to_choose_instead_too(told, name):
+    with pytest.raises(Malformed, match="to JSON"):
+        told(name, b"\xec\x20\xc4\xde\xe2")
