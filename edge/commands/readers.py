@@ -16,7 +16,7 @@ from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
 from edge.ingest.parsers.examples import examples
 from edge.ingest.parsers.formats import FORMATS, recognise
-from edge.ingest.reads import Attempt
+from edge.ingest.reads import Attempt, Guess
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.try_out import try_out
 from edge.store import dead_letters, ignored_messages, ledger, reader_status, readers, unassigned_topics
@@ -187,7 +187,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
     if format_name is None:
         guess = recognise(topic, payload)
         if guess.name is None:
-            raise click.UsageError(f"Say which --format; perhaps {', '.join(guess.candidates) or 'a mapping'}")
+            raise click.UsageError(f"Say which --format; perhaps {', '.join(guess.candidates) or _mapping_of(guess)}")
         format_name = guess.name
         click.echo(f"This looks like {format_name}")
     mapping = _mapping_text(options["mapping"]) or (row.mapping if row else None)
@@ -196,6 +196,10 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
         attempt = Attempt(*attempt[:4], row.location_id, row.min_rssi, row.clock_setting, row.id)
     trial = try_out(organization_id, attempt)
     click.echo(f"The message ends as {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
+    if not trial.reads:
+        if other := _another_format(format_name, recognise(topic, payload)):
+            click.echo(f"But {other}")
+        return
     print_table(
         ["TAG", "ANTENNA", "LOCATION", "DBM", "TIME", "ENDS AS"],
         [
@@ -253,7 +257,7 @@ def remove_reader(actor: Actor, name: str) -> None:
 def _print_ignored(organization_id: int, row: ReaderRow) -> None:
     for message in ignored_messages.list_messages(organization_id, row.id)[:1]:
         guess = recognise(message.topic, message.payload)
-        looks = f"; it looks like {guess.name}" if guess.name and guess.name != row.format else ""
+        looks = f"; {other}" if (other := _another_format(row.format, guess)) else ""
         note = f" ({message.note})" if message.note else ""
         click.echo(
             f"The last message that {row.format} does not know, {clock.rfc3339(message.received_at)} on "
@@ -267,6 +271,17 @@ def _print_unreadable(organization_id: int, row: ReaderRow) -> None:
             f"The last message that could not be read, {clock.rfc3339(letter.received_at)} on {letter.topic}: "
             f"{letter.reason}\n  {_start_of(letter.payload)}"
         )
+
+
+def _another_format(present: str, guess: Guess) -> str:
+    """What else could read a message in which the present format finds no tag; empty if nothing is known."""
+    if guess.name:
+        return f"it looks like {guess.name}" if guess.name != present else ""
+    return f"it could be read by {_mapping_of(guess)}" if guess.mapping else ""
+
+
+def _mapping_of(guess: Guess) -> str:
+    return f'the mapping "{guess.mapping}"; see: edge reader mappings' if guess.mapping else "a mapping"
 
 
 def _start_of(payload: bytes) -> str:

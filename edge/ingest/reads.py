@@ -59,10 +59,14 @@ class Parsed(Struct, frozen=True, gc=False):
 
 
 class Guess(NamedTuple):
-    """The format of a message where only one make sends such messages; else those that could be meant, best first."""
+    """The format of a message where only one make sends such messages; else those that could be meant, best first.
+
+    `mapping` is the title of a shipped mapping that reads a message which no format knows.
+    """
 
     name: str | None = None
     candidates: tuple[str, ...] = ()
+    mapping: str | None = None
 
 
 class Attempt(NamedTuple):

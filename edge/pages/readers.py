@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.auth.secrets import new_token
 from edge.errors import EdgeError, Invalid
-from edge.ingest.reads import Attempt, Trial
+from edge.ingest.reads import Attempt, Guess, Trial
 from edge.pages import broker_facts
 from edge.pages.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.formats import formats
@@ -118,14 +118,16 @@ def reader_unknown_tags(reader_id: int) -> Response:
 @pages.get("/readers/new")
 @require_role(Role.ADMINISTRATOR)
 def new_reader_form() -> str:
-    """From a topic that was heard, the format is suggested; the rest are three fields."""
+    """From a topic that was heard, the format or a mapping is suggested; the rest are three fields."""
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(current_session().organization_id, topic)
-    suggested = formats().recognise(topic, sample.sample).name if sample else None
-    values = {"topic": topic, "format": suggested or "", "is_enabled": "1"}
+    guess = formats().recognise(topic, sample.sample) if sample else Guess()
+    values = {"topic": topic, "format": guess.name or "", "is_enabled": "1"}
+    if guess.mapping:
+        values |= {"format": formats().custom, "mapping": formats().examples.get(guess.mapping, "")}
     if sample:
         values |= _sample(sample.topic, sample.sample)
-    return _form(None, values, {}, suggested=suggested)
+    return _form(None, values, {}, suggested=guess.mapping or formats().titles.get(guess.name or ""))
 
 
 @pages.post("/readers/try")

@@ -18,7 +18,9 @@ def test_a_message_is_tried_with_the_settings_of_a_reader_and_with_others(edge: 
     assert "ends as recorded" in told
     assert "DOCK" in told
     told = edge.ok("reader", "try", "dock1", "--message", '{"seq":1}')
-    assert "ends as ignored" in told
+    assert told == "The message ends as ignored\n"
+    told = edge.ok("reader", "try", "dock1", "--message", '{"type":"SIMPLE","data":{"idHex":"30aa"}}')
+    assert told == "The message ends as ignored\nBut it looks like zebra\n"
     mapping = tmp_path / "mapping.json"
     mapping.write_text('{"tag_path": "tag"}')
     file = tmp_path / "message.json"
@@ -33,6 +35,8 @@ def test_without_a_reader_the_format_is_recognised_or_asked_for(edge: Shell) -> 
     code, told = edge("reader", "try", "--message", '{"mac":"C30A114E7F21","rssi":-70}')
     assert code == 2
     assert "perhaps" in told
+    code, told = edge("reader", "try", "--message", json.dumps({"devid": "gate", "reads": [{"EPC": EPC, "ant": 1}]}))
+    assert (code, 'the mapping "Keonn AdvanNet' in told) == (2, True)
     code, told = edge("reader", "try")
     assert (code, "--file FILE or --message TEXT" in told) == (2, True)
 

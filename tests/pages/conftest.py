@@ -142,13 +142,15 @@ def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
         if name != "plain":
             raise Invalid.one("format", "invalid_value", "format is not known")
 
+    guesses = {b"{": Guess("plain"), b"[": Guess(mapping="Keonn")}
     known = Formats(
         {"plain": "Plain format", "custom": "Described"},
         "custom",
         lambda name, topic: f"{topic.rpartition('/')[0]}/+" if name else topic,
-        lambda _topic, payload: Guess("plain") if payload.startswith(b"{") else Guess(),
+        lambda _topic, payload: guesses.get(payload[:1], Guess()),
         check,
         lambda *message: found.append(message),
+        examples={"Keonn": '{"tag_path": "EPC"}'},
     )
     give(app, formats=known)
     return found

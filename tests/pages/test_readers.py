@@ -54,6 +54,15 @@ def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast
     )
 
 
+def test_a_topic_that_a_mapping_reads_is_set_up_with_it(admin: Browser) -> None:
+    unassigned_topics.record([unassigned_topics.Unassigned("keonn/gate", clock.now(), b'[{"EPC": "30AA"}]')])
+    assert "a mapping reads it: Keonn" in admin.get("/readers/topics").text
+    form = admin.get("/readers/new?topic=keonn/gate").text
+    assert "Recognised in its last message: Keonn" in form
+    assert "{&#34;tag_path&#34;: &#34;EPC&#34;}" in form
+    assert '<option value="custom" selected>' in form
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [

@@ -7,8 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from edge.ingest.parsers.mapping import parser_for
+from edge.ingest.parsers.mapping_settings import mapping_from
+from edge.ingest.reads import Malformed, Parser, Read
+
 _PACKAGE = Path(__file__).parents[2]
 _FOLDER = "data/mappings"
+_SHORTEST_EPC = 8  # digits; shorter ones are found in any text
 
 
 class Example(NamedTuple):
@@ -31,3 +36,32 @@ def examples() -> dict[str, Example]:
     folder = next(home / _FOLDER for home in (_PACKAGE, _PACKAGE.parent) if (home / _FOLDER).is_dir())
     found = [Example(file.stem, **json.loads(file.read_text("utf-8"))) for file in sorted(folder.glob("*.json"))]
     return {example.name: example for example in found}
+
+
+def example_that_reads(topic: str, payload: bytes) -> Example | None:
+    """Of the examples that make whole reads of a message and nothing else, the simplest that tells most of them."""
+    worth = {}
+    for name, parse in _parsers().items():
+        try:
+            parsed = parse(topic, payload)
+        except Malformed:
+            continue
+        if parsed.reads and not parsed.skipped and all(map(_is_credible, parsed.reads)):
+            worth[name] = (sum(map(_told, parsed.reads)), -len(examples()[name].mapping))
+    return examples()[max(worth, key=lambda name: worth[name])] if worth else None
+
+
+@cache
+def _parsers() -> dict[str, Parser]:
+    return {example.name: parser_for(mapping_from(example.mapping)) for example in examples().values()}
+
+
+def _is_credible(read: Read) -> bool:
+    """A mapping takes much for a tag that is none."""
+    return ":" in read.value if read.tag_type == "ble" else len(read.value) >= _SHORTEST_EPC
+
+
+def _told(read: Read) -> int:
+    """How much of a read is known beside its tag."""
+    facts = (read.aliases or None, read.antenna, read.antenna_name, read.rssi, read.observed_at)
+    return len(facts) - facts.count(None)

@@ -22,6 +22,7 @@ from edge.ingest.parsers import (
     zebra,
     zebra_sled,
 )
+from edge.ingest.parsers.examples import example_that_reads
 from edge.ingest.parsers.fields import Fields
 from edge.ingest.parsers.framing import documents
 from edge.ingest.reads import Guess, Kind, Malformed, Parsed, Parser
@@ -137,7 +138,10 @@ def recognise(topic: str, payload: bytes) -> Guess:
         sure = [name for name in candidates if worth[name] > _STATUS_ONLY]
     else:
         sure = [name for name in candidates if any(FORMATS[name].is_typical(topic, entry) for entry in objects)]
-    return Guess(sure[0]) if len(sure) == 1 else Guess(None, tuple(sure or candidates))
+    if len(sure) == 1:
+        return Guess(sure[0])
+    example = None if candidates else example_that_reads(topic, payload)
+    return Guess(None, tuple(sure or candidates), example.title if example else None)
 
 
 _STATUS_ONLY = (1, 0)

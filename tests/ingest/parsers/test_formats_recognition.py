@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edge.ingest.parsers.examples import examples
 from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.reads import Guess
 from tests.ingest.parsers.reader_samples import EPC, MAC, SAMPLES
@@ -60,6 +61,20 @@ def test_what_many_could_have_sent_is_not_put_down_to_one(message, perhaps):
 )
 def test_what_holds_no_reads_is_recognised_too(topic, payload, name):
     assert recognise(topic, payload) == Guess(name)
+
+
+@pytest.mark.parametrize("example", examples().values(), ids=examples())
+def test_what_no_format_knows_is_offered_a_mapping_that_reads_it(example):
+    guess = recognise(example.topic, example.payload)
+    assert guess.name is None
+    assert guess.candidates or guess.mapping == example.title
+
+
+@pytest.mark.parametrize(
+    "payload", [b"temperature,21.5", b"12", b'{"value":21.5,"quality":"GOOD"}', b'{"rssi":-70}', b"hello;7"]
+)
+def test_a_mapping_is_not_offered_for_what_holds_no_tag(payload):
+    assert recognise("site/device/state", payload) == Guess()
 
 
 def test_plain_text_that_every_device_sends_is_a_hint_only():
