@@ -32,7 +32,7 @@ from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
 
-STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is given up, and the client told to ask for less
+STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is aborted, and the client advised to ask for less
 _READING = {"GET", "HEAD", "OPTIONS"}
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 

@@ -31,7 +31,7 @@ from edge.pages import guard as pages_guard
 from edge.refusals import Refusal
 from edge.sync import wire
 
-# No route takes a larger body. What is beyond is read and dropped, so that the client hears the application's refusal.
+# No route takes a larger body. The excess is read and dropped, so that the client receives the application's refusal.
 MAX_BODY = max(guard.MAX_BODY, wire.MAX_BODY, pages_guard.MAX_UPLOAD)
 
 
@@ -83,7 +83,7 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
         return environment
 
     def finish(self) -> None:
-        """An answer that goes on has only begun."""
+        """A streamed response has only begun."""
         channel: Any = self.channel
         if channel.listener is None:
             super().finish()
@@ -104,7 +104,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     parser_class = Parser
     task_class = Task
     error_task_class = Refusal
-    listener: Any = None  # who answers the present request from a thread of its own
+    listener: Any = None  # which answers the current request from its own thread
     is_chunked = False
     _closes_when_flushed = False
 
@@ -152,7 +152,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
             if self.socket:
                 self.socket.shutdown(socket.SHUT_RDWR)
 
-    # An answer that goes on ---------------------------------------------------------------------------------------
+    # A streamed response ------------------------------------------------------------------------------------------
 
     def attach(self, listener: Any) -> None:
         """The present request is answered by `listener.begin(channel)`, until that says `end`; no worker waits.

@@ -1,4 +1,4 @@
-"""Which connections are kept, and how long a client may take: a slow or greedy one must not lock the others out.
+"""Limits for connections: how many, and how long a client may take; a slow or greedy one must not lock out the others.
 
 Decision record. What: deadlines for a request's head and body, a bound for the connections of one address, and room for
 newcomers when all places are taken. Why in the server: the proxy is not in front of every site, and Caddy has no bound
@@ -29,9 +29,9 @@ MOST_PIECES = 1_000  # in which the head of a request may come: each one costs a
 def is_late(channel: Any, now: float) -> bool:
     """Whether the client has used up its time. `channel.waiting_since` is when the present wait for it began."""
     if channel.requests:
-        return False  # it waits for us
+        return False  # the client waits for us
     waited, request = now - channel.waiting_since, channel.request
-    if request is None:  # idle, or slow in taking our answer
+    if request is None:  # idle, or slow in reading our response
         return bool(waited > IDLE_SECONDS and time.time() - channel.last_activity > IDLE_SECONDS)
     if not request.headers_finished:
         return bool(waited > HEAD_SECONDS)

@@ -1,4 +1,4 @@
-"""Answers of the server itself, to requests that the application never sees: too large, or not HTTP."""
+"""Responses of the server itself, to requests that never reach the application: too large, or not HTTP."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
 
 
 def _path(request: Any) -> str:
-    """What was asked for, as far as its first line tells: the parser may have given up before, or made up a path."""
+    """The requested path, as far as the first line shows it: the parser may have given up before, or made up a path."""
     known: str = getattr(request, "path", "")
     if known and request.error.code != 431:
         return known

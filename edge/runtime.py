@@ -51,9 +51,9 @@ from edge.sync.worker import Worker as SyncWorker
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
-SETTINGS_SECONDS = 1.0  # until what was changed in the shell counts
+SETTINGS_SECONDS = 1.0  # until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
-MANY_READS = 200  # waiting to be recorded: sync gives way
+MANY_READS = 200  # waiting to be recorded: above it, sync yields
 COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a cycle
 
 
@@ -157,7 +157,7 @@ def _broker(config: Config, parts: ExitStack) -> Broker:
 
 
 def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
-    """Retention, the readers' accounts, and the numbers that are looked up when somebody asks."""
+    """Retention, the readers' accounts, and the metrics that are looked up on demand."""
     config = live.config
     parts.enter_context(
         metrics.sampling(
@@ -310,7 +310,7 @@ def _serve_http(live: LiveSettings, health: Health, formats: Formats, streams: S
 
 
 def _proxy_options(config: Config) -> dict[str, Any]:
-    """Believe what one proxy says of its clients, and nobody else."""
+    """Trust what one proxy says about its clients, and nobody else."""
     if not config.http_trusted_proxy:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""The HTTP server: waitress, whose channels are ours; see `channels` for what they do otherwise, and why."""
+"""The HTTP server: waitress with our own channels; see `channels` for how they differ, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edge.channels import Channel
 from edge.workers import Workers
 
 MAX_READ = 8 * 1024 * 1024
-MAX_IN_MEMORY = 64 * 1024  # of one body; the rest of it waits in a temporary file
+MAX_IN_MEMORY = 64 * 1024  # of one body; the rest of it goes to a temporary file
 MAX_HEADERS = 64 * 1024
 
 

@@ -1,6 +1,6 @@
 """What a device sends beside scans: that a stock-take began or ended, what is lost, that a carrier was emptied.
 
-It travels in the queue with the scans, so it arrives in its turn, also hours later, and is answered like them.
+It travels in the queue with the scans, so it arrives in order, also hours later, and is answered like them.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def show_reader(reader_id: int) -> str:
 @pages.get("/readers/<int:reader_id>/unknown")
 @require_role(Role.EDITOR)
 def reader_unknown_tags(reader_id: int) -> Response:
-    """What it sees that is no asset yet, for the page of a reader that was just set up."""
+    """The unknown tags that it reads, for the page of a reader that was just set up."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     unknown = unknown_tags.list_tags(reader.organization_id, reader_id, limit=10)
     return fragment("_reader-unknown.html", unknown, reader=reader, unknown=unknown)
@@ -118,7 +118,7 @@ def reader_unknown_tags(reader_id: int) -> Response:
 @pages.get("/readers/new")
 @require_role(Role.ADMINISTRATOR)
 def new_reader_form() -> str:
-    """From a topic that was heard, the format or a mapping is suggested; the rest are three fields."""
+    """For a topic that was heard, the format or a mapping is suggested; what remains are three fields."""
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(current_session().organization_id, topic)
     guess = formats().recognise(topic, sample.sample) if sample else Guess()
@@ -133,7 +133,7 @@ def new_reader_form() -> str:
 @pages.post("/readers/try")
 @require_role(Role.ADMINISTRATOR)
 def try_reader() -> str | tuple[str, int]:
-    """What a message would come to with the settings of the form, before they are saved."""
+    """What would become of a message with the settings of the form, before they are saved."""
     organization_id = current_session().organization_id
     reader_id = request.form.get("reader_id", 0, type=whole) or None
     reader = readers.get_reader(organization_id, reader_id) if reader_id else None

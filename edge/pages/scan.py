@@ -1,4 +1,4 @@
-"""The scan page, and what its script asks for. Everything it sends is kept on the device until it was answered."""
+"""The scan page and the endpoints of its script. Everything it sends is kept on the device until it was answered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
 SERVICE_WORKER = "scan/sw.js"
-# The browser is told of all at once, so that it need not find one in another: what catches codes comes before the rest.
+# All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
 FIRST_SCRIPTS = (
     *("scan/catch.js", "scan/scanner.js", "scan/codes.js", "scan/profile.js"),
     *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
@@ -55,7 +55,7 @@ FIRST_SCRIPTS = (
     ),
     *("scan/take.js", "scan/view.js", "scan/where.js"),
 )
-# Characters that another keyboard layout, or a scanner's own rules, would change.
+# Characters that another keyboard layout, or the settings of a scanner, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
 _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
@@ -63,11 +63,11 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @pages.get("/scan")
 @require_role(Role.OPERATOR)
 def scan_page() -> Response:
-    """The same for everybody but for the language, so that a device may keep it for the time without a connection."""
+    """The same for everybody except for the language, so that a device may cache it for use without a connection."""
     page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
     files = installation().files
-    response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # what reads pictures
+    response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # its code reader
     response.headers["Edge-Version"] = (
         files.version
     )  # the service worker keeps the page beside the files of its version
@@ -77,7 +77,7 @@ def scan_page() -> Response:
 @pages.get("/scan/test-code")
 @require_role(Role.OPERATOR)
 def scan_test_code() -> str:
-    """To be scanned from another screen or from paper: a device learns from it what its scanner adds or changes."""
+    """A code to scan from another screen or from paper: the device learns what its scanner adds or changes."""
     return render_template("scan-test-code.html", code=labels.qr(TEST_CODE), text=TEST_CODE)
 
 
@@ -130,7 +130,7 @@ def scan_locations() -> Response:
 @pages.post("/scan/assets")
 @require_role(Role.OPERATOR)
 def scan_assets() -> Response:
-    """What of the device's copy of all assets is not as it is here; the device says what it has by digests."""
+    """The parts of the device's copy of all assets that are out of date; the device sends digests of what it has."""
     digests = json_object().get("digests")
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
@@ -162,7 +162,7 @@ def scan_batch() -> Response:
 @pages.get("/scan/find")
 @require_role(Role.OPERATOR)
 def scan_find() -> Response:
-    """One thing when the code is clear, else what fits the text."""
+    """One record when the code is unambiguous, else those that match the text."""
     text = search_text(request.args.get("q", ""))
     if not text:
         return jsonify(found=[])
@@ -201,7 +201,7 @@ def _name_of_thing(name: str) -> str:
 
 
 def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
-    """One that makes no sense is refused by itself: it must not hold up what is queued behind it."""
+    """An invalid item is refused alone: it must not hold up what is queued behind it."""
     if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, N_("This scan has no id"))
     at, scan_id = item.get("at"), str(item["id"])
@@ -233,7 +233,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
 
 
 def _put(sender: Actor, asset_id: int, item: dict[str, Any], at: int) -> None:
-    """Onto a carrier, or off whatever it was on."""
+    """Load the asset onto a carrier, or take it off the one it was on."""
     if is_id(item.get("onto")):
         carriers.load(sender, item["onto"], asset_id, at)
     elif item.get("off") is True:
@@ -251,7 +251,7 @@ def _sender(person_id: Any, at: int) -> Actor:
 
 
 def _correction(sent_at: Any, received_at: int) -> int:
-    """What to add to the device's times. Its own clock is believed when it is right to within two seconds."""
+    """The correction of the device's times. Its own clock is believed when it is right to within two seconds."""
     if not isinstance(sent_at, int | float) or not 0 < sent_at < 1e14:
         return 0
     offset = received_at - int(sent_at * 1000)

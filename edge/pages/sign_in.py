@@ -1,4 +1,4 @@
-"""Signing in and out, and one's own password."""
+"""Signing in and out, and changing one's own password."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sign_in_page() -> AnyResponse | str:
 def sign_in() -> AnyResponse:
     """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for."""
     form, site = request.form, installation()
-    if "continue" in form:  # the way here from a form that was kept
+    if "continue" in form:  # from a form that was kept during the sign-in
         return make_response(_page())
     here = device()
     if "email" in form or here is None:
@@ -82,7 +82,7 @@ def sign_in() -> AnyResponse:
 
 
 def _still_here(form: kept_forms.KeptForm, token: str) -> str:
-    """What was typed before the sign-in, on a page of the new session."""
+    """Show the form that was sent before the sign-in, in the new session."""
     g.session, g.csrf = sessions.find(token), sessions.csrf_token(token)
     return render_template("kept-form.html", form=form)
 
@@ -109,7 +109,7 @@ def account() -> str:
 @pages.post("/account")
 @require_role(Role.VIEWER)
 def change_password() -> AnyResponse | tuple[str, int]:
-    """One's own password; every other session of the person ends."""
+    """Change one's own password; every other session of the person ends."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
         return _account_again({"present": "That is not your current password"})

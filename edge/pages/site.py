@@ -67,7 +67,7 @@ VIEWS = (
 
 
 class _Whole(IntegerConverter):
-    """A number that the database can look for; a longer one is no page of ours."""
+    """An integer that fits the database; a longer one is an unknown path."""
 
     regex = rf"\d{{1,{MOST_DIGITS}}}"
 
@@ -124,12 +124,12 @@ def _on_every_page() -> dict[str, Any]:
 def secure(response: Response) -> Response:
     """Pages are private, run no script but their own, and are framed by nobody."""
     headers = response.headers
-    if not request.path.startswith("/static/"):  # it says what a document may load; a handheld gets thirty files
+    if not request.path.startswith("/static/"):  # it concerns documents only, and a handheld loads thirty files
         headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Cache-Control", "no-store")
-    if request.is_secure:  # browsers complain of it elsewhere
+    if request.is_secure:  # browsers warn about it without HTTPS
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
     return response
 
@@ -150,7 +150,7 @@ _TITLES = {
 
 def error_page(error: Exception) -> Response:
     """The page for a request that failed; the application asks for it outside `/api/`."""
-    if isinstance(error, HTTPException):  # no view was asked who this is, and the page depends on it
+    if isinstance(error, HTTPException):  # no view has looked up the session, and the page depends on it
         with suppress(Unavailable):
             identify()
     g.setdefault("session", None)

@@ -28,7 +28,7 @@ def open_stock_takes() -> Response:
 @pages.get("/scan/stock-takes/<stock_take_id>")
 @require_role(Role.OPERATOR)
 def stock_take_progress(stock_take_id: str) -> Response:
-    """For a device that goes on with it, and for all that work on it together."""
+    """For a device that continues it, and for all devices that work on it."""
     found = stock_takes.progress(current_session().organization_id, stock_take_id)
     if found is None:
         abort(404)

@@ -11,7 +11,7 @@ COLOURS = 24  # of the style sheet: 8 hues, plain, then striped, then dotted
 
 
 class Seen(Protocol):
-    """A row of history, or a stay that was made of several."""
+    """A row of history, or several joined into one stay."""
 
     @property
     def observed_at(self) -> int: ...

@@ -1,4 +1,4 @@
-"""How facts are put on a page: times, durations and counts as people say them."""
+"""Formats times, durations and counts for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLES = {
 }
 
 
-SHORT_NUMBER = 1e15  # a larger one is not exact, and its digits say nothing
+SHORT_NUMBER = 1e15  # a larger one is not exact, and its digits mean nothing
 WORTH_TELLING = 10 * 60 * clock.SECOND  # `times.js` says the same
 
 
@@ -56,7 +56,7 @@ def when(micros: int | None, otherwise: str = "never") -> Markup:
 
 
 def unseen(micros: int | None) -> Markup:
-    """How long ago something was seen, where that is long enough to matter; what was seen just now needs no word."""
+    """How long ago something was seen, if that is long enough to matter; otherwise nothing."""
     if micros is None:
         return Markup('<span class="quiet">never seen</span>')
     is_worth_telling = clock.now() - micros >= WORTH_TELLING
@@ -82,7 +82,7 @@ def moment(micros: int) -> str:
 
 
 def lasting(since: int) -> Markup:
-    """A duration that goes on: counted up by the browser."""
+    """A duration that is still running, counted up by the browser."""
     exact = clock.rfc3339(since)
     words = micros_duration(clock.now() - since)
     return Markup('<time datetime="{}" data-lasting>{}</time>').format(exact, words)
