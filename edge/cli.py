@@ -120,7 +120,7 @@ for command in (
 
 
 def main() -> None:
-    os.umask(0o077)  # what is kept, and every copy of it, is for the user of the service alone
+    os.umask(0o077)  # the data, and every copy of it, is readable by the user of the service only
     with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):
         code = _run()
     if code:
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """The exit code of the command that was typed."""
+    """Run the command that was typed, and return its exit code."""
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
@@ -143,7 +143,7 @@ def _run() -> int:
         click.echo(f"edge: {error}", err=True)
         return 1
     except OSError as error:
-        if error.filename is None:  # not about a file: a fault of the program, to be seen where it is
+        if error.filename is None:  # not about a file: a bug, whose traceback must be seen
             raise
         click.echo(f"edge: {error.filename} cannot be used: {error.strerror}", err=True)
         return 1

@@ -1,1 +1,1 @@
-"""Groups of the `edge` command, one file for each kind of thing."""
+"""The subcommands of `edge`, one file for each group."""

@@ -32,7 +32,7 @@ def antenna(
     is_enabled: bool | None,
     forget: bool,
 ) -> None:
-    """Say which location one antenna reads, for example: edge reader antenna dock1 2 --location STAGING
+    """Set which location one antenna reads, for example: edge reader antenna dock1 2 --location STAGING
 
     ANTENNA is its number, or its name where it has one.
     """
@@ -61,7 +61,7 @@ def antenna(
 @click.option("--antenna", "number", help="Of this antenna only.")
 @for_actor
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
-    """Say what a read by a reader, or by one of its antennas, means, for example: edge reader kind dock1 portal
+    """Set what a read by a reader, or by one of its antennas, means, for example: edge reader kind dock1 portal
 
     zone: the asset is there if the evidence says so. portal: it passes, the first read counts at once. direct: every
     read counts. inherit: as the reader, or its location, says; if nobody does, a zone.

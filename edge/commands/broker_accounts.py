@@ -41,7 +41,7 @@ def list_accounts(setup: Setup) -> None:
 @click.argument("socket")
 @click.pass_obj
 def leave_session(setup: Setup, socket: str) -> None:
-    """Make our session at a broker that lost it, before the readers find it: what they publish would be lost."""
+    """Create our session at a broker that lost it, before readers connect: what they publish would be lost."""
     config = setup.config
     broker_probe.leave_session(Broker(config.mqtt_broker, config.mqtt_client_id), config.mqtt_topics, socket)
 

@@ -1,4 +1,4 @@
-"""`edge demo`: the whole service at work with nothing installed."""
+"""`edge demo`: the whole service, with nothing else installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PORT = click.IntRange(1, 65535)
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep the site in DIR, or go on with the one there.",
+    help="Keep the site in DIR, or continue the one there.",
 )
 @click.option("--http-port", type=PORT, help="Port of the pages and the API; 8080 or a free one.")
 @click.option("--mqtt-port", type=PORT, help="Port of the broker; 1883 or a free one.")

@@ -62,7 +62,7 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> N
 
 
 def _publish(config: Config, findings: str) -> None:
-    """To this box's own broker and nowhere else. A broker that is away is a finding itself, and no reason to fail."""
+    """To this box's own broker and nowhere else. An unreachable broker is a finding itself, and no reason to fail."""
     last_findings.keep(config.data_dir, findings)
     try:
         broker_probe.publish(_own_broker(config), DOCTOR_TOPIC, findings.encode(), retain=True)
@@ -96,12 +96,12 @@ def _settings_in_force(setup: Setup) -> Config:
     try:
         migrate.check_schema(setup.config.data_dir)
         return in_force(setup)
-    except EdgeError:  # a damaged file, or one of another release, is what somebody wants to know more of
+    except EdgeError:  # a damaged file, or one of another release, is just what the bundle is needed for
         return setup.config
 
 
 def _subject(config: Config) -> Subject:
-    @cache  # two checks want to know, and a broker that is away takes its time
+    @cache  # two checks need the answer, and an unreachable broker takes long
     def ask_broker() -> Mapping[str, str]:
         return broker_probe.ask(_own_broker(config), BROKER_TOPICS)
 

@@ -54,7 +54,7 @@ def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> No
 def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> None:
     """Give every reader's account a new password. Readers stay connected until they sign in again."""
     if not yes:
-        click.confirm("Every reader must be given its new password. Go on?", abort=True)
+        click.confirm("Every reader must be given its new password. Continue?", abort=True)
     with _new_file(accounts) as descriptor:
         made = fleet.renew_passwords(actor, setup.config.mqtt_broker)
         _write(descriptor, made)
@@ -76,7 +76,7 @@ def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[int]:
-    """One that did not exist, readable for this user alone; gone again when the block fails."""
+    """A new file, readable by this user only; removed again when the block fails."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Records by the name a person types for them."""
+"""Finds records by what a person types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edge reader`: connect a reader, say what its antennas read, see whether it is heard."""
+"""`edge reader`: connect a reader, see whether it is heard, and try out its messages."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def join(actor: Actor, code: str | None) -> None:
 @click.argument("code", required=False)
 @for_actor
 def recover(actor: Actor, code: str | None) -> None:
-    """At a new box: get the records and the history of a site back from its hub, and go on as that site.
+    """At a new box: get the records and the history of a site back from its hub, and continue as that site.
 
     CODE is a new one of the hub's page Sync, at a fresh box without records, or at one that `edge restore` brought back
     on other hardware. Where the box itself was restored, none is needed. Interrupted, the same command goes on.
@@ -104,7 +104,7 @@ def recover(actor: Actor, code: str | None) -> None:
     client = HubClient(here.url, here.client_id, secret, authority)
     for line in get_back.recover(actor, client.call):
         click.echo(line)
-    click.echo("All is here, and is told and compared from now on: edge sync status. Readers are set up anew.")
+    click.echo("Everything is here, and reported again from now on: edge sync status. Set the readers up anew.")
 
 
 def _use_code(code: str | None, of_site: str = "") -> HubAccess:
@@ -157,7 +157,7 @@ def status(organization_id: int) -> None:
 @sync.command("pause")
 @for_actor
 def pause(actor: Actor) -> None:
-    """At a site: send nothing until `edge sync resume`. What happens meanwhile waits here."""
+    """At a site: send nothing until `edge sync resume`. Changes wait here until then."""
     target.steer(actor, "hub.paused", paused_at=clock.now())
     click.echo("Paused. What happens meanwhile is kept, and sent after: edge sync resume")
 
@@ -165,9 +165,9 @@ def pause(actor: Actor) -> None:
 @sync.command("resume")
 @for_actor
 def resume(actor: Actor) -> None:
-    """At a site: go on after `edge sync pause`."""
+    """At a site: resume after `edge sync pause`."""
     target.steer(actor, "hub.resumed", paused_at=None)
-    click.echo("Goes on within seconds.")
+    click.echo("It resumes within seconds.")
 
 
 @sync.command("verify")
@@ -192,7 +192,7 @@ def verify(actor: Actor, wait: int) -> None:
 @sync.command("resend")
 @for_actor
 def resend(actor: Actor) -> None:
-    """At a site: tell the hub everything once more as it is here. What the hub has more of these assets, it drops."""
+    """At a site: send the hub everything again as it is here. What else the hub has of these assets, it drops."""
     target.steer(actor, "hub.resent", restored_from=None)
     here = _here()
     changes.add_everything(here.organization_id)
@@ -236,7 +236,7 @@ def _none() -> Target:
 
 
 def told(state: SiteState) -> list[tuple[str, str]]:
-    """How far the hub is, line by line."""
+    """The state of the hub, line by line."""
     here = state.here
     return [
         ("Hub", f"{here.hub_name}, {here.url}"),

@@ -1,4 +1,4 @@
-"""`edge trial`: does this release work with a copy of the site? Asked by systemd/edge-upgrade before it switches."""
+"""`edge trial`: tries this release on a copy of the site; systemd/edge-upgrade runs it before it switches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def try_release(context: click.Context, backup: Path, folder: Path) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[None]:
-    """An empty folder, gone afterwards; also one that a trial left that was cut off."""
+    """An empty folder, removed afterwards; what an interrupted trial left in it is removed first."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     try:
@@ -65,7 +65,7 @@ def _migrate(folder: Path) -> tuple[int, float]:
 
 
 def _make_synthetic() -> trial.Synthetic:
-    """In an organization of its own, so that nothing of the site is in its way."""
+    """In an organization of its own, so that nothing of the site interferes."""
     name = f"Trial {secrets.token_hex(4)}"
     organization_id = organizations.add_organization(actors.service(), name, TOPICS).id
     actor = actors.service(organization_id)
@@ -93,7 +93,7 @@ def _follow_read(context: click.Context, folder: Path, made: trial.Synthetic, br
 
 
 def _command(context: click.Context, folder: Path, listen: str, broker_url: str) -> list[str]:
-    """The service with the settings of the site, but for what would touch the site."""
+    """The settings of the site, except for those that would affect the site itself."""
     changed = {
         "data_dir": folder,
         "http.listen": listen,

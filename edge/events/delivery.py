@@ -26,7 +26,7 @@ ROUND_SECONDS = 1.0
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 GIVE_UP_AFTER = 5 * clock.DAY
-MOST_SET_ASIDE = 100  # refused events, and those that wait for one of the same asset
+MOST_SET_ASIDE = 100  # refused events, and those that wait for a refused one of the same asset
 REFUSALS_IN_A_ROW = 3  # after so many different events were refused, the receiver is at fault
 
 

@@ -27,7 +27,7 @@ ATTACH = "edge.attach"  # in the environment of a request: hands its connection 
 MOST = 100
 MOST_OF_ORGANIZATION = 60
 LOOK_SECONDS = 0.25
-CHECK_SECONDS = 1.0  # how often the right of a listener to listen is checked again
+CHECK_SECONDS = 1.0  # how often the permission of a listener is checked again
 PING_SECONDS = 15.0
 MOST_EVENTS = 200  # for one listener at a time
 RETRY_MILLISECONDS = 3000
@@ -124,7 +124,7 @@ class Streams:
             except EdgeError as error:
                 log.warning("Streams of events: %s", error)
             except Exception:
-                log.exception("Streams of events failed unexpectedly; they go on")
+                log.exception("Streams of events failed unexpectedly; they continue")
                 self._stopping.wait(PING_SECONDS)
         for listener in self._listeners:
             listener.end()

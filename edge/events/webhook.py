@@ -116,11 +116,11 @@ class _Connection(http.client.HTTPConnection):
             encrypted = self._encryption.wrap_socket(
                 self.sock, server_hostname=self.host, do_handshake_on_connect=False
             )
-            self.sock = encrypted  # where `cut` finds it, however long the handshake takes
+            self.sock = encrypted  # so that `cut` finds it, however long the handshake takes
             encrypted.do_handshake()
 
     def cut(self) -> None:
-        """Its time is over: whoever waits for it gets an error."""
+        """Its time is over: end the connection, so that whoever waits for it gets an error."""
         self.is_cut = True
         with contextlib.suppress(OSError):  # it has just ended
             if self.sock:

@@ -82,7 +82,7 @@ class Worker:
         for _ in range(SENDERS):
             self._queue.put(None)
         for thread in self._threads:
-            thread.join(2)  # longer only while a receiver hangs; what it may have got is sent once more
+            thread.join(2)  # longer only while a receiver hangs; what it may have received is sent again
         for _, sender in self._senders.values():
             sender.close()
 
@@ -102,13 +102,13 @@ class Worker:
                 self._note(str(error))
                 wait = UNEXPECTED_SECONDS / 10
             except Exception as error:
-                log.exception("Events failed unexpectedly; they go on in a minute")
+                log.exception("Events failed unexpectedly; trying again in a minute")
                 self._fault = repr(error)
                 wait = UNEXPECTED_SECONDS
         close_database()
 
     def _look(self) -> float:
-        """One look at everything; seconds until the next."""
+        """Check everything once; returns the seconds until the next check."""
         rows = store.enabled()
         self._every("trim", TRIM_SECONDS, self._trim)
         if not rows:
@@ -164,7 +164,7 @@ class Worker:
                 self._note(str(error))
                 self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS / 10
             except Exception:
-                log.exception("Events: a delivery to %s failed unexpectedly; it goes on in a minute", row.name)
+                log.exception("Events: a delivery to %s failed unexpectedly; trying again in a minute", row.name)
                 self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
             finally:
                 self._busy.discard(row.no)

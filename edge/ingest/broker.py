@@ -16,13 +16,13 @@ STOP_SECONDS = 2.0
 
 
 class EmbeddedBroker:
-    """amqtt on an event loop in a thread of its own; keeps nothing across a restart, asks nobody for a password."""
+    """amqtt on an event loop in its own thread; keeps nothing across a restart, and asks for no password."""
 
     def __init__(self, listen: str) -> None:
         self._listen = listen
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
-        # It logs what is no fault, such as an acknowledgement that is faster than itself, as an error with a traceback.
+        # It logs harmless events, such as an acknowledgement that overtakes it, as an error with a traceback.
         for name in ("amqtt", "transitions"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -1,4 +1,4 @@
-"""Short visits to the broker by a client of their own, beside the subscriber that stays."""
+"""Short connections to the broker by a separate client, beside the permanent subscriber."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def publish(broker: Broker, topic: str, payload: bytes, *, retain: bool = False)
 
 
 def _client_of(broker: Broker) -> mqtt.Client:
-    """One that signs in, and knows the certificate, as the address says."""
+    """A client that signs in, and verifies the certificate, as the address demands."""
     parts = urlsplit(broker.url)
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     if parts.username:

@@ -1,4 +1,4 @@
-"""What did not count is kept for a while, and read again when the tag or the reader it waited for is set up.
+"""Messages that did not count are kept for a while, and read again when the tag or reader they lacked is set up.
 
 A replay takes the place of what the ledger said before: the same message, in the hour it came, ends in another bucket.
 """
@@ -27,14 +27,14 @@ _NO_TAG = frozenset((Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 
 
 class Entry(NamedTuple):
-    """A message of a pack, with what it came to."""
+    """A kept message, with its earlier outcome."""
 
     message: Message
     earlier: Earlier
 
 
 def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
-    """What of a batch may count later, by reader."""
+    """The messages of a batch that may count later, by reader."""
     waiting: dict[Source, list[Opened]] = {}
     owner_of: Callable[[str], int | None] | None = None
     for item in opened:
@@ -68,14 +68,14 @@ def entries_of(pack: Pack) -> list[Entry]:
 
 
 class Replays:
-    """The walk through the window on which the orders that were open at its start are carried out."""
+    """One pass over the kept messages, for the requests that were open at its start."""
 
     def __init__(self) -> None:
         self._orders: list[Order] = []
         self._before = self._after = self._up_to = 0
 
     def begin(self) -> list[int]:
-        """Take up what was ordered since; the readers among it, whose dead letters are to be read again."""
+        """Start a pass for what was requested since; returns the readers whose dead letters are to be read again."""
         self._orders = raw_messages.orders()
         self._before, self._after, self._up_to = 0, 0, raw_messages.newest()
         return [order.reader_id for order in self._orders if order.reader_id is not None]
@@ -89,7 +89,7 @@ class Replays:
         self._after = self._before
 
     def next_pack(self) -> tuple[int, Pack] | None:
-        """None at the end of the walk, and when there was little to look at: ask again then."""
+        """None at the end of the pass, and also now and then before it: ask again while it is under way."""
         readers = {order.reader_id for order in self._orders if order.reader_id is not None}
         tags = {order.tag_hash for order in self._orders if order.tag_hash is not None}
         outlines = raw_messages.outlines(self._after, self._up_to)

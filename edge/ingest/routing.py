@@ -32,7 +32,7 @@ class Line(Struct, frozen=True):
     route: Route
     parse: Parser
     ports: dict[str, int]  # of its antennas that have names
-    clock: Source | None  # None: behind a wildcard, each device has a clock of its own
+    clock: Source | None  # None: with a wildcard, each device has its own clock
 
     def numbered(self, parsed: Parsed) -> Parsed:
         """With a port for each antenna that has a name; a new name gets one within the caller's transaction."""
@@ -50,7 +50,7 @@ class Line(Struct, frozen=True):
         return replace(read, antenna=port)
 
     def clock_of(self, topic: str) -> Source:
-        """Whose clock tells the times of a message on this topic."""
+        """Whose clock the times of a message on this topic come from."""
         return self.clock or Source(self.route.reader_id, topic)
 
 

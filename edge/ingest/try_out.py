@@ -1,4 +1,4 @@
-"""What a message would come to, before anything is set up or saved: the reads in it, and the bucket of each."""
+"""Tries a message out before anything is set up or saved: the reads in it, and the bucket of each."""
 
 from __future__ import annotations
 

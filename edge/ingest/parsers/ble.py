@@ -46,7 +46,7 @@ def sighting(address: object, others: Identities, strength: object, observed_at:
 
 def mac(sent: object) -> str | None:
     """None for anything that is not twelve hex digits in pairs."""
-    if type(sent) is int:  # by chance without a letter, and the quotes were forgotten
+    if type(sent) is int:  # it has no letters by chance, and the device left the quotes out
         sent = str(sent)
     if not isinstance(sent, str) or not _MAC.fullmatch(sent.strip()):
         return None

@@ -31,7 +31,7 @@ def _device(device: Fields) -> Parsed:
 
 
 def _read(device: Fields) -> Read:
-    """The id says what kind it is: `iBeacon:`, `eddy:`, `known:`, `irk:` and others, or is the MAC alone.
+    """The id begins with its kind: `iBeacon:`, `eddy:`, `known:`, `irk:` and others, or is the MAC alone.
 
     It stays the same while the MAC of a phone or a watch rotates.
     """

@@ -1,4 +1,4 @@
-"""Single fields of a reader's message: patient about how they are spelt, strict about what they can mean.
+"""Single fields of a reader's message: tolerant of spelling, strict about meaning.
 
 Readers send numbers as text and leave blank what they do not know. A field that is absent or blank is None;
 one that is there and cannot be meant raises `Unreadable`, and costs its own entry only.
@@ -108,7 +108,7 @@ def _rssi(value: object) -> float | None:
     return strength
 
 
-_spelt_rssi = lru_cache(maxsize=1024)(_rssi)  # there are few strengths, and each is told again and again
+_spelt_rssi = lru_cache(maxsize=1024)(_rssi)  # there are few strengths, and each one recurs all the time
 
 
 def instant(value: object, unit: int) -> int | WallTime | None:
@@ -170,7 +170,7 @@ def describe(value: object) -> str:
 
 
 def one_line(spoken: object) -> str | None:
-    """What a reader says of itself, as one short line; None when it says nothing."""
+    """The status text of a reader as one short line; None when there is none."""
     return " ".join(spoken.split())[:200] or None if isinstance(spoken, str) else None
 
 

@@ -109,7 +109,7 @@ FORMATS: dict[str, Format] = {
 
 
 def filter_for(format_name: str | None, topic: str) -> str:
-    """What a reader of that format should listen to, where one of its messages came on this topic."""
+    """The topic filter for a reader of that format, from the topic of one of its messages."""
     level = FORMATS[format_name].tag_level if format_name in FORMATS else None
     levels = topic.split("/")
     if level is None or -level > len(levels):
@@ -128,7 +128,7 @@ _LARGEST_GUESSED = 262_144
 
 
 def recognise(topic: str, payload: bytes) -> Guess:
-    """What a message probably speaks: to suggest, never to route by."""
+    """The probable format of a message: to suggest, never to route by."""
     if len(payload) > _LARGEST_GUESSED or not payload.strip():
         return Guess()
     worth = {name: _understood(format_.parse, topic, payload) for name, format_ in FORMATS.items()}
@@ -148,7 +148,7 @@ _STATUS_ONLY = (1, 0)
 
 
 def _objects(payload: bytes) -> list[Fields] | None:
-    """None for what is not JSON: whoever reads that must know it, but `online` says every device."""
+    """None for what is not JSON: that is recognised by its format only, since any device may send `online`."""
     try:
         return [entry for entry in documents(payload) if isinstance(entry, dict)]
     except Malformed:
