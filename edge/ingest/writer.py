@@ -152,11 +152,14 @@ class Writer:
 
     def _next_batch(self) -> list[Message]:
         batch: list[Message] = []
-        size = 0
+        size = requeued = 0
         while self._queue and len(batch) < self._batch_size and size < BATCH_BYTES:
-            batch.append(self._queue.popleft())
-            size += len(batch[-1].payload)
-            self._bytes_done += 0 if batch[-1].dead_letter_id else len(batch[-1].payload)
+            message = self._queue.popleft()
+            batch.append(message)
+            size += len(message.payload)
+            if message.dead_letter_id:
+                requeued += len(message.payload)
+        self._bytes_done += size - requeued
         return batch
 
     def _commit(self, batch: list[Message]) -> None:

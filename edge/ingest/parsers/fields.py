@@ -37,9 +37,11 @@ class Unreadable(Exception):
     """A field that cannot be what it should be. `str()` is the reason, for the technician."""
 
 
-def first(entry: Fields, *names: str) -> Any:
+def first(entry: Fields, usual: str, *others: str) -> Any:
     """The first of these fields that is there and not blank: one meaning under several labels."""
-    for name in names:
+    if value := entry.get(usual):
+        return value
+    for name in (usual, *others):
         value = entry.get(name)
         if value or (value is not None and value != ""):
             return value
