@@ -300,7 +300,7 @@ def _mapping_text(file: Path | None) -> str | None:
 
 def _heard(state: reader_status.ReaderStatus | None) -> str:
     if state is None:
-        return "never"
+        return "never since it was set up"
     return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
 
 

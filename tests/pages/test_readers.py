@@ -137,6 +137,15 @@ def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Bro
     assert "not understood" in admin.get("/readers").text
 
 
+def test_a_reader_of_which_only_earlier_messages_count_is_not_said_to_be_unheard_of(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="plain")
+    assert "never heard" in admin.get("/readers").text
+    ledger.add({Tally(reader.id, ledger.hour_of(clock.now()), Bucket.RECORDED): 3}, {})
+    listed = admin.get("/readers").text
+    assert "not heard since it was set up" in listed
+    assert "never heard" not in listed
+
+
 def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Flask, cast: Cast, site: Site) -> None:
     tried: list[Attempt] = []
 
