@@ -116,6 +116,9 @@ def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
     shown = edge.ok("reader", "show", "dock1")
     assert "csl on site/dock1/reads, at DOCK-1" in shown
     assert "2        LOC-001    from -65 dBm" in shown
+    edge.ok("reader", "add", "gate", "--topic", "site/gate", "--format", "csl")
+    Pipeline(0, 7).handle([Message("site/gate", read, now())])
+    assert "\n2        none" in edge.ok("reader", "show", "gate"), "it was heard, and has no location"
     assert shown.splitlines()[-1].split() == ["recorded", "1", "1"]
 
     edge.ok("reader", "change", "dock1", "--clock", "receipt")

@@ -21,9 +21,9 @@ from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.try_out import try_out
 from edge.store import dead_letters, ignored_messages, ledger, reader_status, readers, unassigned_topics
 from edge.store.actors import Actor
-from edge.store.antenna_names import names_of
 from edge.store.reader_clocks import AUTO, in_words
-from edge.store.readers import AntennaRow, ReaderRow
+from edge.store.reader_status import AntennaState
+from edge.store.readers import ReaderRow
 from edge.validation import values
 
 SHOWN_BYTES = 300
@@ -122,12 +122,15 @@ def show_reader(organization_id: int, name: str) -> None:
     click.echo(f"Its clock: {in_words(row.clock_setting, state.clock_offset if state else None)}")
     if state and state.note:
         click.echo(f"It says: {state.note}")
-    placed, names = readers.list_antennas(organization_id, row.id), names_of(row.id)
-    if placed:
+    if antennas := reader_status.antennas(organization_id, row.id):
         print_table(
-            ["ANTENNA", "LOCATION", ""],
-            [(names.get(one.port, one.port), key_of(organization_id, one.location_id), _limits(one)) for one in placed],
-        )
+            ["ANTENNA", "LOCATION", "", "LAST READ"],
+            [
+                (one.label if one.port else "all", key_of(organization_id, one.location_id) or "none", _limits(one),
+                 clock.rfc3339(one.last_read_at) if one.last_read_at else "never")
+                for one in antennas
+            ],
+        )  # fmt: skip
     since = ledger.hour_of(clock.now()) - 24
     print_table(["LAST 24 HOURS", "MESSAGES", "READS"], ledger.totals(row.id, since))
     _print_ignored(organization_id, row)
@@ -304,6 +307,6 @@ def _heard(state: reader_status.ReaderStatus | None) -> str:
     return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
 
 
-def _limits(row: ReaderRow | AntennaRow) -> str:
+def _limits(row: ReaderRow | AntennaState) -> str:
     weak = f" from {row.min_rssi:g} dBm" if row.min_rssi is not None else ""
     return weak + ("" if row.is_enabled else " (off)")
