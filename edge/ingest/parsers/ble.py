@@ -17,6 +17,7 @@ from edge.ingest.reads import Read, WallTime
 Identities = tuple[str, ...]
 
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{2}[:_-]?){5}[0-9A-Fa-f]{2}|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}")
+_TWO_BYTES_HEX = re.compile(r"0x[0-9A-Fa-f]{1,4}")
 _UUID = re.compile(r"[0-9a-f]{32}")
 _NAMESPACE = re.compile(r"[0-9a-f]{20}")
 _INSTANCE = re.compile(r"[0-9a-f]{12}")
@@ -138,11 +139,13 @@ def _of_eddystone_frame(frame: bytes) -> Identities:
 
 
 def _bytes(sent: object) -> bytes:
-    """From hexadecimal, or from base64, which practically never has hexadecimal digits only."""
+    """From hexadecimal, from base64, which practically never has hexadecimal digits only, or from numbers."""
+    if isinstance(sent, list) and all(type(number) is int and 0 <= number <= 0xFF for number in sent):
+        return bytes(sent)
     if not isinstance(sent, str):
         return b""
     try:
-        return bytes.fromhex(sent)
+        return bytes.fromhex(sent.strip().removeprefix("0x").replace(":", ""))
     except ValueError:
         pass
     try:
@@ -156,6 +159,8 @@ def _plain_hex(sent: object) -> str:
 
 
 def _two_bytes(sent: object) -> int | None:
+    if isinstance(sent, str) and _TWO_BYTES_HEX.fullmatch(sent):
+        return int(sent, 16)
     try:
         counted = number(sent, "number")
     except Unreadable:

@@ -94,6 +94,8 @@ def _read(mapping: Mapping, scope: Scope) -> Read | None:
     beacons += _advertised(mapping, find(mapping.advertisement_path))
     tag = find(mapping.tag_path)
     if tag is None and not beacons:
+        if _has_identity(mapping, scope):
+            raise Unreadable("no whole iBeacon or Eddystone UID where the mapping looks for one, and no tag")
         raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
     value, others = _identities(mapping, tag_type, tag, beacons)
     port, name = _antenna(find(mapping.reader_path), find(mapping.antenna_path))

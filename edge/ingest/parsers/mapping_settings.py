@@ -147,7 +147,7 @@ def _short(key: str, written: object, default: str) -> str:
 
 
 def _delimiter(written: object) -> str:
-    delimiter = _short("delimiter", written, ",")
+    delimiter = "\t" if written == "\\t" else _short("delimiter", written, ",")
     if len(delimiter) != 1 or delimiter in '\r\n"':
         raise ValueError(f"delimiter is {describe(written)}: write the one character between two columns")
     return delimiter

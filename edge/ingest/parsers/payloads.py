@@ -18,7 +18,18 @@ def values(payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, 
     """The values of a message. Raises Malformed."""
     if kind == "lines":
         return _lines(payload, delimiter, columns)
-    return _unpacked(payload) if kind == "msgpack" else documents(payload)
+    return _unpacked(payload) if kind == "msgpack" else _documents(payload)
+
+
+def _documents(payload: bytes) -> list[Any]:
+    try:
+        return documents(payload)
+    except Malformed as error:
+        begin = bare(payload)[:1]
+        if not begin or begin in b"{[":
+            raise
+        other = "lines" if is_text(payload) else "msgpack"
+        raise Malformed(f'{error}. What is no JSON may be read with "payload": "{other}"') from None
 
 
 def is_text(payload: bytes) -> bool:

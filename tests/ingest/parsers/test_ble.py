@@ -23,6 +23,11 @@ RUUVI = "1BFF" + "9904" + "050E5F48A8C81E000CFFEC03ECA156110BCDE71A40C95B08"
         (ADVERT, (BEACON,)),
         (FLAGS + IBEACON, (BEACON,)),
         (FLAGS + IBEACON.lower(), (BEACON,)),
+        ("0x" + FLAGS + IBEACON, (BEACON,)),
+        (bytes.fromhex(IBEACON).hex(":"), (BEACON,)),
+        ([*bytes.fromhex(FLAGS + IBEACON)], (BEACON,)),
+        ([*bytes.fromhex(IBEACON), 256], ()),
+        ([True, *bytes.fromhex(IBEACON)], ()),
         (IBEACON + EDDYSTONE_UID, (BEACON, "00112233445566778899:aabbccddeeff")),
         (IBEACON + IBEACON, (BEACON,)),
         (FLAGS + EDDYSTONE_URL + EDDYSTONE_EID, ()),
@@ -76,3 +81,9 @@ def test_every_tag_type_can_be_read():
         "ble": MAC,
         "barcode": "abc",
     }
+
+
+@pytest.mark.parametrize("numbers", [(10, 257), ("10", "257"), ("0x000A", "0x101")])
+def test_the_numbers_of_a_beacon_may_be_hexadecimal_where_they_say_so(numbers):
+    assert ble.ibeacon(UUID, *numbers) == (BEACON,)
+    assert ble.ibeacon(UUID, "0x10000", "0x") == ()

@@ -11,7 +11,7 @@ import pytest
 from edge.ingest.parsers.mapping import parser_for
 from edge.ingest.parsers.mapping_settings import Mapping, mapping_from
 from edge.ingest.parsers.paths import Path
-from edge.ingest.reads import Kind, Parsed, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Read
 from tests.ingest.parsers.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 
@@ -117,6 +117,17 @@ def test_an_empty_list_is_a_sign_of_life():
 def test_a_misspelt_path_within_a_list_is_named_with_what_the_entry_has():
     parsed = parse({"list_path": "tags", "tag_path": "epcc"}, {"tags": [{"epc": EPC, "rssi": -60}]})
     assert (parsed.skipped, parsed.note) == (1, "entry 1: nothing at epcc; the entry has epc, rssi")
+
+
+def test_what_holds_no_beacon_is_not_said_to_be_absent():
+    parsed = parse({"advertisement_path": "adv"}, {"adv": "020106"})
+    assert parsed.note == "entry 1: no whole iBeacon or Eddystone UID where the mapping looks for one, and no tag"
+
+
+@pytest.mark.parametrize(("payload", "kind"), [(b"ON", "lines"), (b"\x81\xa3epc", "msgpack")])
+def test_what_is_no_json_is_told_how_it_may_be_read(payload, kind):
+    with pytest.raises(Malformed, match=f'may be read with "payload": "{kind}"'):
+        parser_for(mapping_from({"tag_path": "epc"}))("site/reader", payload)
 
 
 @pytest.mark.parametrize(

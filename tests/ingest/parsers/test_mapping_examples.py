@@ -125,6 +125,12 @@ def test_access_points_tell_the_strength_as_their_transport_profile_says(rssi):
             id="csv with its header",
         ),
         pytest.param(
+            {"payload": "lines", "delimiter": "\\t", "tag_path": "[1]"},
+            f"1\t{EPC}".encode(),
+            Read("rfid", EPC),
+            id="tabs",
+        ),
+        pytest.param(
             {"payload": "lines", "tag_path": "[1]"}, f"tag,{EPC}".encode(), Read("rfid", EPC), id="columns by number"
         ),
     ],
