@@ -13,7 +13,6 @@ from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text,
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.live import fragment
 from edge.pages.notices import done
-from edge.pages.plan_images import drawing_of
 from edge.store import board, floor_plans, location_board, locations
 from edge.store.board import BoardFilter, BoardRow
 from edge.store.floor_plans import Plan, Point, Shape
@@ -54,6 +53,9 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
             raise Invalid.one("location_id", "required", "Choose the area it shows")
         if file is None or not file.filename:
             raise Invalid.one("image", "required", "Choose a file")
+        # Not at the top: its library takes 2 MB, and plans are uploaded once in a year.
+        from edge.pages.plan_images import drawing_of
+
         drawing = drawing_of(file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
     except NotFound:

@@ -28,7 +28,7 @@ PRAGMAS = {
     "journal_mode": "wal",
     "synchronous": "full",  # a commit is on the disk before anybody is told "saved"
     "foreign_keys": 1,
-    "cache_size": -4_000,  # KiB, for each of some twenty connections; what it lacks, the system has in memory
+    "cache_size": -4_000,  # KiB, for the connection of each thread; what it lacks, the system has in memory
     "temp_store": "memory",
     "journal_size_limit": 64 * 1024 * 1024,
 }
