@@ -34,7 +34,7 @@ _NO_RSSI = -1000.0
 
 
 class RecentReads:
-    """Of all assets. For the ingest thread, inside its transaction; after one that failed: `reload`."""
+    """Of all assets. For the ingest thread, inside its transaction; after one that failed: `forget`."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
         """What takes more than `most_bytes` is dropped; it is counted each time that as many reads were written."""
@@ -73,7 +73,7 @@ class RecentReads:
         self._is_stale = True
 
     def forget_positions(self, asset_ids: Collection[int]) -> None:
-        """Somebody else changed them, in this transaction."""
+        """In this transaction somebody else changes them."""
         for asset_id in asset_ids:
             self.positions.pop(asset_id, None)
 

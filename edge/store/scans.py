@@ -45,6 +45,8 @@ def record(scans: Sequence[Scan], gap: int, recent: RecentReads | None = None) -
     if not scans:
         return []
     with writing():
+        if recent and not gap:
+            recent.forget_positions({scan.asset_id for scan in scans})  # they are changed without it
         batch = _Batch(gap, scans, recent if gap else None)
         news = [batch.enter(scan) for scan in scans]
         batch.write()

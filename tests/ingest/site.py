@@ -69,6 +69,11 @@ def pipeline(*, is_smoothing: bool = True) -> Pipeline:
     return Pipeline(GAP, 7, is_smoothing=is_smoothing)
 
 
+def location_of(asset_id: int) -> int | None:
+    row = execute("SELECT location_id FROM position WHERE asset_id = ?", (asset_id,)).fetchone()
+    return row[0] if row else None
+
+
 def buckets() -> dict[str, tuple[int, int]]:
     """bucket -> (messages, reads), over all readers and hours."""
     rows = execute("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")

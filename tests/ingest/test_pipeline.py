@@ -6,9 +6,6 @@ edge/store/ledger.py.
 
 from __future__ import annotations
 
-from threading import Thread
-
-import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -18,19 +15,16 @@ from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.store import (
     assets,
-    carriers,
     dead_letters,
     ignored_messages,
     locations,
     readers,
     receipts,
-    scans,
     unknown_tags,
 )
 from edge.store.actors import shell
-from edge.store.database import close_database, execute
+from edge.store.database import execute
 from edge.store.readers import Placement
-from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from tests.conftest import Cast
 from tests.ingest.site import (
@@ -39,19 +33,11 @@ from tests.ingest.site import (
     Site,
     buckets,
     csl,
+    location_of,
     message,
     pipeline,
     seen,
 )
-
-
-def at_aisle(epc: str, at: int) -> bytes:
-    return orjson.dumps({"reads": [{"tag": epc, "time": clock.rfc3339(at)}]})
-
-
-def location_of(asset_id: int) -> int | None:
-    row = execute("SELECT location_id FROM position WHERE asset_id = ?", (asset_id,)).fetchone()
-    return row[0] if row else None
 
 
 def test_a_read_of_a_known_tag_places_its_asset(site: Site) -> None:
@@ -186,46 +172,6 @@ def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
         [message(csl(seen(site.epcs[0])), received_at=moment), message(at_aisle, AISLE, received_at=moment)]
     )
     assert location_of(site.assets[0]) == site.aisle
-
-
-@pytest.mark.parametrize("is_in_this_thread", [True, False])
-def test_a_scan_by_a_person_between_two_batches_counts(site: Site, is_in_this_thread: bool) -> None:
-    line, at = pipeline(), clock.now() - 600 * SECOND
-    line.handle([message(csl(seen(site.epcs[0], at)))])
-
-    def scan() -> None:
-        asset_id, second = site.assets[0], at + SECOND
-        scans.record_by_person(
-            Scan(site.organization_id, asset_id, site.aisle, None, None, second, second, Quality.HANDHELD)
-        )
-
-    def scan_and_end() -> None:
-        scan()
-        close_database()
-
-    if is_in_this_thread:
-        scan()
-    else:
-        thread = Thread(target=scan_and_end)
-        thread.start()
-        thread.join()
-    line.handle([message(csl(seen(site.epcs[0], at + 2 * SECOND)))])
-    assert location_of(site.assets[0]) == site.aisle
-    assert execute("SELECT history_rows FROM track").fetchone() == execute("SELECT count(*) FROM history").fetchone()
-
-
-def test_what_went_with_its_carrier_goes_on_from_there(site: Site) -> None:
-    pallet, box = site.assets[:2]
-    line, at = pipeline(), clock.now() - 600 * SECOND
-    line.handle([message(csl(seen(site.epcs[0], at), seen(site.epcs[1], at)))])
-    carriers.load(shell(site.organization_id), pallet, box, at + SECOND)
-    line.handle([message(csl(seen(site.epcs[1], at + 2 * SECOND)))])
-    line.handle([message(at_aisle(site.epcs[0], at + 100 * SECOND), AISLE)])
-    assert location_of(box) == location_of(pallet) == site.aisle
-    line.handle([message(at_aisle(site.epcs[1], at + 101 * SECOND), AISLE)])
-    rows = execute("SELECT history_rows, track.no FROM track WHERE asset_id = ?", (box,)).fetchone()
-    assert location_of(box) == site.aisle
-    assert rows[0] == execute("SELECT count(*) FROM history WHERE position_no = ?", (rows[1],)).fetchone()[0] == 2
 
 
 def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> None:

@@ -1,0 +1,74 @@
+"""Positions stay known from one batch to the next, as long as nobody else changes them.
+
+Tests of edge/store/recent_reads.py.
+"""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import orjson
+import pytest
+
+from edge import clock
+from edge.clock import SECOND
+from edge.store import carriers, scans
+from edge.store.actors import shell
+from edge.store.database import close_database, execute
+from edge.store.stays import Quality, Scan
+from tests.ingest.site import AISLE, GAP, Site, csl, location_of, message, pipeline, seen
+
+
+def at_aisle(epc: str, at: int) -> bytes:
+    return orjson.dumps({"reads": [{"tag": epc, "time": clock.rfc3339(at)}]})
+
+
+@pytest.mark.parametrize("is_in_this_thread", [True, False])
+def test_a_scan_by_a_person_between_two_batches_counts(site: Site, is_in_this_thread: bool) -> None:
+    line, at = pipeline(), clock.now() - 600 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at)))])
+
+    def scan() -> None:
+        asset_id, second = site.assets[0], at + SECOND
+        scans.record_by_person(
+            Scan(site.organization_id, asset_id, site.aisle, None, None, second, second, Quality.HANDHELD)
+        )
+
+    def scan_and_end() -> None:
+        scan()
+        close_database()
+
+    if is_in_this_thread:
+        scan()
+    else:
+        thread = Thread(target=scan_and_end)
+        thread.start()
+        thread.join()
+    line.handle([message(csl(seen(site.epcs[0], at + 2 * SECOND)))])
+    assert location_of(site.assets[0]) == site.aisle
+    assert execute("SELECT history_rows FROM track").fetchone() == execute("SELECT count(*) FROM history").fetchone()
+
+
+def test_a_gap_that_is_changed_between_two_batches_leaves_history_whole(site: Site) -> None:
+    line, at = pipeline(), clock.now() - 600 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at)))])
+    line.use_gap(0)
+    line.handle([message(at_aisle(site.epcs[0], at + SECOND), AISLE)])
+    line.use_gap(GAP)
+    line.handle([message(at_aisle(site.epcs[0], at + 2 * SECOND), AISLE)])
+    assert location_of(site.assets[0]) == site.aisle
+    assert execute("SELECT history_rows FROM track").fetchone() == execute("SELECT count(*) FROM history").fetchone()
+
+
+def test_what_went_with_its_carrier_goes_on_from_there(site: Site) -> None:
+    pallet, box = site.assets[:2]
+    line, at = pipeline(), clock.now() - 600 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at), seen(site.epcs[1], at)))])
+    carriers.load(shell(site.organization_id), pallet, box, at + SECOND)
+    line.handle([message(csl(seen(site.epcs[1], at + 2 * SECOND)))])
+    line.handle([message(at_aisle(site.epcs[0], at + 100 * SECOND), AISLE)])
+    assert location_of(box) == location_of(pallet) == site.aisle
+    line.handle([message(at_aisle(site.epcs[1], at + 101 * SECOND), AISLE)])
+    rows = execute("SELECT history_rows, track.no FROM track WHERE asset_id = ?", (box,)).fetchone()
+    assert location_of(box) == site.aisle
+    assert rows[0] == execute("SELECT count(*) FROM history WHERE position_no = ?", (rows[1],)).fetchone()[0] == 2
