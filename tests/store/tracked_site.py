@@ -9,7 +9,7 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.store import assets, locations, readers
 from edge.store.actors import shell
-from edge.store.database import execute
+from edge.store.database import execute, writing
 from edge.store.evidence import Rule
 from edge.store.heard import Weight
 from edge.store.recent_reads import RecentReads
@@ -98,21 +98,26 @@ def tell(
     """Record them in this order, in batches cut there; returns the asset."""
     asset_id = asset_id or site.new_asset()
     recent = recent or RecentReads()
-    recent.refresh()
     edges = [0, *sorted(cut for cut in cuts if cut < len(reads)), len(reads)]
     for begin, end in pairwise(edges):
         batch: list[Scan] = []
         for read in reads[begin:end]:
             if read.weight is None:
-                record(batch, gap, recent)
+                _record(batch, gap, recent)
                 batch = []
-                recent.refresh()
                 record_by_person(site.scan(asset_id, read))
             else:
                 batch.append(site.scan(asset_id, read))
-        record(batch, gap, recent)
-        recent.refresh()
+        _record(batch, gap, recent)
     return asset_id
+
+
+def _record(batch: Sequence[Scan], gap: int, recent: RecentReads) -> None:
+    """As ingest does."""
+    with writing():
+        recent.refresh()
+        record(batch, gap, recent)
+        recent.done()
 
 
 def every(start: float, stop: float, step: float, place: int, rssi: float | None = -55.0,
