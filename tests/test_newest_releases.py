@@ -15,6 +15,7 @@ from tests.conftest import lacks
 ROOT = Path(__file__).parent.parent
 TESTS_OF = {
     "waitress": ["tests/test_server.py", "tests/test_workers.py", "tests/api/test_hostile.py"],
+    "biip": ["tests/store/test_gs1.py"],
     "paho-mqtt": ["tests/ingest/test_wire.py", "tests/ingest/test_subscriber.py"],
 }
 

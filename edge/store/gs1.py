@@ -21,6 +21,7 @@ from epcpy.utils.common import ConvertException
 from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
 
 # The company that a number was given to; nothing here asks for it, and the table of them takes 9 MB of memory.
+# A biip that calls it otherwise works as well, and a test tells. One that loads it when asked makes this unnecessary.
 gs1_prefixes._GS1_COMPANY_PREFIX_TRIE = {}
 
 SEPARATOR = "\x1d"  # FNC1, which ends a value of variable length
