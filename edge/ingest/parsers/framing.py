@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
@@ -22,6 +23,7 @@ OFFLINE = Parsed(Kind.OFFLINE)
 _LONGEST_NOTE = 300
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _find_end = JSONDecoder().raw_decode
 
 
@@ -41,11 +43,21 @@ def documents(payload: bytes) -> list[Any]:
     except orjson.JSONDecodeError as error:
         inner = bare(payload)
         return _run_together(payload, error) if inner == payload else documents(inner)
+    if isinstance(value, dict):
+        return [value]
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):  # turned into JSON twice on its way
+        return documents(value.encode())
     return value if isinstance(value, list) else [value]
 
 
 def bare(payload: bytes) -> bytes:
-    """Without what some devices put around their text: a byte order mark, blanks, the NUL that ends a string in C."""
+    """Without what some devices put around their text: a byte order mark, blanks, the NUL that ends a string in C.
+
+    Text in UTF-16 that begins with its mark becomes UTF-8.
+    """
+    if payload.startswith(_MARKS_OF_UTF_16):
+        with suppress(UnicodeDecodeError):
+            payload = payload.decode("utf-16").encode()
     return payload.removeprefix(_BYTE_ORDER_MARK).strip(b" \t\r\n\0")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edge.ingest.parsers import ble
 from edge.ingest.parsers.fields import MILLISECOND, Fields, instant
-from edge.ingest.parsers.framing import IGNORED, collect, documents
+from edge.ingest.parsers.framing import IGNORED, bare, collect, documents
 from edge.ingest.parsers.payloads import is_text
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
 
@@ -15,7 +15,7 @@ _BINARY_NOTE = "binary message: on the gateway's page set the upload format to J
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEADS):
         return Parsed(Kind.IGNORED, note=_BINARY_NOTE)
-    if not is_text(payload):
+    if not is_text(bare(payload)):
         raise Malformed(_BINARY_NOTE)
     entries = documents(payload)
     if not any(isinstance(entry, dict) and ("mac" in entry or "gateway" in entry) for entry in entries):

@@ -20,7 +20,7 @@ from edge.ingest.parsers.fields import (
     micros,
     plausible,
 )
-from edge.ingest.parsers.framing import IGNORED, STATUS, collect, each
+from edge.ingest.parsers.framing import IGNORED, STATUS, bare, collect, each
 from edge.ingest.parsers.payloads import is_text
 from edge.ingest.reads import Kind, Malformed, Parsed, Read, WallTime
 
@@ -37,7 +37,7 @@ _LONGEST_UPTIME = 100_000_000_000
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEAD):
         return Parsed(Kind.IGNORED, note=_BINARY_NOTE)
-    if not is_text(payload):
+    if not is_text(bare(payload)):
         raise Malformed(_BINARY_NOTE)
     return each(payload, _message)
 

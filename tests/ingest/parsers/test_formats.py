@@ -193,6 +193,19 @@ def test_what_devices_put_around_their_json_costs_no_message(name, before, after
 
 
 @every_format
+@pytest.mark.parametrize("order", ["utf-16", "utf-16-be"])
+def test_text_in_utf_16_with_its_mark_costs_no_message(name, order):
+    text = ("" if order == "utf-16" else "\ufeff") + orjson.dumps(SAMPLES[name].message).decode()
+    assert parse(name, text.encode(order)).reads == SAMPLES[name].reads
+
+
+@every_format
+def test_json_that_was_turned_into_a_text_of_json_is_read(name):
+    text = orjson.dumps(SAMPLES[name].message).decode()
+    assert parse(name, orjson.dumps(text)).reads == SAMPLES[name].reads
+
+
+@every_format
 def test_a_strength_with_its_unit_is_read(name):
     if name == "impinj":  # which counts hundredths
         return
