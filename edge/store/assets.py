@@ -169,7 +169,7 @@ def patch(
         row = current._replace(**values)
         check_window(row.valid_from, row.valid_to)
         update("asset", asset_id, values)
-        _note_changes(act, current, row)
+        act.note_changes("asset.changed", subject_of(row), changed(facts_of(current), facts_of(row)))
         return _remember(actor.organization_id, row)
 
 
@@ -230,14 +230,6 @@ def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
         check_home(asset_id)
         tagging.detach(act, subject_of(current), "asset", asset_id, tag_id)
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
-
-
-def _note_changes(act: Act, before: AssetRow, after: AssetRow) -> None:
-    differences = changed(facts_of(before), facts_of(after))
-    if differences:
-        act.note("asset.changed", subject_of(after), differences)
-    else:
-        act.touch()
 
 
 def subject_of(row: AssetRow) -> Subject:

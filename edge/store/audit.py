@@ -74,9 +74,12 @@ class Act:
             *(subject.kind, str(subject.id), subject.name, orjson.dumps(shortened(told)).decode()),
         )
 
-    def touch(self) -> None:
-        """Nothing but `updated_at` changed: a client that sends the same values all day must not fill the audit."""
-        _thread.notes = _notes() + 1
+    def note_changes(self, action: str, subject: Subject, differences: Mapping[str, Any]) -> None:
+        """As `note`, unless nothing differs: a client that sends the same values all day must not fill the audit."""
+        if differences:
+            self.note(action, subject, differences)
+        else:
+            _thread.notes = _notes() + 1
 
     def count(self, action: str, subject: Subject, detail: Mapping[str, Any]) -> None:
         """As `note`, for what strangers can repeat: all of one hour makes one line, which counts the `attempts`."""

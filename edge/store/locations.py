@@ -212,7 +212,7 @@ def patch(
             tree.refuse_cycle(location_id, values["parent_id"])
         update("location", location_id, values)
         row = get(actor.organization_id, location_id)
-        _note_changes(act, current, row)
+        act.note_changes("location.changed", _subject(row), changed(_facts(current), _facts(row)))
         return _remember(actor.organization_id, row)
 
 
@@ -280,14 +280,6 @@ def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
         check_home(location_id)
         tagging.detach(act, _subject(current), "location", location_id, tag_id)
         _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
-
-
-def _note_changes(act: Act, before: LocationRow, after: LocationRow) -> None:
-    differences = changed(_facts(before), _facts(after))
-    if differences:
-        act.note("location.changed", _subject(after), differences)
-    else:
-        act.touch()
 
 
 def _subject(row: LocationRow) -> Subject:

@@ -102,7 +102,7 @@ def update_person(
         if replaced or has_risen:
             others = (WebSession.person_id == person_id) & (WebSession.token_hash != keep_session)
             WebSession.delete().where(others).execute()
-        act.note("person.changed", subject_of(after), {**changed(_facts(before), _facts(after)), **replaced})
+        act.note_changes("person.changed", subject_of(after), {**changed(_facts(before), _facts(after)), **replaced})
     return after
 
 
@@ -126,9 +126,12 @@ def disable_person(actor: Actor, person_id: int) -> None:
 
 
 def enable_person(actor: Actor, person_id: int) -> None:
-    """Raises Conflict when somebody else has the name by now."""
+    """Raises NotFound, and Conflict when somebody else has the name by now."""
     with acting(actor) as act:
-        person = _existing(actor.organization_id, person_id)._replace(disabled_at=None)
+        person = _existing(actor.organization_id, person_id)
+        if person.disabled_at is None:
+            return
+        person = person._replace(disabled_at=None)
         _check(person)
         Person.update(disabled_at=None, updated_at=clock.now()).where(Person.id == person_id).execute()
         act.note("person.enabled", subject_of(person))

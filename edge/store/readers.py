@@ -170,7 +170,7 @@ def change_reader(
             execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
         if set(changes) & REPLAYED:
             raw_messages.order_for_reader(actor.organization_id, reader_id)
-        act.note("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))
+        act.note_changes("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))
     return after
 
 

@@ -177,7 +177,10 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: people.update_person(on.ada, on.olga.id, name="Olga B"), "person.changed", "Olga B",
     ),
     "people.disable_person": (lambda on: people.disable_person(on.ada, on.olga.id), "person.disabled", "Olga"),
-    "people.enable_person": (lambda on: people.enable_person(on.ada, on.olga.id), "person.enabled", "Olga"),
+    "people.enable_person": (
+        lambda on: (people.disable_person(on.ada, on.olga.id), people.enable_person(on.ada, on.olga.id)),
+        "person.enabled", "Olga",
+    ),
     "sessions.add_session": (lambda on: sessions.add_session(on.ada, b"t", 2**60), "person.signed_in", "Ada"),
     "sessions.end_session": (
         lambda on: (sessions.add_session(on.ada, b"t", 2**60), sessions.end_session(on.ada, b"t")),

@@ -28,6 +28,7 @@ from edge.store.actors import ActorKind, shell
 from edge.store.audit import acting
 from edge.store.database import execute, writing
 from edge.store.parents import UNSET, Parent
+from edge.store.people import Role
 from tests.conftest import Cast
 from tests.store.audited_acts import EXAMPLES, NOT_AUDITED, PART_OF_AN_ACT, WITH_AN_ACTOR_OF_THEIR_OWN
 from tests.store.stage import (
@@ -106,8 +107,11 @@ def test_an_act_that_changes_nothing_leaves_no_line(stage: Stage) -> None:
     assets.rename(stage.ada, stage.asset.id, "A-1")
     assets.patch(stage.ada, stage.asset.id, {"name": "Pallet"})
     locations.patch(stage.ada, stage.location.id, {})
+    people.update_person(stage.ada, stage.olga.id, name="Olga", role=Role.OPERATOR)
+    people.enable_person(stage.ada, stage.olga.id)
     people.disable_person(stage.ada, stage.olga.id)
     people.disable_person(stage.ada, stage.olga.id)
+    readers.change_reader(stage.ada, stage.reader.id, {"name": "Portal", "location_id": None})
     sessions.end_session(stage.ada, b"nobody's")
     after = audit_trail.recent(stage.ada.organization_id)
     assert [line.action for line in after[: -len(before)]] == ["person.disabled"]
