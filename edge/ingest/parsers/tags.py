@@ -31,16 +31,15 @@ def epc(sent: object) -> str:
     has lost digits.
     """
     if isinstance(sent, str):
-        return _spelt_epc(sent)
+        return _spelt_epc(sent) if len(sent) <= MAX_TEXT else _epc(sent)
     if type(sent) is int and sent >= 0:
-        return _spelt_epc(str(sent))
+        return _epc(str(sent))
     if isinstance(sent, float):
         raise Unreadable(f"the EPC is the number {sent}, which has lost digits: send it in quotes")
     raise Unreadable("the EPC is missing" if sent is None else f"the EPC is {describe(sent)}, not text")
 
 
-@lru_cache(maxsize=4096)  # most tags stay where they are, and are read again and again
-def _spelt_epc(sent: str) -> str:
+def _epc(sent: str) -> str:
     if _HEX.fullmatch(sent):
         return sent
     if sent.strip().lower().startswith("urn:"):
@@ -51,6 +50,10 @@ def _spelt_epc(sent: str) -> str:
     if len(joined) > MAX_TEXT:
         raise Unreadable(f"the EPC is longer than {MAX_TEXT} digits")
     raise Unreadable(f"the EPC is {describe(sent)}, not hexadecimal" if joined else "the EPC is blank")
+
+
+# Most tags stay where they are, and are read again and again. Long text is not kept: it may be 1 MiB of blanks.
+_spelt_epc = lru_cache(maxsize=4096)(_epc)
 
 
 def _of_uri(uri: str) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import orjson
 import pytest
 
@@ -251,3 +253,14 @@ def test_readers_whose_times_go_backwards_keep_their_own_times(told):
 def test_the_topic_does_not_matter():
     payload = orjson.dumps({"tags": [tag()]})
     assert csl.parse("", payload) == csl.parse("/odd//topic/", payload)
+
+
+def test_the_blanks_around_an_epc_do_not_stay_in_memory(told):
+    tracemalloc.start()
+    try:
+        reads = [the_read(told, tag(epc=" " * 500_000 + f"30AA{number:020X}")) for number in range(8)]
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reads[7].value == "30AA" + "7".zfill(20)
+    assert kept < 1_000_000
