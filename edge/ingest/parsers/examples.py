@@ -13,6 +13,7 @@ from edge.ingest.reads import Malformed, Parser, Read
 
 _PACKAGE = Path(__file__).parents[2]
 _FOLDER = "data/mappings"
+_LARGEST_TRIED = 8_192  # bytes; a page may ask of a thousand topics
 _SHORTEST_EPC = 8  # digits; shorter ones are found in any text
 
 
@@ -40,6 +41,8 @@ def examples() -> dict[str, Example]:
 
 def example_that_reads(topic: str, payload: bytes) -> Example | None:
     """Of the examples that make whole reads of a message and nothing else, the simplest that tells most of them."""
+    if len(payload) > _LARGEST_TRIED:
+        return None
     worth = {}
     for name, parse in _parsers().items():
         try:
