@@ -190,10 +190,13 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
 
 
 def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:
-    """Keep what a fixed reader saw there after a scan that is undone."""
+    """Keep what a fixed reader saw there after a scan that is undone.
+
+    A stay that ends where another row begins was cut there, so nobody saw the asset there at that moment.
+    """
     if previous and previous.location_id == row.location_id:
         _set_end(position, previous, row.ended_at)
-    else:
+    elif _row_of(position, row.ended_at, 0) is None:
         values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi, 0)
         execute(INSERT_ROW, values)
         position.history_rows += 1

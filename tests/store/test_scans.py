@@ -276,3 +276,14 @@ def test_a_late_sighting_where_an_asset_was_all_the_time_is_not_looked_for_in_al
     record([site.scan(asset, 61, 1)], 0)
     assert position_of(site, asset) == Where(0, 98, 62, 52)
     assert [sql for sql in asked if "s.location_id <> ?" in sql]
+
+
+def test_a_scan_can_be_undone_whose_stay_was_cut_by_a_late_one(site: Site) -> None:
+    asset = site.new_asset()
+    scan = site.scan(asset, 0, 0, by_person=True)
+    seq = record_by_person(scan)
+    record([site.scan(asset, 100, 0)], GAP)
+    record_by_person(site.scan(asset, 50, 1, by_person=True))
+    take_back(asset, scan.observed_at, seq, GAP)
+    assert history_of(site, asset) == [Row(50, 1, 0), Row(100, 0, 0)]
+    assert position_of(site, asset) == Where(0, 100, 100, 2)
