@@ -130,10 +130,10 @@ class Config:
     )
 
     ingest_queue: int = _setting(
-        "ingest.queue", 10_000, setting_types.whole(100, 1_000_000), "messages held before the broker must wait"
+        "ingest.queue", 6_000, setting_types.whole(100, 1_000_000), "messages held before the broker must wait"
     )
     ingest_batch: int = _setting(
-        "ingest.batch", 1_000, setting_types.whole(1, 10_000), "messages in one transaction, at most"
+        "ingest.batch", 3_000, setting_types.whole(1, 10_000), "messages in one transaction, at most"
     )
     sighting_gap_seconds: int = _setting(
         "ingest.sighting_gap_seconds",

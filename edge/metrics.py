@@ -46,7 +46,9 @@ evidence_bytes = Gauge(
     "edge_ingest_evidence_bytes", "Memory of what was heard of assets lately, to decide by", registry=_registry
 )
 evidence_shortened = Counter(
-    "edge_ingest_evidence_shortened", "Times that less was kept of every asset for want of room", registry=_registry
+    "edge_ingest_evidence_shortened",
+    "Times that less was kept of every asset because memory was full",
+    registry=_registry,
 )
 evidence_dropped = Counter(
     "edge_ingest_evidence_dropped", "Assets of which it was dropped from memory for want of room", registry=_registry

@@ -80,7 +80,7 @@ class Batch:
     def _keep_unassigned(self, opened: Opened) -> None:
         if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
             message = opened.message
-            self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload))
+            self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload, message.size))
 
     def _set_aside(self, opened: Opened, line: Line) -> None:
         message, route = opened.message, line.route
@@ -181,7 +181,7 @@ class Batch:
             return
         self._heard[reader_id] = opened
         if parsed.note:
-            printable = filter(str.isprintable, parsed.note)  # a terminal obeys some letters that are not
+            printable = filter(str.isprintable, parsed.note)  # some unprintable characters control a terminal
             self._notes[reader_id] = "".join(printable)[:MAX_NOTE]
         for read in parsed.reads:
             self._antennas[reader_id, read.antenna or NO_PORT] = opened.received_at
@@ -231,7 +231,7 @@ class Batch:
         was_counted = opened.earlier is not None and bool(opened.earlier.reads)
         if why is not NoAsset.LOCATION and not was_counted:
             route = line.route
-            # A beacon stays what it is, while the address that sends it may be another in a quarter of an hour.
+            # A beacon keeps its identity, while the address that sends it may change every 15 minutes.
             value = read.aliases[0] if read.tag_type == "ble" and read.aliases else read.value
             self._unknown.append(
                 Sighting(

@@ -17,7 +17,7 @@ from edge.store.ledger import Bucket
 
 
 class Earlier(NamedTuple):
-    """What a message came to before it is read once more, in the ledger of which reader, and the times it was given."""
+    """The earlier outcome of a message that is read again: in which reader's ledger, and the times it was given."""
 
     reader_id: int
     bucket: Bucket

@@ -96,7 +96,7 @@ class TrialRead(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What a message would come to: its bucket, and its reads as far as it has any."""
+    """The outcome a message would have: its bucket, and its reads as far as it has any."""
 
     bucket: str
     note: str | None = None

@@ -40,7 +40,7 @@ SURELY_QUIET = 3  # pauses; TCP may keep back what the broker sends for two
 WORTH_A_TURN = 64  # messages
 MAX_BACKOFF_SECONDS = 30.0
 LARGEST_PAYLOAD = 1_048_576
-KEPT_OF_LARGER = 4_096  # enough to see whose it is
+KEPT_OF_LARGER = 4_096  # enough to tell which reader sent it
 REFUSED = 0x80
 
 

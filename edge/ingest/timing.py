@@ -1,4 +1,4 @@
-"""When was it really? The reader's clock if it can be believed, else the moment of receipt."""
+"""The time of a read: by the reader's clock if it can be believed, else the moment of receipt."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _in_zone(time: int | WallTime | None, setting: str) -> int | None:
 
 
 class Timekeeper:
-    """The times of a site: the box's clock, held against what was recorded, and the readers' clocks."""
+    """The times of a site: the box's clock, compared with what was recorded, and the readers' clocks."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Timekeeper:
         known: Mapping[int, Known],
         is_vouched: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`is_vouched` tells whether somebody stands by a clock that is far ahead of the newest scan."""
+        """`is_vouched` tells whether somebody vouches for a clock that is far ahead of the newest scan."""
         self._newest = newest_scan
         self._is_vouched = is_vouched
         self._replay = replay_days * DAY

@@ -139,7 +139,7 @@ def _frame(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:
             return (at + 1, end) if end <= len(buffer) else None
         shift += 7
     if len(buffer) >= start + 5:
-        raise ConnectionError("the broker sent a packet whose length cannot be")
+        raise ConnectionError("the broker sent a packet with an impossible length")
     return None
 
 
@@ -149,6 +149,6 @@ def _delivery(buffer: bytes, head: int, body: int, end: int) -> Delivery:
     topic_end = topic + int.from_bytes(buffer[body:topic], "big")
     payload = topic_end + 2 if qos else topic_end
     if payload > end or qos > 1:
-        raise ConnectionError("the broker sent a message that cannot be")
+        raise ConnectionError("the broker sent a malformed message")
     mid = int.from_bytes(buffer[topic_end:payload], "big")
     return Delivery(buffer[topic:topic_end], buffer[payload:end], mid, qos, bool(head & 1), bool(head & 8))

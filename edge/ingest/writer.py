@@ -1,4 +1,4 @@
-"""The writer thread of ingest: takes what the network thread queued, commits it in batches, and tells what is done.
+"""The writer thread of ingest: takes what the network thread queued, commits it in batches, and reports what is done.
 
 The two threads share deques and counters with one writer each, so that neither needs a lock.
 """
@@ -84,7 +84,7 @@ class Writer:
         return [self._done.popleft() for _ in range(len(self._done))]
 
     def wake(self) -> None:
-        """Messages were put."""
+        """Begin with the messages that were put."""
         self._is_quiet.clear()
         self._has_work.set()
 

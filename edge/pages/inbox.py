@@ -41,7 +41,7 @@ def dismiss_topic() -> AnyResponse | tuple[str, int]:
 
 
 def _topics_page(errors: dict[str, str]) -> str:
-    found = [(topic, guess, readable(topic.sample, len(topic.sample))) for topic, guess in grouped_topics()]
+    found = [(topic, guess, readable(topic.sample, topic.size)) for topic, guess in grouped_topics()]
     return render_template(
         "unassigned-topics.html",
         topics=found[:MOST_TOPICS],

@@ -24,12 +24,16 @@ class Topic(NamedTuple):
     last_heard_at: int
     messages: int
     sample: bytes
+    size: int  # of the message of which the sample may be the beginning only
 
 
 class Unassigned(NamedTuple):
+    """`size` is that of the whole payload where this is only its beginning, else 0."""
+
     topic: str
     received_at: int
     payload: bytes
+    size: int = 0
 
 
 def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics) -> list[Unassigned]:
@@ -50,11 +54,17 @@ def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics
         topic: owner for owner, topics in by_owner.items() for topic in _with_room(owner, topics, until_swept(most))
     }
     execute_many(
-        "INSERT INTO unassigned_topic (topic, first_heard_at, last_heard_at, messages, sample, organization_id) "
-        "VALUES (?1, ?2, ?2, 1, ?3, ?4) ON CONFLICT DO UPDATE "
-        "SET last_heard_at = excluded.last_heard_at, messages = messages + 1, sample = excluded.sample",
+        "INSERT INTO unassigned_topic (topic, first_heard_at, last_heard_at, messages, sample, organization_id, size) "
+        "VALUES (?1, ?2, ?2, 1, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET last_heard_at = excluded.last_heard_at, "
+        "messages = messages + 1, sample = excluded.sample, size = excluded.size",
         [
-            (message.topic, message.received_at, message.payload[:SAMPLE_BYTES], whose[message.topic])
+            (
+                message.topic,
+                message.received_at,
+                message.payload[:SAMPLE_BYTES],
+                whose[message.topic],
+                message.size or len(message.payload),
+            )
             for message in messages
             if message.topic in whose
         ],
@@ -80,8 +90,8 @@ def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
 def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
     """Those of the organization, the one heard last first."""
     rows = execute(
-        "SELECT topic, first_heard_at, last_heard_at, messages, sample FROM unassigned_topic "
-        "WHERE organization_id = ? ORDER BY last_heard_at DESC LIMIT ?",
+        "SELECT topic, first_heard_at, last_heard_at, messages, sample, max(size, length(sample)) "
+        "FROM unassigned_topic WHERE organization_id = ? ORDER BY last_heard_at DESC LIMIT ?",
         (organization_id, limit),
     )
     return [Topic(*row) for row in rows]

@@ -20,6 +20,7 @@ from edge.store import (
     locations,
     readers,
     receipts,
+    unassigned_topics,
     unknown_tags,
 )
 from edge.store.actors import shell
@@ -275,6 +276,12 @@ def test_a_message_that_is_too_large_is_counted_as_that_and_never_read(site: Sit
     (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
     assert (letter.size, letter.is_whole) == (1_300_000, False)
     assert letter.reason.startswith("the message has 1,300,000 bytes")
+
+
+def test_a_message_that_is_too_large_on_a_topic_of_nobody_is_told_with_its_size(site: Site) -> None:
+    pipeline().handle([replace(message(b"{", "site/new"), size=1_300_000)])
+    (topic,) = unassigned_topics.list_topics(site.organization_id)
+    assert (topic.topic, topic.size) == ("site/new", 1_300_000)
 
 
 def test_the_last_few_messages_of_an_unknown_shape_are_kept_for_each_reader(site: Site) -> None:

@@ -134,7 +134,7 @@ def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
 def test_a_damaged_database(subject: Subject) -> None:
     assert found(subject, "database")[0] is Level.OK
     with writing():
-        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'', NULL)")
+        execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'', NULL, 0)")
         execute("PRAGMA writable_schema = 1")
         execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unassigned_topic'")
     execute("PRAGMA writable_schema = RESET").fetchall()

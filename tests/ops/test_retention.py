@@ -122,7 +122,7 @@ def test_unknown_tags_and_topics_keep_those_seen_last(site: Path) -> None:
                 "INSERT INTO unknown_tag VALUES (?, 'rfid', ?, 0, 'v', 'unmatched', 0, ?, 1, NULL)",
                 (organization, str(number), number),
             )
-            execute("INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, x'', ?)", (str(number), number, organization))
+            execute("INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, x'', ?, 0)", (str(number), number, organization))
     sweep(KEEP_ALL._replace(bounds=Bounds(unknown_tags=3, unassigned_topics=2)), clock.now(), ROOMY, go_on)
     assert {row[0] for row in execute("SELECT match_key FROM unknown_tag")} == {"17", "18", "19"}
     assert {row[0] for row in execute("SELECT topic FROM unassigned_topic")} == {"18", "19"}

@@ -90,6 +90,14 @@ def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is
     assert [topic.topic for topic in unassigned_topics.list_topics(cast.acme)] == ["home/other/1/2"]
 
 
+def test_a_message_that_is_too_large_is_shown_with_its_size(admin: Browser) -> None:
+    with writing():
+        unassigned_topics.record([unassigned_topics.Unassigned("yard/1", clock.now(), b"{", 1_300_000)])
+    listed = admin.get("/readers/topics").text
+    assert "Its last message, 1.3 MB" in listed
+    assert "Messages of more than 1 MiB are not read" in listed
+
+
 def test_so_is_one_whose_format_nobody_knows_once_many_of_its_topics_end_with_an_address(admin: Browser) -> None:
     few = [f"hall/C30A114E7F0{number}" for number in range(9)]
     many = [f"yard/c3:0a:11:4e:7f:{number:02x}" for number in range(12)]

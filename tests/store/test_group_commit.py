@@ -17,7 +17,7 @@ from edge.store.group_commit import write_in_group
 
 
 def put(number: int) -> int:
-    execute("INSERT INTO unassigned_topic VALUES (?, 0, 0, 0, x'', NULL)", (str(number),))
+    execute("INSERT INTO unassigned_topic VALUES (?, 0, 0, 0, x'', NULL, 0)", (str(number),))
     return number
 
 

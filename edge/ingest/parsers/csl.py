@@ -1,7 +1,7 @@
 """CSL CS463 and the CS203X class of readers.
 
 The installer builds the message on the reader, field by field, each with a free label: so several labels mean
-the same, numbers may be text, and a field may be missing. Labels of one's own are for a `mapping`.
+the same, numbers may be text, and a field may be missing. Other labels need a `mapping`.
 """
 
 from __future__ import annotations

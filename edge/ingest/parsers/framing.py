@@ -28,7 +28,7 @@ _find_end = JSONDecoder().raw_decode
 
 
 def each(payload: bytes, read_object: Callable[[Fields], Parsed]) -> Parsed:
-    """What all objects of a message told together."""
+    """The combined result of all objects of a message."""
     found = documents(payload)
     if len(found) == 1 and isinstance(found[0], dict):
         return read_object(found[0])
