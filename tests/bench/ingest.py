@@ -42,7 +42,7 @@ MIXES = {"site": 0.2, "worst": 1.0}  # the share of such tags; the others stay w
 MILLISECOND = 1000
 TOPIC = "site/dock/reads"
 DRAIN_SECONDS = 600
-TARGET_RATIO, TARGET_MEGABYTES, TARGET_START = 0.7, 100, 1.5
+TARGET_RATIO, TARGET_MEGABYTES, TARGET_START = 0.75, 100, 1.5
 
 
 class Rate(NamedTuple):
