@@ -91,6 +91,18 @@ def test_a_signal_in_the_very_moment_when_the_service_begins_to_wait_stops_it() 
     assert done.stdout == "stopped\n"
 
 
+def test_a_signal_that_does_not_interrupt_the_wait_of_the_service_stops_it() -> None:
+    """As one that comes just before it waits: it is delivered, and the main thread does not run to handle it."""
+    script = (
+        "import signal, threading, time\nfrom edge.stop_signal import stop_on_signal\nstop = stop_on_signal()\n"
+        "def send():\n    time.sleep(0.1)  # until the main thread waits\n"
+        "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
+        "threading.Thread(target=send).start()\nprint(stop.wait(20))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "True\n"
+
+
 def test_nothing_in_the_service_opens_the_file_but_sqlite(tmp_path: Path, data_dir: Path) -> None:
     """Whoever closes it drops the locks that SQLite holds for the whole process, and others may then damage it."""
     (tmp_path / "sitecustomize.py").write_text(TELL_OPENS)

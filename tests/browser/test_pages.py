@@ -93,6 +93,7 @@ def test_a_notice_is_told_once(enter: Enter, site: Site) -> None:
     page.fill("#name", "Yard")
     page.click("button:text-is('Save')")
     expect(page.locator(".notice")).to_have_text("Created.")
+    expect(page).not_to_have_url(re.compile("done="))  # once its script has run
     page.reload()
     expect(page.locator("h1")).to_have_text("Yard")
     expect(page.locator(".notice")).to_have_count(0)
