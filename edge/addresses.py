@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 V6_BITS = 64  # of the network part; within it a client can take a new address as often as it likes
 
 
-def network_of(address: str, *, v4_bits: int = 32) -> str:
+def client_network(address: str, *, v4_bits: int = 32) -> str:
     """The network of an address, a /64 for IPv6. Text that is not an address is returned as it is."""
     try:
         parsed = ip_address(address.partition("%")[0])

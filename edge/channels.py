@@ -24,7 +24,7 @@ from waitress.task import WSGITask
 from waitress.utilities import BadRequest
 
 from edge import connections
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.api import guard
 from edge.events.stream import ATTACH
 from edge.pages import guard as pages_guard
@@ -111,7 +111,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     def __init__(self, server: Any, sock: Any, addr: Any, adj: Any, *, app: Flask, trusted_network: str, **more: Any):
         """The newcomer may cost the connection that was waited for longest its place."""
         self.app = app
-        self.network = network_of(addr[0])
+        self.network = client_network(addr[0])
         self.waiting_since = time.monotonic()
         super().__init__(server, sock, addr, adj, **more)
         extra = connections.connection_to_close(server.active_channels.values(), self, trusted_network)

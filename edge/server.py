@@ -12,7 +12,7 @@ from flask import Flask
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
 from edge import connections
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.channels import Channel
 from edge.workers import Workers
 
@@ -37,7 +37,7 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         clear_untrusted_proxy_headers=True,
         **options,
     )
-    trusted_network = network_of(options.get("trusted_proxy", ""))
+    trusted_network = client_network(options.get("trusted_proxy", ""))
     for listener in _listeners(server):
         listener.channel_class = partial(Channel, app=app, trusted_network=trusted_network)
         listener.maintenance = _close_late(listener)

@@ -72,6 +72,7 @@ LEAVES = {
     "buckets",
     "concurrency",
     "addresses",
+    "outbound",
     "live_reads",
     "texts",
     "recent_log",

@@ -7,7 +7,7 @@ from threading import BoundedSemaphore
 from typing import NamedTuple
 
 from edge import clock
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.auth import badges, known_browsers, passwords
 from edge.auth.secrets import hash_secret, new_token
 from edge.buckets import Buckets
@@ -17,10 +17,10 @@ from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
 from edge.texts import N_
 
-# How many wrong attempts are allowed in a row, and how soon another one is. An account is counted separately for each
-# network, so that nobody can lock its owner out from elsewhere.
+# Wrong attempts in a row, and how soon the next one is allowed. They are counted for each account and for each client.
+# A client is a network or an enrolled device, so neither a neighbor nor somebody elsewhere can lock an owner out.
 _by_account = Buckets(burst=10, per_second=1 / 60)
-_by_network = Buckets(burst=60, per_second=1 / 10)
+_by_client = Buckets(burst=60, per_second=1 / 10)
 _V4_BITS = 24
 
 _LONGEST_EMAIL = 255  # the key of a counter stays in memory, so its length must be limited
@@ -57,62 +57,79 @@ TOO_MANY = N_("Too many wrong attempts")
 
 
 class Attempts(NamedTuple):
-    """The keys by which one attempt is counted. A browser with a proof is counted on its own."""
+    """The keys that an attempt at one account counts against; a browser with a proof is counted on its own."""
 
     account: str
-    network: str | None
+    client: str | None
 
     def wait_seconds(self) -> int:
-        network = _by_network.look(self.network).retry_after if self.network else 0
-        return max(_by_account.look(self.account).retry_after, network)
+        client = _by_client.look(self.client).retry_after if self.client else 0
+        return max(_by_account.look(self.account).retry_after, client)
 
     def count_wrong(self) -> None:
         _by_account.take(self.account)
-        if self.network:
-            _by_network.take(self.network)
+        if self.client:
+            _by_client.take(self.client)
 
     def forgive(self) -> None:
         _by_account.fill(self.account)
 
 
-def sign_in(email: str, password: str, *, address: str, hours: int, proof: str = "") -> SignIn | Refused:
-    """The answer, and the time it takes, are the same whether the account exists or not.
+def sign_in(
+    email: str, password: str, *, address: str, hours: int, proof: str = "", device: DeviceRow | None = None
+) -> SignIn | Refused:
+    """Sign in by password; neither the answer nor its time reveals whether the account exists.
 
-    An email can have accounts in several organizations, which are told apart by their passwords.
+    An email can have an account in several organizations, and the password decides which one is meant. Each account
+    counts its own wrong attempts, so the owner of one gets no free guesses at the others.
     """
     known = people.with_email(email.strip())
-    attempts = _attempts(email, known, address, proof)
-    wait = attempts.wait_seconds()
-    if wait:
-        return Refused(TOO_MANY, wait)
-    person = _whose_password(known, password)
+    client = _client(address, device)
+    attempts = {person.id: _attempts(person, client, proof) for person in known}
+    unknown = Attempts(f"email:{email.strip().lower()[:_LONGEST_EMAIL]} {client}", client)
+    waits = [attempt.wait_seconds() for attempt in attempts.values() or [unknown]]
+    compared = [person for person in known if not attempts[person.id].wait_seconds()]
+    if all(waits):
+        return Refused(TOO_MANY, max(waits))
+    person = _whose_password(compared, password)
+    others = [other for other in compared if other is not person]
     if person is None:
-        for refused in known:
-            sessions.refuse(refused, None, address)
-        if not known:
-            sessions.refuse(None, None, address)
-        attempts.count_wrong()
-        return Refused(WRONG_PASSWORD)
-    attempts.forgive()
+        _count_refused(others, address, [attempts[other.id] for other in others] or [unknown])
+        return Refused(TOO_MANY, max(waits)) if any(waits) else Refused(WRONG_PASSWORD)
+    for other in others:
+        _by_account.take(attempts[other.id].account)
+    attempts[person.id].forgive()
     begun = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
     return begun._replace(proof=known_browsers.new_proof(person.id))
 
 
-def _whose_password(known: list[PersonRow], password: str) -> PersonRow | None:
-    """Compares as many hashes as anybody on this box could have, or the time would reveal who has more than one."""
+def _count_refused(compared: list[PersonRow], address: str, attempts: list[Attempts]) -> None:
+    for person in compared:
+        sessions.refuse(person, None, address)
+    if not compared:
+        sessions.refuse(None, None, address)
+    for account in {attempt.account for attempt in attempts}:
+        _by_account.take(account)
+    for client in {attempt.client for attempt in attempts if attempt.client}:
+        _by_client.take(client)
+
+
+def _whose_password(compared: list[PersonRow], password: str) -> PersonRow | None:
+    """Compare as many hashes as an email on this box can have; otherwise the time would reveal their number."""
     at_least = min(len(organizations.list_organizations()), _MOST_COMPARED)
-    stored = [person.password_hash for person in known]
+    stored = [person.password_hash for person in compared]
     fits = [_matches(one, password) for one in [*stored, *[None] * (at_least - len(stored))]]
-    return next((person for person, fit in zip(known, fits, strict=False) if fit), None)
+    return next((person for person, fit in zip(compared, fits, strict=False) if fit), None)
 
 
-def _attempts(email: str, known: list[PersonRow], address: str, proof: str) -> Attempts:
-    for person in known:
-        browser = known_browsers.account_of(proof, person.id)
-        if browser:
-            return Attempts(browser, None)
-    network = network_of(address, v4_bits=_V4_BITS)
-    return Attempts(f"email:{email.strip().lower()[:_LONGEST_EMAIL]} {network}", network)
+def _attempts(person: PersonRow, client: str, proof: str) -> Attempts:
+    browser = known_browsers.account_of(proof, person.id)
+    return Attempts(browser, None) if browser else Attempts(f"account:{person.id} {client}", client)
+
+
+def _client(address: str, device: DeviceRow | None) -> str:
+    """Return the key of a client: an enrolled device has attempts of its own, other browsers share their network's."""
+    return f"device:{device.id}" if device else client_network(address, v4_bits=_V4_BITS)
 
 
 def sign_in_on_device(
@@ -130,10 +147,10 @@ def sign_in_on_device(
     A PIN is required where the site says so, of everybody who has one, and always of editors; administrators use their
     password. A badge never replaces a PIN.
     """
-    network = network_of(address, v4_bits=_V4_BITS)
-    guesses = Attempts(f"badge:{device.id}", network)
+    client = _client(address, device)
+    guesses = Attempts(f"badge:{device.id}", client)
     person = _on_device(device.organization_id, badge, person_id)
-    attempts = Attempts(f"device:{device.id}:{person.id}", network) if person else guesses
+    attempts = Attempts(f"device:{device.id}:{person.id}", client) if person else guesses
     wait = max(attempts.wait_seconds(), guesses.wait_seconds() if badge else 0)  # a known badge has to wait, too
     if wait:
         return Refused(TOO_MANY, wait)
@@ -159,7 +176,7 @@ def sign_in_on_device(
 
 def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
     """For changing one's own password; throttled like a sign-in."""
-    attempts = Attempts(f"own:{person.id}", network_of(address, v4_bits=_V4_BITS))
+    attempts = Attempts(f"own:{person.id}", client_network(address, v4_bits=_V4_BITS))
     if attempts.wait_seconds():
         return False
     if _matches(person.password_hash, password):

@@ -12,9 +12,10 @@ from edge.auth.secrets import new_webhook_secret
 from edge.commands.lookup import location_id_of
 from edge.commands.site import ask_password, for_actor, for_organization, print_table
 from edge.errors import NotFound, Unavailable
+from edge.outbound import Network
 from edge.store import event_destinations as store
 from edge.store.actors import Actor
-from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_destinations import Destination, DestinationKind, NewDestination
 from edge.store.events import KINDS, Filter
 from edge.validation import event_destinations as rules
 from edge.validation import values

@@ -16,9 +16,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edge.events.addresses import NotAllowed, connect
 from edge.events.outcomes import Message, Outcome, Result
-from edge.store.event_destinations import Network
+from edge.outbound import Network, NotAllowed, connect
 from edge.validation.event_destinations import fill_topic
 
 ANSWER_SECONDS = 10.0

@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 
 from edge import __version__, clock
 from edge.auth.secrets import WEBHOOK_PREFIX
-from edge.events.addresses import NotAllowed, connect
 from edge.events.outcomes import Message, Outcome, Result
-from edge.store.event_destinations import Network
+from edge.outbound import Network, NotAllowed, connect
 
 ANSWER_SECONDS = 10.0
 MAX_ANSWER = 64 * 1024

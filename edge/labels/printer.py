@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import socket
-
+from edge import outbound
 from edge.errors import Unavailable
+from edge.outbound import Network, NotAllowed
 
 PORT = 9100
 SECONDS = 5
+NETWORK = Network.PRIVATE  # never this box itself
 
 
 def send(address: str, data: bytes) -> None:
-    """`address` is host:port. Raises Unavailable when the printer does not take all of it."""
+    """Send ZPL to `address` (host:port). Raises Unavailable if the printer does not take all of it."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
+        with outbound.connect(host, int(port), NETWORK, is_encrypted=False) as connection:
+            connection.settimeout(SECONDS)
             connection.sendall(data)
-    except (OSError, UnicodeError) as error:  # the latter of a name that cannot be in the DNS
+    except NotAllowed as error:
+        raise Unavailable(f"Labels cannot be sent to {address}: {error}. Enter the printer's own address") from error
+    except (OSError, UnicodeError) as error:  # the latter for a name that cannot exist in the DNS
         raise Unavailable(f"The label printer at {address} does not answer ({error}). Is it on, with paper?") from error

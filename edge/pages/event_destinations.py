@@ -10,12 +10,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import sealed
 from edge.auth.secrets import new_token, new_webhook_secret
 from edge.errors import Conflict, Invalid
+from edge.outbound import Network
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import event_destinations as store
 from edge.store import location_board
-from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_destinations import Destination, DestinationKind, NewDestination
 from edge.store.events import KINDS, EventKind, Filter
 from edge.store.people import Role
 from edge.validation import event_destinations as rules

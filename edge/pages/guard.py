@@ -16,7 +16,7 @@ from flask_babel import gettext
 from werkzeug.exceptions import Forbidden, TooManyRequests
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
 from edge.concurrency import ConcurrencyLimit
@@ -113,7 +113,7 @@ def identify() -> None:
 def _limit_concurrency() -> None:
     """The application releases the slot. Whoever is not signed in is known by their network."""
     concurrency: ConcurrencyLimit = installation().concurrency
-    caller = f"person:{g.session.person_id}" if g.session else f"address:{network_of(address())}"
+    caller = f"person:{g.session.person_id}" if g.session else f"address:{client_network(address())}"
     if not concurrency.acquire(caller):
         raise TooManyRequests(
             "Too many of your requests are still being answered. Try again when they are done.", retry_after=1

@@ -54,6 +54,7 @@ def sign_in() -> AnyResponse:
             address=address(),
             hours=site.session_hours,
             proof=request.cookies.get(KNOWN_COOKIE, ""),
+            device=here,
         )
     else:
         answer = sessions.sign_in_on_device(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
+from edge.outbound import Network
 from edge.store import events
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting, given
@@ -27,14 +28,6 @@ class DestinationKind(StrEnum):
     WEBHOOK = "webhook"
     MQTT = "mqtt"
     STREAM = "stream"
-
-
-class Network(StrEnum):
-    """Where a destination may be. Administrators may allow private networks; only the box's shell may allow all."""
-
-    INTERNET = "internet"
-    PRIVATE = "private"
-    LOOPBACK = "loopback"
 
 
 class NewDestination(NamedTuple):

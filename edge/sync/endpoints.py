@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from flask import Blueprint, Flask, Response, current_app, g, request
 
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.buckets import Buckets
@@ -39,7 +39,7 @@ def register(app: Flask, environment: str) -> None:
 @blueprint.post("/join")
 def join() -> Response:
     """A code for the credentials of a site. Wrong codes are throttled by address."""
-    address = network_of(request.remote_addr or "unknown")
+    address = client_network(request.remote_addr or "unknown")
     wait = _wrong_codes.look(address).retry_after
     if wait:
         raise _Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})

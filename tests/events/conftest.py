@@ -16,8 +16,9 @@ from edge.clock import SECOND
 from edge.events.delivery import Round
 from edge.events.webhook import Webhook
 from edge.events.worker import Pace
+from edge.outbound import Network
 from edge.store import actors, assets, database, event_destinations, event_making, locations, readers
-from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_destinations import Destination, DestinationKind, NewDestination
 from edge.store.event_making import Silence
 from edge.store.events import KINDS, Filter
 from edge.store.parents import UNSET, Parent

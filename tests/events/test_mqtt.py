@@ -18,8 +18,9 @@ from edge.auth import sealed
 from edge.events.mqtt import Broker
 from edge.events.outcomes import Message, Outcome, Result
 from edge.events.worker import Worker
+from edge.outbound import Network
 from edge.store import event_destinations
-from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_destinations import Destination, DestinationKind, NewDestination
 from edge.store.events import KINDS, Filter
 from tests.events.conftest import PACE, Warehouse, make_events
 from tests.events.receiver import wait_until
@@ -126,4 +127,4 @@ def test_nobody_there_and_nowhere_to_go(mosquitto: Mosquitto) -> None:
     assert nobody == (Result.FAILED, "the broker cannot be reached: Connection refused", 0)
     refused = sent_to(mosquitto.url, network=Network.PRIVATE)
     assert refused.result is Result.FAILED
-    assert "which only its shell can allow" in refused.told
+    assert "only a destination added in its shell" in refused.told

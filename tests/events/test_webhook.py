@@ -12,8 +12,8 @@ from edge.auth import sealed
 from edge.auth.secrets import new_webhook_secret
 from edge.events import delivery, webhook
 from edge.events.worker import Worker
+from edge.outbound import Network
 from edge.store import event_destinations
-from edge.store.event_destinations import Network
 from edge.store.instance import beside_database
 from tests.conftest import lacks
 from tests.events.conftest import PACE, Warehouse, deliver, make_events
@@ -198,7 +198,7 @@ def test_nothing_goes_to_the_box_itself_unless_its_shell_allowed_it(
     make_events()
     deliver(row, network)
     assert receiver.received == []
-    assert "which only its shell can allow" in (warehouse.again(row).last_error or "")
+    assert "only a destination added in its shell" in (warehouse.again(row).last_error or "")
 
 
 def test_a_test_event_passes_by_what_waits(warehouse: Warehouse, receiver: Receiver) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from edge.auth import sealed
+from edge.outbound import Network
 from edge.store import event_destinations
 from edge.store.actors import shell
 from edge.store.database import execute
-from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_destinations import Destination, DestinationKind, NewDestination
 from edge.store.events import KINDS, Filter
 from edge.store.people import Role
 from tests.conftest import Cast

@@ -13,6 +13,8 @@ import pypdfium2
 import pytest
 import zxingcpp
 
+from edge.labels import printer as network_printer
+from edge.outbound import Network
 from edge.store import assets
 from edge.store.actors import shell
 from edge.store.people import Role
@@ -46,7 +48,8 @@ class Printer:
 
 
 @pytest.fixture
-def printer() -> Iterator[Printer]:
+def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printer]:
+    monkeypatch.setattr(network_printer, "NETWORK", Network.LOOPBACK)
     made = Printer()
     yield made
     made._socket.close()
@@ -119,6 +122,21 @@ def test_a_printer_is_set_up_tested_and_used(sign_in_as: SignIn, site: Site, pri
 def test_a_printer_that_cannot_be_is_refused(sign_in_as: SignIn, entered: dict[str, object]) -> None:
     given = {"paper": "roll-57x32", "dots_per_mm": "8", **entered}
     assert sign_in_as(Role.ADMINISTRATOR).post("/labels/printer", given).status_code == 400
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "0.0.0.0"])  # noqa: S104 - the subject
+def test_no_label_goes_to_this_box_or_a_link_local_address(
+    sign_in_as: SignIn, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> socket.socket:
+        raise AssertionError("connected")
+
+    monkeypatch.setattr(socket, "create_connection", never)
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/labels/printer", {"address": f"{host}:9100", "paper": "roll-102x51", "dots_per_mm": "8"})
+    answer = browser.post("/labels/printer/test")
+    assert answer.status_code == 503
+    assert "Enter the printer" in answer.text
 
 
 def test_only_an_administrator_says_where_the_printer_is(sign_in_as: SignIn, site: Site) -> None:

@@ -13,7 +13,7 @@ import pytest
 from flask import Flask
 
 from edge import buckets, clock
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.auth import devices, known_browsers, passwords, sessions, tokens
 from edge.auth.badges import hash_pin
 from edge.auth.secrets import hash_secret
@@ -95,9 +95,13 @@ def test_a_network_is_counted_over_all_accounts(ada: PersonRow) -> None:
     assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
 
 
-def test_what_is_no_address_is_a_network_of_its_own() -> None:
-    assert network_of("unknown") == "unknown"
-    assert network_of("192.168.1.77", v4_bits=24) == network_of("::ffff:192.168.1.5", v4_bits=24) == "192.168.1.0/24"
+def test_what_is_no_address_is_a_client_network_its_own() -> None:
+    assert client_network("unknown") == "unknown"
+    assert (
+        client_network("192.168.1.77", v4_bits=24)
+        == client_network("::ffff:192.168.1.5", v4_bits=24)
+        == "192.168.1.0/24"
+    )
 
 
 def test_a_wrong_date_locks_nobody_out(ada: PersonRow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +139,27 @@ class TestPins:
         options = {"pin_required": False, "address": LAN, "hours": 12}
         return sign_in_on_device(enrolled[0], person_id=person.id, pin=pin, **options)  # type: ignore[arg-type]
 
+    def test_wrong_passwords_of_a_neighbor_do_not_lock_enrolled_devices_out(
+        self, cast: Cast, otto: PersonRow, ada: PersonRow
+    ) -> None:
+        """Before, 90 wrong passwords from one address locked out every handheld in its /24."""
+        for number in range(90):
+            attempt("wrong", "192.168.1.99", email=f"a{number}@acme.example")
+        assert isinstance(attempt(), Refused)
+        assert isinstance(self.enter(cast, otto, "4711"), SignIn)
+        gun = devices.enrol(devices.invite(shell(cast.acme), "Gun of the boss")[1])
+        assert gun
+        assert isinstance(sign_in(EMAIL, PASSWORD, address=LAN, hours=12, device=gun[0]), SignIn)
+
+    def test_a_device_has_as_many_attempts_as_a_network(self, cast: Cast, ada: PersonRow) -> None:
+        gun = devices.enrol(devices.invite(shell(cast.acme), "Stolen gun")[1])
+        assert gun
+        tried = [
+            sign_in(f"a{number}@x.example", "wrong", address=f"10.0.{number}.1", hours=12, device=gun[0])
+            for number in range(70)
+        ]
+        assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
+
     @pytest.mark.parametrize("pin", ["1111", "1234", "9876", "0123", "7890", "1212", "4747", "483483", "12", "1" * 13])
     def test_what_anybody_tries_first_is_no_pin(self, pin: str) -> None:
         with pytest.raises(Invalid):
@@ -149,7 +174,7 @@ class TestPins:
     def test_twenty_wrong_ones_lock_a_pin_until_there_is_a_new_one(self, cast: Cast, otto: PersonRow) -> None:
         """However slowly they come, and from however many devices."""
         for number in range(MOST_WRONG_PINS):
-            sessions._by_network.clear()
+            sessions._by_client.clear()
             answer = self.enter(cast, otto, "0000")
             assert (isinstance(answer, Refused) and answer.reason) == sessions.WRONG_PIN, number
         locked = self.enter(cast, otto, "4711")
@@ -311,6 +336,32 @@ class TestOneEmailInTwoOrganizations:
             assert isinstance(begun, SignIn)
             assert begun.person.id == person.id
         assert isinstance(self.enter("neither of the two"), Refused)
+
+    @pytest.mark.parametrize("is_known_browser", [False, True])
+    def test_signing_in_to_one_gives_no_free_guesses_at_the_other(
+        self, both: tuple[PersonRow, PersonRow], monkeypatch: pytest.MonkeyPatch, is_known_browser: bool
+    ) -> None:
+        """Before, signing in as oneself every ninth time allowed guesses without end."""
+        target, own = both
+        tried: list[str] = []
+
+        def compare(stored: str | None, given: str) -> bool:
+            if stored == target.password_hash:
+                tried.append(given)
+            return stored == f"hash of {given}"
+
+        monkeypatch.setattr(passwords, "matches", compare)
+        proof = known_browsers.new_proof(own.id) if is_known_browser else ""
+        for number in range(60):
+            sessions.sign_in(self.EMAIL, f"guess {number}", address="10.0.0.1", hours=1, proof=proof)
+            if number % 9 == 8:
+                sessions.sign_in(self.EMAIL, "her other password", address="10.0.0.1", hours=1, proof=proof)
+        assert len(tried) <= 11
+        own_browser = known_browsers.new_proof(target.id)
+        begun = sessions.sign_in(self.EMAIL, "her first password", address="10.0.0.1", hours=1, proof=own_browser)
+        assert isinstance(begun, SignIn)
+        elsewhere = sessions.sign_in(self.EMAIL, "her first password", address="10.0.9.1", hours=1)
+        assert isinstance(elsewhere, SignIn)
 
     def test_it_is_told_nowhere(self, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
         people.add_person(shell(cast.rival), "Ada", Role.VIEWER, email=self.EMAIL, password_hash="x")

@@ -17,7 +17,7 @@ from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
 from edge import channels, connections
-from edge.addresses import network_of
+from edge.addresses import client_network
 from edge.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
 from tests.test_server import ASK, serving
 
@@ -87,10 +87,12 @@ def test_who_is_late(waited: float, request_: Any, late: bool) -> None:
 
 
 def test_an_address_is_what_one_client_has_to_itself() -> None:
-    assert network_of("192.168.1.5") != network_of("192.168.1.6")
-    assert network_of("2001:db8:0:1::1") == network_of("2001:db8:0:1:ffff::2") != network_of("2001:db8:0:2::1")
-    assert network_of("::ffff:10.0.0.1") == network_of("10.0.0.1")
-    assert network_of("fe80::1%eth0") == network_of("fe80::2")
+    assert client_network("192.168.1.5") != client_network("192.168.1.6")
+    assert (
+        client_network("2001:db8:0:1::1") == client_network("2001:db8:0:1:ffff::2") != client_network("2001:db8:0:2::1")
+    )
+    assert client_network("::ffff:10.0.0.1") == client_network("10.0.0.1")
+    assert client_network("fe80::1%eth0") == client_network("fe80::2")
 
 
 def test_the_one_waited_for_longest_goes_when_its_address_has_too_many() -> None:

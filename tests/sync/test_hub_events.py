@@ -11,8 +11,9 @@ import pytest
 from edge import clock
 from edge.auth import sealed
 from edge.auth.secrets import new_webhook_secret
+from edge.outbound import Network
 from edge.store import event_destinations, event_making
-from edge.store.event_destinations import DestinationKind, Network, NewDestination
+from edge.store.event_destinations import DestinationKind, NewDestination
 from edge.store.events import KINDS, Filter
 from tests.events.conftest import SILENCE, deliver, make_events
 from tests.events.receiver import Receiver, receiving

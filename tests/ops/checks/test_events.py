@@ -8,9 +8,10 @@ import pytest
 
 from edge import clock
 from edge.ops.findings import Level, Subject
+from edge.outbound import Network
 from edge.store import event_destinations
 from edge.store.actors import shell
-from edge.store.event_destinations import Destination, DestinationKind, Network, NewDestination
+from edge.store.event_destinations import Destination, DestinationKind, NewDestination
 from edge.store.event_progress import Progress, note_progress
 from edge.store.events import KINDS, Filter
 from edge.store.organizations import list_organizations

@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
+from edge import outbound
 from edge.auth.secrets import new_webhook_secret
-from edge.events import addresses
-from edge.events.addresses import NotAllowed, connect
 from edge.events.outcomes import Message, Outcome, Result
 from edge.events.webhook import Webhook
-from edge.store.event_destinations import Network
+from edge.outbound import Network, NotAllowed, connect
+from tests.events.conftest import receiver
 from tests.events.receiver import Receiver
 from tests.sync import tls
+
+__all__ = ["receiver"]
 
 ELSEWHERE = "93.184.215.14"
 MESSAGE = Message("evt_1", "asset.moved", {}, b"{}")
@@ -42,8 +44,8 @@ class Names:
 
 def told(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> Names:
     names = Names(*answers)
-    monkeypatch.setattr(addresses.socket, "getaddrinfo", names.getaddrinfo)
-    monkeypatch.setattr(addresses.socket, "create_connection", names.create_connection)
+    monkeypatch.setattr(outbound.socket, "getaddrinfo", names.getaddrinfo)
+    monkeypatch.setattr(outbound.socket, "create_connection", names.create_connection)
     return names
 
 
@@ -68,6 +70,15 @@ def test_of_several_addresses_only_an_allowed_one_is_used(monkeypatch: pytest.Mo
         *("10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1", "127.0.0.1", "::1", "0.0.0.1", "::"),
         *("169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1", "192.0.2.1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2002:a00:1::"),
+        *(
+            "fec0::1",
+            "64:ff9b:1::1",
+            "64:ff9b:1:7f00:1::",
+            "::127.0.0.1",
+            "::10.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "2001::1",
+        ),
     ],
 )
 def test_nothing_goes_to_an_address_that_is_not_on_the_internet(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
@@ -118,7 +129,7 @@ def test_a_certificate_of_another_name_is_not_accepted(
     receiver: Receiver, encrypted: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, authority = encrypted
-    monkeypatch.setattr(addresses, "_resolve", lambda *_: [ip_address("127.0.0.1")])
+    monkeypatch.setattr(outbound, "_resolve", lambda *_: [ip_address("127.0.0.1")])
     outcome = send(url.replace("127.0.0.1", "erp.example"), ssl.create_default_context(cafile=authority))
     assert (outcome.result, receiver.received) == (Result.FAILED, [])
     assert "certificate was not accepted" in outcome.told
