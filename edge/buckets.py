@@ -46,7 +46,7 @@ class Buckets:
         return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
 
     def charge(self, key: str, seconds: float) -> None:
-        """Charge for work that was already done, as much as is regained in this time; the debt is a minute at most."""
+        """Charge for processor time that was spent, as much as is regained in it; the debt is a minute at most."""
         with self._lock:
             now = time.monotonic()
             left = max(self._left(key, now) - seconds * self._per_second, -MOST_DEBT_SECONDS * self._per_second)

@@ -150,7 +150,7 @@ def limit_concurrency(installed: ApiSettings, caller: str) -> None:
 
 
 def charge(installed: ApiSettings, caller: str, seconds: float) -> None:
-    """A slow request costs the time it took, out of the same budget as many quick ones."""
+    """Charge a slow request for its processor time: what else the box does must not cost the caller anything."""
     if seconds > SLOW_SECONDS:
         installed.buckets.charge(caller, seconds)
 

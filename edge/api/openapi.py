@@ -22,6 +22,7 @@ _REASONS = {
     400: "The request is wrong; `fields` says where",
     401: "The token is missing, wrong, expired or revoked",
     404: "There is no such record",
+    405: "The path has no such method; `Allow` names those it has",
     409: "The request contradicts what is stored",
     410: "This operation has ended",
     413: "The body is over 1 MiB",
@@ -37,6 +38,13 @@ _CORS_HEADERS = (
     "Access-Control-Expose-Headers",
     "Access-Control-Max-Age",
 )
+_OWN_HEADERS = {
+    401: ("WWW-Authenticate",),
+    405: ("Allow",),
+    410: ("Deprecation", "Sunset"),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
+}
 _COUNTER = number(0, 2**31 - 1)
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "X-Request-ID": ("The client's own, or a ULID; quote it in support requests", text()),
@@ -47,6 +55,7 @@ _HEADERS: dict[str, tuple[str, Schema]] = {
     "Location": ("Address of what was made", text(format="uri-reference")),
     "Retry-After": ("Seconds to wait", _COUNTER),
     "WWW-Authenticate": ("How to authenticate", text()),
+    "Allow": ("Methods of the path", text()),
     "Cache-Control": ("Tokens are not to be stored", text()),
     "Deprecation": ("This operation will end", text(enum=["true"])),
     "Sunset": ("When it ends, as an HTTP date", text()),
@@ -100,7 +109,7 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
 
 def statuses(operation: Operation) -> set[int]:
     """Every status but success that the operation can answer with."""
-    found = {400, 403, 429, 500, 503, *operation.errors}
+    found = {400, 403, 405, 429, 500, 503, *operation.errors}
     if not operation.is_open:
         found.add(401)
     if operation.path_names:
@@ -135,8 +144,7 @@ def _refusal(status: int) -> dict[str, Any]:
     if status == 403:
         about = "The token lacks the scope; or, as plain text, the User-Agent is that of a library"
         return {"description": about, "headers": _headers(), "content": {**content, "text/plain": {"schema": text()}}}
-    own = {401: ["WWW-Authenticate"], 410: ["Deprecation", "Sunset"], 429: ["Retry-After"], 503: ["Retry-After"]}
-    return {"description": _REASONS[status], "headers": _headers(*own.get(status, [])), "content": content}
+    return {"description": _REASONS[status], "headers": _headers(*_OWN_HEADERS.get(status, ())), "content": content}
 
 
 def _headers(*own: str) -> dict[str, Any]:

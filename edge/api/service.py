@@ -39,11 +39,11 @@ def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Re
     def read(**path: Any) -> Response:
         call = guard.authorize(settings, operation, path)
         guard.limit_concurrency(settings, call.principal.subject)
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             return handler(call)
         finally:
-            guard.charge(settings, call.principal.subject, time.perf_counter() - began)
+            guard.charge(settings, call.principal.subject, time.thread_time() - began)
 
     view = read if operation.method == "GET" else write
     field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None

@@ -56,6 +56,8 @@ class Batch:
         self._live: list[live_reads.LiveRead] = []  # of readers that somebody watches
         self._struck_messages: Counter[Tally] = Counter()  # what counts anew, with numbers below zero
         self._struck_reads: Counter[Tally] = Counter()
+        self._again_messages: Counter[Tally] = Counter()  # what the metrics have counted before
+        self._again_reads: Counter[Tally] = Counter()
 
     def add(self, opened: Opened) -> None:
         line, parsed = opened.line, opened.parsed
@@ -120,6 +122,9 @@ class Batch:
             opened.buckets = buckets
             opened.bucket = _bucket_of(opened)
             messages.append((reader_id, hour, opened.bucket))
+            if opened.earlier and opened.earlier.bucket is not Bucket.HELD:
+                self._again_messages[Tally(reader_id, hour, opened.bucket)] += 1
+                self._again_reads.update(Tally(reader_id, hour, bucket) for bucket in buckets)
         self._messages = Counter({Tally(*key): number for key, number in Counter(messages).items()})
         self._reads = Counter({Tally(*key): number for key, number in Counter(reads).items()})
         ledger.add(self._messages, self._reads, self._keep_for_people())
@@ -164,9 +169,11 @@ class Batch:
     def count(self) -> None:
         """For the metrics and whoever is watching, once the ledger is on disk."""
         live_reads.note(self._live)
-        for counter, tallies in ((metrics.messages, self._messages), (metrics.reads, self._reads)):
-            ended = {tally: number for tally, number in tallies.items() if tally.bucket is not Bucket.HELD}
-            metrics.count(counter, {(tally.reader_id, tally.bucket): number for tally, number in ended.items()})
+        for counter, tallies, again in (
+            (metrics.messages, self._messages, self._again_messages),
+            (metrics.reads, self._reads, self._again_reads),
+        ):
+            metrics.count(counter, _by_bucket(tallies - again))
 
     def _hear(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
@@ -267,6 +274,15 @@ WORTH = (
     Bucket.UNMATCHED_TAG,
     Bucket.FILTERED,
 )
+
+
+def _by_bucket(tallies: Counter[Tally]) -> Counter[tuple[int, str]]:
+    """(reader, bucket) -> number. What is held back is counted where it ends."""
+    found: Counter[tuple[int, str]] = Counter()
+    for tally, number in tallies.items():
+        if tally.bucket is not Bucket.HELD:
+            found[tally.reader_id, tally.bucket] += number
+    return found
 
 
 def _as_recorded_then(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from edge.errors import Invalid
@@ -63,8 +65,13 @@ PARENT = (
 )
 
 
-def _valid_from(advice: str) -> Field:
-    return Field("valid_from", "string", _window_edge(advice), TIME_SCHEMA)
+def _valid_from(advice: str, words: Mapping[str, str] = MappingProxyType({})) -> Field:
+    return Field("valid_from", "string", _window_edge(advice), {**TIME_SCHEMA, **words})
+
+
+def _with_default(field: Field, value: Any) -> Field:
+    """A field of a create body that has this value if it is absent."""
+    return field._replace(schema={**field.schema, "default": value})
 
 
 TAG = body(
@@ -78,7 +85,10 @@ RENAME = body("Rename", KEY._replace(required=True))
 
 def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
     tags = Field("tags", "array", _as_is, nullable=True, items=TAG)
-    common = (KEY, NAME._replace(required=True), DESCRIPTION, IS_ACTIVE, _valid_from("omit the field"), VALID_TO, tags)
+    is_active = _with_default(IS_ACTIVE, True)
+    # A text default on a date-time breaks client generators, so this one is in words.
+    begins = _valid_from("omit the field", {"description": "The time of the request if absent"})
+    common = (KEY, NAME._replace(required=True), DESCRIPTION, is_active, begins, VALID_TO, tags)
     return body(name, *common, *own, refused=(*SERVER_MANAGED, *refused))
 
 
@@ -96,7 +106,7 @@ def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
     )
 
 
-ASSET_CREATE = _create("AssetCreate", METADATA, refused=ASSET_PLACE)
+ASSET_CREATE = _create("AssetCreate", _with_default(METADATA, {}), refused=ASSET_PLACE)
 ASSET_PATCH = _patch("AssetPatch", METADATA, refused=ASSET_PLACE)
 LOCATION_CREATE = _create("LocationCreate", *PARENT)
 LOCATION_PATCH = _patch("LocationPatch", *PARENT)

@@ -49,7 +49,7 @@ def resolve(node: dict[str, Any]) -> dict[str, Any]:
 
 def check(method: str, path: str, response: TestResponse) -> None:
     """Fails when the response is not one the document describes for this operation."""
-    if response.status_code == 405 or method == "OPTIONS":
+    if method == "OPTIONS":
         return
     operation = _operation("GET" if method == "HEAD" else method, path)
     if operation is None:

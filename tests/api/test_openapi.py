@@ -20,7 +20,7 @@ from edge.store.locations import LocationRow
 from edge.store.tags import TagRow
 from edge.store.tracking import AssetLocationRow, StayRow
 from edge.validation import bodies
-from tests.api.conftest import AGENT
+from tests.api.conftest import AGENT, Api
 from tests.api.contract import DOCUMENT, resolve
 
 AGENT_HEADER = {"User-Agent": AGENT}
@@ -114,3 +114,34 @@ def test_open_enumerations_are_marked() -> None:
         if inner.get("x-extensible-enum") is True
     ]
     assert marked == [("Tag", "tag_type"), ("FieldError", "code"), ("ErrorEnvelope", "type")]
+
+
+def test_defaults_of_a_create_body_are_described_and_are_what_the_service_does(acme: Api) -> None:
+    """spec: Resources and their fields; contract: Additions"""
+    defaults = {
+        name: {
+            field: schema["default"]
+            for field, schema in DOCUMENT["components"]["schemas"][name]["properties"].items()
+            if "default" in schema
+        }
+        for name in ("AssetCreate", "LocationCreate", "AssetPatch", "LocationPatch")
+    }
+    assert defaults == {
+        "AssetCreate": {"is_active": True, "metadata": {}},
+        "LocationCreate": {"is_active": True},
+        "AssetPatch": {},  # an absent field is unchanged
+        "LocationPatch": {},
+    }
+    for path, name in (("/assets", "AssetCreate"), ("/locations", "LocationCreate")):
+        assert defaults[name].items() <= acme.make(path).items()
+        begins = DOCUMENT["components"]["schemas"][name]["properties"]["valid_from"]
+        assert begins["description"] == "The time of the request if absent"
+
+
+def test_every_operation_declares_405_with_the_envelope() -> None:
+    """contract: Additions"""
+    for methods in DOCUMENT["paths"].values():
+        for operation in methods.values():
+            refusal = resolve(operation["responses"]["405"])
+            assert "Allow" in refusal["headers"]
+            assert refusal["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer")

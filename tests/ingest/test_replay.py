@@ -5,9 +5,10 @@ Tests of edge/store/dead_letters.py and edge/store/raw_messages.py.
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
-from edge import clock
+from edge import clock, metrics
 from edge.clock import HOUR, SECOND
 from edge.errors import Unavailable
 from edge.ingest.pipeline import Pipeline
@@ -125,6 +126,31 @@ def test_a_format_that_is_mended_takes_over_what_could_not_be_read(site: Site) -
     catch_up(pipeline)
     assert buckets() == {"recorded": (1, 1), "unmatched_tag": (1, 1), "malformed": (1, 0)}
     assert [letter.payload for letter in dead_letters.list_letters(site.organization_id, 100)] == [b"{"]
+
+
+def counted(reader_id: int) -> tuple[float, float]:
+    """(messages, reads) of a reader in the metrics, over all buckets."""
+    found = [0.0, 0.0]
+    for line in metrics.exposition().decode().splitlines():
+        for no, name in enumerate(("messages", "reads")):
+            if line.startswith(f'edge_ingest_{name}_total{{bucket="') and f'reader="{reader_id}"' in line:
+                found[no] += float(line.rpartition(" ")[2])
+    return found[0], found[1]
+
+
+def test_a_message_that_is_read_again_is_one_message_in_the_metrics(site: Site) -> None:
+    pipeline, actor = line(), shell(site.organization_id)
+    aisle = readers.add_reader(actor, name="new", topic="site/new/reads", format="edge", location_id=site.aisle).id
+    sent = [b"3074%d;1" % number for number in range(4)] + [orjson.dumps({"reads": [{"tag": UNKNOWN}]})]
+    pipeline.handle([message(payload, "site/new/reads", mid=no) for no, payload in enumerate(sent, start=1)])
+    assert counted(aisle) == (5, 1)
+    for mapping in ('{"tag_path": "x"}', '{"payload": "lines", "delimiter": ";", "tag_path": "[0]"}'):
+        readers.change_reader(actor, aisle, {"format": "mapping", "mapping": mapping})
+        catch_up(pipeline)
+    attach(site, UNKNOWN)
+    catch_up(pipeline)
+    messages, _ = counted(aisle)
+    assert messages == 5
 
 
 def test_what_was_recorded_at_once_is_not_kept(site: Site) -> None:

@@ -6,8 +6,10 @@ Tests of edge/concurrency.py.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from flask import Flask, Response
@@ -137,6 +139,23 @@ def test_a_slow_read_is_charged_and_a_quick_one_is_not(acme: Api, monkeypatch: p
     monkeypatch.setattr(guard, "SLOW_SECONDS", 0.0)
     acme.get("/assets")
     assert len(charged) == 1
+
+
+def test_waiting_is_not_charged(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """contract: Additions. On a busy box every read takes long, and none of that is the caller's doing."""
+    charged: list[float] = []
+    listed = assets.list_page
+
+    def slowly(*given: Any, **filters: Any) -> Any:
+        deadline = time.perf_counter() + 2 * guard.SLOW_SECONDS
+        while time.perf_counter() < deadline:
+            threading.Event().wait(0.01)
+        return listed(*given, **filters)
+
+    monkeypatch.setattr(Buckets, "charge", lambda _buckets, _key, seconds: charged.append(seconds))
+    monkeypatch.setattr(assets, "list_page", slowly)
+    assert acme.get("/assets").status_code == 200
+    assert charged == []
 
 
 def test_turns_are_counted_for_each_caller() -> None:
