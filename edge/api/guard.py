@@ -4,8 +4,9 @@ method, token, scope, rate, media type, query and path, body."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import NotFound
@@ -14,13 +15,14 @@ from werkzeug.http import parse_options_header
 from edge.api import cors, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
-from edge.api.operations import Call, Operation
+from edge.api.operations import FORM, Call, Operation
 from edge.auth import tokens
 from edge.auth.principals import Principal
 from edge.buckets import Buckets
 from edge.concurrency import ConcurrencyLimit
 from edge.store import actors
-from edge.validation import body, query
+from edge.validation import body, form, query
+from edge.validation.body import Body
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -109,11 +111,10 @@ def authorize(installed: ApiSettings, operation: Operation, path: dict[str, str]
         if operation.scope and operation.scope not in principal.scopes:
             raise ApiError("forbidden", f"This needs the scope {operation.scope}")
         _spend(installed, principal.subject)
-    if operation.media_type:
-        _check_media_type(operation.media_type)
+    media_type = _media_type(operation.media_types) if operation.media_types else ""
     given = query.decode(operation.query, asked.query_string) if asked.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
-    return Call(principal, ids, given, body.decode(operation.body, _read_body()) if operation.body else {})
+    return Call(principal, ids, given, _body(operation.body, media_type) if operation.body else {})
 
 
 def _principal(installed: ApiSettings, environ: WSGIEnvironment) -> Principal:
@@ -155,15 +156,22 @@ def charge(installed: ApiSettings, caller: str, seconds: float) -> None:
         installed.buckets.charge(caller, seconds)
 
 
-def _check_media_type(wanted: str) -> None:
+def _media_type(accepted: Sequence[str]) -> str:
+    """The one that the request has. Raises ApiError if it is not accepted."""
     if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("identity", ""):
         raise ApiError("unsupported_media_type", "Send the body without Content-Encoding")
     given = request.headers.get("Content-Type", "")
-    if given == wanted:
-        return
+    if given in accepted:
+        return given
     media_type, options = parse_options_header(given)
-    if media_type.lower() != wanted or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
-        raise ApiError("unsupported_media_type", f"Send Content-Type: {wanted}")
+    if media_type.lower() not in accepted or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise ApiError("unsupported_media_type", f"Send Content-Type: {' or '.join(accepted)}")
+    return media_type.lower()
+
+
+def _body(declared: Body, media_type: str) -> dict[str, Any]:
+    raw = _read_body()
+    return body.judge(declared, form.parse(raw, declared.fields)) if media_type == FORM else body.decode(declared, raw)
 
 
 def _read_body() -> bytes:

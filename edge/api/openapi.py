@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from edge.api.operations import Operation
+from edge.api.operations import FORM, Operation
 from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, earliest_sunset, number, ref, text
 from edge.validation.body import Body, Field
@@ -75,7 +75,10 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+                "client": {"type": "http", "scheme": "basic", "description": "Client id and secret, for tokens only"},
+            },
             "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
             "responses": {_name(status): _refusal(status) for status in (403, *_REASONS)},
             "headers": {
@@ -96,12 +99,14 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
         + [_query_parameter(parameter) for parameter in operation.query.parameters.values()],
         "responses": _responses(operation),
     }
-    if operation.body and operation.media_type:
+    if operation.body:
         _add_body(operation.body, bodies)
-        content = {operation.media_type: {"schema": ref(operation.body.name)}}
+        content = {operation.media_types[0]: {"schema": ref(operation.body.name)}}
+        if operation.takes_form:
+            content[FORM] = {"schema": _form(operation.body, bodies)}
         described["requestBody"] = {"required": True, "content": content}
     if operation.is_open:
-        described["security"] = []
+        described["security"] = [{}, {"client": []}] if operation.takes_form else []
     if operation.sunset:
         described["deprecated"] = True
     return described
@@ -176,6 +181,13 @@ def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
         "oneOf": [ref(name) for name in names.values()],
         "discriminator": {"propertyName": body.selector, "mapping": mapping},
     }
+
+
+def _form(body: Body, bodies: dict[str, Schema]) -> Schema:
+    """One flat object for all variants: credentials may be in the header instead, and other fields are ignored."""
+    name = body.name.removesuffix("Request") + "Form"
+    bodies[name] = {**_body(body, [body.selector], bodies), "additionalProperties": True}
+    return ref(name)
 
 
 def _body(body: Body, required: list[str], bodies: dict[str, Schema]) -> Schema:

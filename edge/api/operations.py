@@ -20,6 +20,7 @@ from edge.validation.query import Query
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+FORM = "application/x-www-form-urlencoded"
 
 
 class Call(NamedTuple):
@@ -59,17 +60,19 @@ class Operation:
     keys_only: bool
     sunset: datetime | None = None
     path_names: tuple[str, ...] = field(default=())
+    takes_form: bool = False
 
     @property
     def name(self) -> str:
         return self.handler.__name__
 
     @property
-    def media_type(self) -> str | None:
-        """Of the request's body."""
+    def media_types(self) -> tuple[str, ...]:
+        """Of the request's body; the first is the usual one."""
         if self.body is None:
-            return None
-        return MERGE_PATCH if self.method == "PATCH" else JSON
+            return ()
+        usual = MERGE_PATCH if self.method == "PATCH" else JSON
+        return (usual, FORM) if self.takes_form else (usual,)
 
 
 OPERATIONS: list[Operation] = []
@@ -89,12 +92,13 @@ def operation(
     is_open: bool = False,
     keys_only: bool = False,
     sunset: datetime | None = None,
+    takes_form: bool = False,
     into: list[Operation] = OPERATIONS,
 ) -> Callable[[Callable[[Call], Response]], Callable[[Call], Response]]:
     """Declare a handler. Its docstring is the summary in the OpenAPI document.
 
-    `is_open` needs no token, `keys_only` refuses session tokens. With `sunset` the operation is deprecated: it says
-    so until then and answers 410 afterwards (spec: Versioning 5).
+    `is_open` needs no token, `keys_only` refuses session tokens, `takes_form` also accepts a form as the body. With
+    `sunset` the operation is deprecated: it says so until then and answers 410 afterwards (spec: Versioning 5).
     """
 
     def declare(handler: Callable[[Call], Response]) -> Callable[[Call], Response]:
@@ -103,7 +107,7 @@ def operation(
         into.append(
             Operation(
                 *(method, path, handler, about, tag, scope, takes, body, status, answer, errors, is_open, keys_only),
-                *(sunset, names),
+                *(sunset, names, takes_form),
             )
         )
         return handler

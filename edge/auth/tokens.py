@@ -41,10 +41,14 @@ def exchange(environment: str, client_id: str, client_secret: str) -> Pair | Non
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 
-def refresh(environment: str, spent_token: str) -> Pair | None:
-    """None for an invalid token; a replay also revokes its family (spec: Authentication 4)."""
+def refresh(environment: str, spent_token: str, client: tuple[str, str] | None = None) -> Pair | None:
+    """None for an invalid token; a replay also revokes its family (spec: Authentication 4).
+
+    `client`: id and secret, of a client that sent them as well; None if they are wrong or of another client.
+    """
     refresh_token = new_token()
-    grant = token_families.rotate(hash_secret(spent_token), hash_secret(refresh_token))
+    holder = (client[0], hash_secret(client[1])) if client else None
+    grant = token_families.rotate(hash_secret(spent_token), hash_secret(refresh_token), holder)
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 

@@ -50,12 +50,15 @@ def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Gr
     return Grant(family_id, api_key_id, found[1], found[2])
 
 
-def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
-    """The next pair of the family. None for an invalid token; one that was already spent revokes the whole family."""
+def rotate(spent_hash: bytes, refresh_hash: bytes, client: tuple[str, bytes] | None = None) -> Grant | None:
+    """The next pair of the family. None for an invalid token; one that was already spent revokes the whole family.
+
+    `client`: key id and hash of the secret; if they are not those of the token, nothing happens to it.
+    """
     with writing():
         now = clock.now()
         found = execute(
-            "SELECT family.no, key.id, key.organization_id, key.scopes, token.spent_at, key.name "
+            "SELECT family.no, key.id, key.organization_id, key.scopes, token.spent_at, key.name, key.secret_hash "
             "FROM refresh_token token "
             "JOIN token_family family ON family.no = token.family_id JOIN api_key key ON key.id = family.api_key_id "
             "WHERE token.token_hash = ? AND token.expires_at BETWEEN ? AND ? AND family.revoked_at IS NULL "
@@ -63,7 +66,7 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
             # Otherwise a token that was made while the clock was ahead would be valid for longer by as much.
             (spent_hash, now + 1, now + REFRESH_LIFETIME + clock.SET_BACK, now),
         ).fetchone()
-        if found is None:
+        if found is None or (client and not _is_client(found[1], found[6], client)):
             return None
         grant = Grant(*found[:4])
         if found[4] is not None:
@@ -73,6 +76,10 @@ def rotate(spent_hash: bytes, refresh_hash: bytes) -> Grant | None:
         execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, grant.api_key_id))
         _add_refresh_token(refresh_hash, grant.family_id, now)
     return grant
+
+
+def _is_client(key_id: str, secret_hash: bytes, client: tuple[str, bytes]) -> bool:
+    return compare_digest(secret_hash, client[1]) and key_id == client[0]
 
 
 def _revoke(grant: Grant, key_name: str, now: int) -> None:

@@ -92,11 +92,12 @@ def test_a_token_body_is_validated(acme: Api, body: dict[str, Any], expected: li
     assert codes(acme.post("/oauth/token", body)) == expected
 
 
-@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
-def test_the_token_endpoint_takes_json_only(acme: Api, content_type: str) -> None:
-    """spec: Authentication 2"""
+@pytest.mark.parametrize("content_type", ["text/plain", "", "multipart/form-data; boundary=x"])
+def test_the_token_endpoint_takes_json_and_forms_only(acme: Api, content_type: str) -> None:
+    """spec: Authentication 2; contract: Additions"""
     response = acme.call("POST", "/oauth/token", {}, headers={"Content-Type": content_type})
     assert error(response)["type"] == "unsupported_media_type"
+    assert "application/json or application/x-www-form-urlencoded" in error(response)["detail"]
 
 
 def test_an_unknown_grant_type_names_the_known_ones(acme: Api) -> None:

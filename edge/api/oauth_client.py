@@ -1,0 +1,48 @@
+"""The credentials that a client sends to the token endpoint, in the header or in the body (RFC 6749, 2.3.1)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote_plus
+
+from edge.api.envelope import CHALLENGE, ApiError
+from edge.errors import Unreadable
+
+WRONG_PAIR = "Invalid client credentials"
+_BASIC_CHALLENGE = {"WWW-Authenticate": f'{CHALLENGE["WWW-Authenticate"]}, Basic realm="api"'}
+
+
+class Client(NamedTuple):
+    client_id: str
+    client_secret: str
+
+
+def from_header(header: str) -> Client | None:
+    """Credentials by HTTP Basic; None for another scheme. Raises ApiError for what cannot be decoded."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        pair = base64.b64decode(encoded.strip(), validate=True).decode()
+        client_id, colon, client_secret = (unquote_plus(part, errors="strict") for part in pair.partition(":"))
+    except ValueError:  # not base64, or not UTF-8
+        raise refused(by_header=True) from None
+    if not colon:
+        raise refused(by_header=True)
+    return Client(client_id, client_secret)
+
+
+def from_both(header: Client | None, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body with the credentials of the header. Raises Unreadable for credentials in both places."""
+    if header is None:
+        return body
+    if "client_secret" in body or body.get("client_id", header.client_id) != header.client_id:
+        raise Unreadable("Send the client credentials in the Authorization header or in the body, not in both")
+    return {**body, **header._asdict()}
+
+
+def refused(*, by_header: bool) -> ApiError:
+    """Names the scheme that the client used, as RFC 6749 5.2 demands."""
+    return ApiError("unauthorized", WRONG_PAIR, _BASIC_CHALLENGE if by_header else CHALLENGE)

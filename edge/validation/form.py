@@ -1,0 +1,28 @@
+"""Reads form-encoded bodies: strictly, as the JSON ones (RFC 6749, 3.2 and appendix B)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import parse_qsl
+
+from edge.errors import Unreadable
+
+MAX_FIELDS = 100
+
+
+def parse(body: bytes, known: Collection[str]) -> dict[str, str]:
+    """The known fields that have a value; unknown ones are ignored. Raises Unreadable."""
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except UnicodeDecodeError as error:
+        raise Unreadable("The body is not a form: write what is not ASCII as %XX, in UTF-8") from error
+    except ValueError as error:
+        raise Unreadable(f"The form has more than {MAX_FIELDS} fields") from error
+    fields: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in known or not value:
+            continue
+        if name in fields:
+            raise Unreadable(f"The form has {name} twice")
+        fields[name] = value
+    return fields
