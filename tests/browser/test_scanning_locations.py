@@ -89,28 +89,69 @@ def test_things_are_found_by_their_key_in_another_case(scan_page: ScanPage) -> N
     outcome(page, "recorded", "Pallet 3")
 
 
-def test_a_plain_code_that_turns_out_to_be_a_location_holds_what_follows(scan_page: ScanPage, site: Site) -> None:
-    """Offline nobody can know that the code is the label of a new location; the page still showed Dock 1."""
-    page = scan_page(expected=OFFLINE)
+def new_gate(site: Site) -> None:
+    """A location that the device does not know yet, with a barcode of its own."""
     gate = [NewTag("barcode", "GATE-7-LABEL")]
     locations.create(shell(site.organization_id), name="Gate 7", external_key="GATE-7", tags=gate)
+
+
+def test_what_is_scanned_after_the_barcode_of_a_new_location_belongs_to_it(scan_page: ScanPage, site: Site) -> None:
+    """At full speed: before its answer, between the answer and the change on the page, and after it."""
+    page = scan_page()
+    new_gate(site)
+    scan(page, "GATE-7-LABEL", delay=0)
+    for number in range(1, 61):
+        scan(page, f"BC-{number:04}", delay=0)
+    expect(page.locator("#location-name")).to_have_text("Gate 7")
+    outcome(page, "recorded", "Pallet 60")
+    saved(page)
+    assert {location_of(site, number) for number in range(1, 61)} == {"Gate 7"}
+    assert execute("SELECT count(*) FROM history").fetchone() == (60,)
+
+
+def test_what_is_scanned_offline_after_the_barcode_of_a_new_location_belongs_to_it(
+    scan_page: ScanPage, site: Site
+) -> None:
+    """Offline nobody can know that the code is the label of a new location; the page still showed Dock 1."""
+    page = scan_page(expected=OFFLINE)
+    new_gate(site)
     page.context.set_offline(True)
     for code, name in (("BC-0001", "Pallet 1"), ("GATE-7-LABEL", ""), ("BC-0002", "Pallet 2"), ("BC-0003", "Pallet 3")):
         scan(page, code)
         page.wait_for_selector(f"li:has-text('{name or code}')")
+    scan(page, "RACK-A")
+    scan(page, "BC-0004")
+    page.wait_for_selector("li:has-text('Pallet 4')")
     page.context.set_offline(False)
     page.evaluate("() => dispatchEvent(new Event('online'))")
-    expect(page.locator("#held")).to_contain_text("2 scans without a clear location")
-    expect(page.locator("#location-name")).to_have_text("Gate 7")
-    assert (location_of(site, 1), location_of(site, 2), location_of(site, 3)) == ("Dock 1", None, None)
-    page.reload()
-    page.wait_for_selector("body[data-ready]")
+    saved(page)
+    expect(page.locator("#location-name")).to_have_text("Rack A")
+    assert [location_of(site, number) for number in (1, 2, 3, 4)] == ["Dock 1", "Gate 7", "Gate 7", "Rack A"]
+    assert execute("SELECT count(*) FROM history").fetchone() == (4,)
+
+
+def test_in_a_check_that_does_not_cover_a_new_location_somebody_is_asked(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(expected=OFFLINE)
+    page.click("#jobs")
+    page.click("#sheet button:has-text('Check this location')")
+    page.click("#sheet button:has-text('Begin at Dock 1')")
+    saved(page)
+    new_gate(site)
+    page.context.set_offline(True)
+    for code, name in (("GATE-7-LABEL", ""), ("BC-0002", "Pallet 2")):
+        scan(page, code)
+        page.wait_for_selector(f"li:has-text('{name or code}')")
+    page.context.set_offline(False)
+    page.evaluate("() => dispatchEvent(new Event('online'))")
     page.click("#held")
     expect(page.locator("#sheet-body")).to_contain_text("the label of Gate 7, while Dock 1 was shown")
-    page.click("#sheet button:text-is('At Gate 7')")
+    expect(page.locator("#sheet button:text-is('At Gate 7')")).to_be_visible()
+    page.click("#sheet button:text-is('At Dock 1')")
     saved(page)
-    assert (location_of(site, 2), location_of(site, 3)) == ("Gate 7", "Gate 7")
-    assert execute("SELECT count(*) FROM history").fetchone() == (3,)
+    expect(page.locator("#location-name")).to_have_text("Dock 1")
+    scan(page, "BC-0003")
+    saved(page)
+    expect(page.locator("#held")).to_be_hidden()
 
 
 def test_scans_at_a_location_that_was_retired_wait_for_another(scan_page: ScanPage, site: Site) -> None:

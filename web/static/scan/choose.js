@@ -48,7 +48,7 @@ function group(id, items, onPlaced, onDiscard) {
   const list = part("log-list", "", "ol");
   list.append(...items.slice(0, 50).map((item) => logItem({ ...item, state: "unclear" })));
   const before = all().find((one) => one.name === shown);
-  const candidates = [location && all().find((one) => one.id === location.id), location && before].filter(Boolean);
+  const candidates = [location, location && before].filter(Boolean); // the label's may be newer than the list
   section.append(
     part("", tn("{count} scan", "{count} scans", items.length), "h3"), message(why), list,
     ...candidates.map((one) => button(t("At {location}", { location: one.name }), () => onPlaced(id, one), "button wide")),

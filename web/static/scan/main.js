@@ -68,7 +68,7 @@ async function readyToLoad(thing) {
 
 async function keep(id, code, at, thing) {
   const { id: choice, location, label } = locations.choice;
-  const item = {
+  let item = {
     id, code, at, choice, locationId: location && location.id, locationName: location ? location.name : "",
     held: location ? null : { label }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
@@ -76,7 +76,7 @@ async function keep(id, code, at, thing) {
     ...carrier.wireOf(thing),
   };
   try {
-    await queue.add(item);
+    item = await queue.add(item);
   } catch (error) {
     if (error.name === "ConstraintError") return; // kept already, just before the page was closed
     signal("refused");
@@ -187,6 +187,10 @@ function wire() {
     (choice, location) => inLine(() => place(choice, location)), (choice) => inLine(() => takeBackHeld(choice))));
   opens("test", ({ openTest }) => { $("menu").open = false; openTest(); });
   $("mute").addEventListener("click", () => { setMuted(!isMuted()); showMute(); });
+  // A tap must not take the focus from the catcher, not even for a moment: what is inserted meanwhile would be lost.
+  document.addEventListener("mousedown", (event) => {
+    if (document.activeElement === $("catcher") && event.target.closest("button, summary")) event.preventDefault();
+  });
   document.addEventListener("click", (event) => {
     const tapped = event.detail && event.target.closest("button, summary"); // not reached by keyboard
     if (tapped) tapped.blur();

@@ -3,6 +3,8 @@
 
 const NAME = "edge-scan";
 const VERSION = 3;
+const ENDED = "ended"; // the choices of a location that a label ended last, and what that means for their scans
+const MOST_ENDED = 8;
 let opened;
 
 function open() {
@@ -38,11 +40,22 @@ export async function work(stores, mode, task) {
   });
 }
 
-/** Store a scan or an undo until it is answered. Only when this has resolved may it be shown as stored. */
-export const add = (item) => work(["queue", "log"], "readwrite", (t) => {
-  t.objectStore("queue").add(item);
-  if (item.code !== undefined) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
+/** Store a scan or an undo until it is answered. Only when this has resolved, with the item as stored, may it be shown. */
+export const add = (given) => work(["queue", "log", "kept"], "readwrite", (t) => {
+  const stored = { result: given };
+  t.objectStore("kept").get(ENDED).onsuccess = ({ target: { result: ended } }) => {
+    const item = stored.result = given.code === undefined ? given : afterLabel(given, ended || []);
+    t.objectStore("queue").add(item);
+    if (item.code !== undefined) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
+  };
+  return stored;
 });
+
+/** A label may have ended the choice while the scan was on its way to here: then it belongs to what the label says. */
+function afterLabel(item, ended) {
+  const end = ended.find(({ choice }) => choice === item.choice);
+  return end ? afterLabel({ ...item, ...end.fate }, ended.filter((one) => one !== end)) : item;
+}
 
 /** Many at once: all of them are kept, or none. */
 export const addAll = (items) => work(["queue", "log"], "readwrite", (t) => items.forEach((item) => {
@@ -54,13 +67,13 @@ export const addAll = (items) => work(["queue", "log"], "readwrite", (t) => item
 export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").getAll());
 
 /** The server has answered: out of the queue, into the log, in one step. */
-export const settle = (answers) => work(["queue", "log"], "readwrite", (t) => {
+export const settle = (answers) => work(["queue", "log", "kept"], "readwrite", (t) => {
   for (const answer of answers) {
     byId(t, answer.id, (item) => {
       if (answer.result === "unclear") return; // it stays, held by the answer to the label before it
       if (answer.result === "retired") return hold(t, item);
       t.objectStore("queue").delete(item.no);
-      if (answer.result === "location" && !item.undo) holdWhatFollows(t, item, answer.location);
+      if (answer.result === "location" && !item.undo) endChoice(t, item, answer.location);
       change(t, item.undo || item.id, (entry) => {
         const state = item.undo && answer.result === "refused" ? entry.state : answer.result;
         return { ...entry, ...answer, id: entry.id, state };
@@ -69,15 +82,24 @@ export const settle = (answers) => work(["queue", "log"], "readwrite", (t) => {
   }
 });
 
-/** The code turned out to be the label of a location: scans made after it, while the old location was shown, are unclear. */
-function holdWhatFollows(t, label, location) {
-  const held = { label: label.code, shown: label.locationName, location };
+/**
+ * The code turned out to be the label of a location: what was scanned after it under the same choice was scanned there. In
+ * a stock-take, which may not cover that location, somebody is asked.
+ */
+function endChoice(t, label, location) {
+  const fate = label.take
+    ? { locationId: null, locationName: "", held: { label: label.code, shown: label.locationName, location } }
+    : { choice: label.id, locationId: location.id, locationName: location.name };
+  const kept = t.objectStore("kept");
+  kept.get(ENDED).onsuccess = ({ target: { result: ended } }) => {
+    kept.put([{ choice: label.choice, fate }, ...(ended || [])].slice(0, MOST_ENDED), ENDED);
+  };
   t.objectStore("queue").openCursor(IDBKeyRange.lowerBound(label.no, true)).onsuccess = ({ target: { result: cursor } }) => {
     if (!cursor) return;
     const item = cursor.value;
-    if (item.choice === label.choice && !item.undo && !item.held) {
-      cursor.update({ ...item, locationId: null, locationName: "", held });
-      change(t, item.id, (entry) => ({ ...entry, locationId: null, locationName: "", held, state: "unclear" }));
+    if (item.choice === label.choice && item.code !== undefined && !item.held) {
+      cursor.update({ ...item, ...fate });
+      change(t, item.id, (entry) => ({ ...entry, ...fate, state: fate.held ? "unclear" : "queued" }));
     }
     cursor.continue();
   };

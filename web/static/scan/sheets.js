@@ -21,13 +21,24 @@ export function openSheet(name, title, ...content) {
   $("catcher").focus({ preventScroll: true }); // not the field: the phone's keyboard would cover half of the screen
 }
 
+/** What a scanner inserts must not be lost: the catcher has the focus again before anything else can happen. */
 export function closeSheet() {
-  if ($("sheet").open) $("sheet").close();
+  if ($("sheet").open) {
+    $("station").prepend($("catcher")); // closing gives the focus back to what had it before, unless that is hidden
+    $("sheet").close();
+    $("catcher").focus({ preventScroll: true });
+  }
+  sheet.name = "";
 }
 
 /** Make Back leave the page only on purpose. Called once, with what to say when Back is pressed and nothing is open. */
 export function guardBack(say) {
-  $("sheet").addEventListener("close", () => {
+  $("sheet").addEventListener("cancel", (event) => {
+    event.preventDefault();
+    closeSheet();
+  });
+  $("sheet").addEventListener("close", () => { // a browser may close it without asking; another one may be open by now
+    if ($("sheet").open || !sheet.name) return;
     sheet.name = "";
     $("station").prepend($("catcher"));
     $("catcher").focus({ preventScroll: true });

@@ -37,12 +37,16 @@ export async function loseLocation(code) {
   await redraw();
 }
 
-/** A code that was sent as a thing turned out to be a location's label: from now on it is scanned there. */
+/**
+ * A code that was sent as a thing turned out to be a location's label: from now on it is scanned there. If the check does not
+ * cover it, the location stays, under a new choice: what was scanned before this was shown waits for an answer.
+ */
 export async function followLabel(entries) {
   for (const entry of entries) {
     if (!entry || entry.choice !== locations.choice.id) continue;
     const { id, key, name } = entry.location;
-    await chooseLocation(locations.byId(id) || { id, key, name, area: null });
+    if (take && !inScope(id)) await locations.choose(locations.choice.location, newId());
+    await chooseLocation(locations.byId(id) || { id, key, name, area: null }, entry.id);
   }
 }
 
