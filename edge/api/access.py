@@ -28,7 +28,10 @@ TAG = "Access"
     takes_form=True,
 )  # fmt: skip
 def create_token(call: Call) -> Response:
-    """Exchange a client secret, or a refresh token, for a pair of tokens"""
+    """Exchange a client secret, or a refresh token, for a pair of tokens
+
+    Client id and secret may be in the body, or in the header by HTTP Basic (RFC 6749, 2.3.1), but not in both.
+    """
     grant = call.body["grant_type"]
     if grant not in GRANTS:
         message = f"grant_type must be one of {', '.join(GRANTS)}"

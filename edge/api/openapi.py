@@ -47,7 +47,7 @@ _OWN_HEADERS = {
 }
 _COUNTER = number(0, 2**31 - 1)
 _HEADERS: dict[str, tuple[str, Schema]] = {
-    "X-Request-ID": ("The client's own, or a ULID; quote it in support requests", text()),
+    "X-Request-ID": ("The client's own (1 to 128 printable characters), or a ULID; quote it to support", text()),
     "RateLimit-Policy": ("Requests of a full budget; `w` is the seconds in which it fills", text()),
     "X-RateLimit-Limit": ("Requests of a full budget", _COUNTER),
     "X-RateLimit-Remaining": ("Requests left", _COUNTER),
@@ -75,10 +75,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
-                "client": {"type": "http", "scheme": "basic", "description": "Client id and secret, for tokens only"},
-            },
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
             "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
             "responses": {_name(status): _refusal(status) for status in (403, *_REASONS)},
             "headers": {
@@ -96,7 +93,8 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
         "tags": [operation.tag],
         "x-required-scopes": [operation.scope] if operation.scope else [],
         "parameters": [_path_parameter(name) for name in operation.path_names]
-        + [_query_parameter(parameter) for parameter in operation.query.parameters.values()],
+        + [_query_parameter(parameter) for parameter in operation.query.parameters.values()]
+        + [_header_parameter("X-Request-ID")],
         "responses": _responses(operation),
     }
     if operation.body:
@@ -105,8 +103,10 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
         if operation.takes_form:
             content[FORM] = {"schema": _form(operation.body, bodies)}
         described["requestBody"] = {"required": True, "content": content}
+    if operation.more:
+        described["description"] = operation.more
     if operation.is_open:
-        described["security"] = [{}, {"client": []}] if operation.takes_form else []
+        described["security"] = []
     if operation.sunset:
         described["deprecated"] = True
     return described
@@ -166,6 +166,11 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.repeatable:
         shape = {"schema": {"type": "array", "items": schema}, "style": "form", "explode": True}
     return {"name": parameter.name, "in": "query", "description": parameter.about, **shape}
+
+
+def _header_parameter(name: str) -> dict[str, Any]:
+    about, schema = _HEADERS[name]
+    return {"name": name, "in": "header", "description": about, "schema": schema}
 
 
 def _add_body(body: Body, bodies: dict[str, Schema]) -> None:

@@ -61,6 +61,7 @@ class Operation:
     sunset: datetime | None = None
     path_names: tuple[str, ...] = field(default=())
     takes_form: bool = False
+    more: str = ""
 
     @property
     def name(self) -> str:
@@ -95,7 +96,7 @@ def operation(
     takes_form: bool = False,
     into: list[Operation] = OPERATIONS,
 ) -> Callable[[Callable[[Call], Response]], Callable[[Call], Response]]:
-    """Declare a handler. Its docstring is the summary in the OpenAPI document.
+    """Declare a handler. Its docstring is the summary and, after a blank line, the description in the document.
 
     `is_open` needs no token, `keys_only` refuses session tokens, `takes_form` also accepts a form as the body. With
     `sunset` the operation is deprecated: it says so until then and answers 410 afterwards (spec: Versioning 5).
@@ -103,11 +104,11 @@ def operation(
 
     def declare(handler: Callable[[Call], Response]) -> Callable[[Call], Response]:
         names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
-        about = " ".join((handler.__doc__ or "").split())
+        about, _, more = (" ".join(part.split()) for part in (handler.__doc__ or "").partition("\n\n"))
         into.append(
             Operation(
                 *(method, path, handler, about, tag, scope, takes, body, status, answer, errors, is_open, keys_only),
-                *(sunset, names, takes_form),
+                *(sunset, names, takes_form, more),
             )
         )
         return handler

@@ -80,7 +80,7 @@ def test_every_field_that_is_taken_is_described_and_the_reverse() -> None:
             for variant in map(resolve, schema.get("oneOf", [schema])):
                 assert set(variant["properties"]) == set(operation.body.fields)
                 assert variant["additionalProperties"] is False
-        names = [parameter["name"] for parameter in described["parameters"]]
+        names = [parameter["name"] for parameter in described["parameters"] if parameter["in"] != "header"]
         assert names == [*operation.path_names, *operation.query.parameters]
 
 
