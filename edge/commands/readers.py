@@ -119,7 +119,8 @@ def show_reader(organization_id: int, name: str) -> None:
     where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
     click.echo(f"Last heard: {_heard(state)}")
-    click.echo(f"Its clock: {in_words(row.clock_setting, state.clock_offset if state else None)}")
+    measured = (state.clock_offset, state.clock_stands_at) if state else (None, None)
+    click.echo(f"Its clock: {in_words(row.clock_setting, *measured)}")
     if state and state.note:
         click.echo(f"It says: {state.note}")
     if antennas := reader_status.antennas(organization_id, row.id):

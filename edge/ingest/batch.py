@@ -205,10 +205,14 @@ class Batch:
                 newest.message.qos,
                 self._notes.get(reader_id),
                 newest.parsed is not None and newest.parsed.kind is Kind.OFFLINE,
+                self._standing_of(newest),
             )
 
     def _offset_of(self, opened: Opened) -> int | None:
         return self._timekeeper.offset(opened.line.clock_of(opened.message.topic)) if opened.line else None
+
+    def _standing_of(self, opened: Opened) -> int | None:
+        return self._timekeeper.stands_at(opened.line.clock_of(opened.message.topic)) if opened.line else None
 
     def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
         """The bucket of a read, or its index among the scans that count."""

@@ -28,11 +28,13 @@ from edge.store.matching import TagMatcher
 from edge.store.raw_messages import Pack, Window
 from edge.store.reader_clocks import READER, known_clocks
 from edge.store.recent_reads import RecentReads
+from edge.store.stays import Quality
 
 log = logging.getLogger(__name__)
 
 # Python 3.11 takes as long to look a member of an Enum up as to call a function.
 _HELD, _RECORDED, _REPEAT = Bucket.HELD, Bucket.RECORDED, Bucket.REPEAT
+_ACCEPTED = (Quality.READER, Quality.CORRECTED)  # times by the reader's clock
 
 
 class Pipeline:
@@ -241,13 +243,14 @@ class Pipeline:
         setting, source = line.route.clock_setting, line.clock_of(message.topic)
         times = times_of(parsed.reads, setting)
         if opened.earlier is None:
-            if times and self._receipts.has_recorded(opened.digest) and None not in times:
-                opened.bucket = Bucket.REPEAT
-                return
-            is_late = self.timekeeper.hear(source, times, received_at, len(message.payload))
-            if is_late and setting != READER:
+            is_known = bool(times) and self._receipts.has_recorded(opened.digest) and None not in times
+            is_doubtful = self.timekeeper.hear(source, times, received_at, len(message.payload), is_known)
+            if is_doubtful and setting != READER:
                 self._held.add(source)
                 opened.bucket = _HELD
+                return
+            if is_known and (setting == READER or self.timekeeper.stands_at(source) is None):
+                opened.bucket = _REPEAT
                 return
         opened.stamps = self.timekeeper.stamp(source, times, received_at, setting)
 
@@ -286,6 +289,10 @@ def _again(reader_id: int, held: Held) -> Message:
 
 
 def _is_in_history(opened: Opened) -> bool:
+    """Whether the same message again is a repeat: only a time that was accepted can make it one."""
+    for stamp in opened.stamps:
+        if stamp.quality not in _ACCEPTED:
+            return False
     for bucket in opened.buckets:
         if bucket is not _RECORDED and bucket is not _REPEAT:
             return False

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from math import inf
 
-from msgspec import Struct
-
 from edge.clock import NOTICEABLE, SECOND
+from edge.ingest.sample import Sample
+from edge.ingest.standstill import MOST_HELD, MOST_HELD_BYTES, Standstill
 
 TOLERANCE = SECOND  # by which the offset may be off before it is followed
 USUAL_AGE = 30 * SECOND  # of the newest read of a message: gateways collect for a while before they send
@@ -37,31 +37,18 @@ ENOUGH = 5 * SECOND  # of messages that are late by the same amount
 CAUGHT_UP = 60 * SECOND  # more than this in a moment, and the messages had waited
 SLOWEST_BUFFER = 2  # times as fast as life; readers empty theirs as fast as they can
 LONGEST_BATCH = 15 * SECOND  # by which a batch that had just begun may be older than the next one
-MOST_HELD = 1_000  # messages
-MOST_HELD_BYTES = 8 * 1024 * 1024
 WATCHED_FOR = 60 * SECOND
 LEAST_WATCHED = 20  # messages
-
-
-class Sample(Struct, frozen=True, gc=False):
-    """Of one message: when it came, and how far its newest read is ahead of that."""
-
-    received_at: int
-    ahead: int
-
-    @property
-    def newest(self) -> int:
-        """By the reader's clock."""
-        return self.received_at + self.ahead
 
 
 class ReaderClock:
     """The offset of a clock (microseconds ahead; None: not known yet), and the messages that are held back."""
 
-    def __init__(self, offset: int | None = None, told_up_to: int = 0) -> None:
-        """`told_up_to`: when the newest read was made that is known of it."""
+    def __init__(self, offset: int | None = None, told_up_to: int = 0, stands_at: int | None = None) -> None:
+        """`told_up_to`: when the newest read was made that is known of it. `stands_at`: see Standstill."""
         self.offset = offset
         self._told_up_to = told_up_to
+        self._standstill = Standstill(stands_at)
         self._last = offset  # how far ahead the last message was that was not late
         self._held: list[Sample] = []
         self._held_bytes = 0
@@ -76,10 +63,28 @@ class ReaderClock:
         """What to take off the times it tells."""
         return 0 if self.offset is None or abs(self.offset) <= NOTICEABLE else self.offset
 
-    def hear(self, sample: Sample, size: int) -> bool:
-        """Learn from a message of `size` bytes. Whether it is to be held back until `is_undecided` says no."""
+    @property
+    def stands_at(self) -> int | None:
+        """The time it shows if it stands still, None while it moves."""
+        return self._standstill.stands_at if self._standstill.is_standing else None
+
+    def has_stood_at(self, newest: int) -> bool:
+        """Whether a message with this newest time is from a clock that stands, or stood, still."""
+        return self._standstill.stands_at == newest
+
+    def hear(self, sample: Sample, size: int, is_known: bool = False) -> bool:
+        """Learn from a message of `size` bytes. Returns True if it must be held until `is_undecided` returns False.
+
+        `is_known`: the very same message was recorded before.
+        """
         if self._held:
             self.is_undecided(sample.received_at)
+        if self._standstill.sees(sample, size):
+            if self._standstill.is_standing:
+                self._release()
+            return self._standstill.is_undecided(sample.received_at)
+        if is_known:
+            return False
         if not self._is_late(sample):
             self._follow(sample)
             return False
@@ -96,7 +101,7 @@ class ReaderClock:
         """Whether messages are still to be held back; decides when it is time."""
         if self._held and not 0 <= now - self._held[0].received_at < HOLD:
             self._decide()
-        return bool(self._held)
+        return self._standstill.is_undecided(now) or bool(self._held)
 
     def _is_late(self, sample: Sample) -> bool:
         """When all messages come later and later, it is the box or the network that is behind, and no clock."""

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from edge import clock
 from edge.clock import DAY, EARLIEST, HOUR, SECOND
-from edge.ingest.reader_clock import ReaderClock, Sample
+from edge.ingest.reader_clock import ReaderClock
 from edge.ingest.reads import Read, WallTime
+from edge.ingest.sample import Sample
 from edge.store.reader_clocks import NOT_ZONES, READER, RECEIPT, Known
 from edge.store.stays import Quality
 
@@ -40,6 +41,15 @@ def times_of(reads: Sequence[Read], setting: str) -> list[int | None]:
     if setting == RECEIPT:
         return [None] * len(reads)
     return [time if type(time := read.observed_at) is int else _in_zone(time, setting) for read in reads]
+
+
+def _newest_of(times: Sequence[int | None]) -> int:
+    """0 where no time is known."""
+    newest = 0
+    for time in times:  # there are few: max() of those that are known takes three times as long
+        if time is not None and time > newest:
+            newest = time
+    return newest
 
 
 def _in_zone(time: int | WallTime | None, setting: str) -> int | None:
@@ -75,6 +85,10 @@ class Timekeeper:
     def offset(self, source: Source) -> int | None:
         return self._clock_of(source).offset
 
+    def stands_at(self, source: Source) -> int | None:
+        """The time that a clock shows if it stands still."""
+        return self._clock_of(source).stands_at
+
     def receive(self, box_time: int) -> int:
         """The time of receipt. While the clock is not trusted, time goes on from the newest scan instead."""
         is_behind = box_time < self._newest - FUTURE
@@ -89,18 +103,18 @@ class Timekeeper:
         self._untrusted_at = box_time
         return self._newest + self._since_newest
 
-    def hear(self, source: Source, times: Sequence[int | None], received_at: int, size: int = 0) -> bool:
+    def hear(
+        self, source: Source, times: Sequence[int | None], received_at: int, size: int = 0, is_known: bool = False
+    ) -> bool:
         """Learn from a message of `size` bytes how far the reader's clock is ahead.
 
-        Whether the message is to be held back, since it is late and nobody can tell yet what that means.
+        Returns True if the message must be held, because it is not known yet what its time is worth. `is_known`: the
+        very same message was recorded before.
         """
-        newest = 0
-        for time in times:  # there are few: max() of those that are known takes three times as long
-            if time is not None and time > newest:
-                newest = time
+        newest = _newest_of(times)
         if self._untrusted_at is not None or not EARLIEST <= newest <= received_at + FARTHEST:
             return False
-        return self._clock_of(source).hear(Sample(received_at, newest - received_at), size)
+        return self._clock_of(source).hear(Sample(received_at, newest - received_at), size, is_known)
 
     def is_undecided(self, source: Source, now: int) -> bool:
         """Whether messages that were held back are still to be held back."""
@@ -108,10 +122,15 @@ class Timekeeper:
 
     def stamp(self, source: Source, times: Sequence[int | None], received_at: int, setting: str) -> list[Stamp]:
         """The times of one message's reads, by what is known of the reader's clock now."""
-        correction = 0 if setting == READER else self._clock_of(source).correction
-        quality = _CORRECTED if correction else _READER
         if self._untrusted_at is not None:
             return [Stamp(received_at, Quality.UNTRUSTED)] * len(times)
+        correction = 0
+        if setting != READER:
+            known = self._clock_of(source)
+            if known.has_stood_at(_newest_of(times)):
+                return [Stamp(received_at, _RECEIVED)] * len(times)
+            correction = known.correction
+        quality = _CORRECTED if correction else _READER
         earliest, latest = received_at - self._replay, received_at + FUTURE
         return [
             Stamp(time - correction, quality)

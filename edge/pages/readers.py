@@ -99,8 +99,8 @@ def show_reader(reader_id: int) -> str:
         titles=formats().titles,
         locations=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
-        clock_is_off=reader_clocks.is_off(reader.clock_setting, state.clock_offset),
-        clock_in_words=reader_clocks.in_words(reader.clock_setting, state.clock_offset),
+        clock_is_off=reader_clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
+        clock_in_words=reader_clocks.in_words(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         broker=broker_facts.facts(),
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )

@@ -17,8 +17,9 @@ NOT_ZONES = (AUTO, READER, RECEIPT)
 class Known(NamedTuple):
     """How far the clock was ahead (microseconds) when the reader was last heard, and when that was."""
 
-    offset: int
+    offset: int | None
     told_up_to: int
+    stands_at: int | None = None  # the time it shows, if it stands still
 
 
 def check_clock(setting: str) -> None:
@@ -31,20 +32,25 @@ def check_clock(setting: str) -> None:
 def known_clocks() -> dict[int, Known]:
     """Of the readers of all organizations; only ingest, which serves the whole box, may ask."""
     rows = execute(
-        "SELECT reader_id, clock_offset, ifnull(last_read_at, 0) FROM reader_state WHERE clock_offset IS NOT NULL"
+        "SELECT reader_id, clock_offset, ifnull(last_read_at, 0), clock_stands_at FROM reader_state "
+        "WHERE clock_offset IS NOT NULL OR clock_stands_at IS NOT NULL"
     )
-    return {reader_id: Known(offset, told_up_to) for reader_id, offset, told_up_to in rows}
+    return {reader_id: Known(*known) for reader_id, *known in rows}
 
 
-def is_off(setting: str, offset: int | None) -> bool:
+def is_off(setting: str, offset: int | None, stands_at: int | None = None) -> bool:
     """Whether somebody should check the clock."""
-    return setting != RECEIPT and offset is not None and abs(offset) > clock.NOTICEABLE
+    is_wrong = stands_at is not None or (offset is not None and abs(offset) > clock.NOTICEABLE)
+    return setting != RECEIPT and is_wrong
 
 
-def in_words(setting: str, offset: int | None) -> str:
+def in_words(setting: str, offset: int | None, stands_at: int | None = None) -> str:
     """The state of the clock, and what is done about it."""
     if setting == RECEIPT:
         return "not trusted, the time of receipt counts"
+    if stands_at is not None:
+        done = "trusted nevertheless" if setting == READER else "the time of receipt counts"
+        return f"stands still at {clock.rfc3339(stands_at)}, {done}"
     if offset is None:
         return "not known yet"
     if not is_off(setting, offset):

@@ -23,6 +23,7 @@ class ReaderStatus(NamedTuple):
     qos: int
     note: str | None
     is_offline: bool
+    clock_stands_at: int | None = None  # the time that its clock shows, if it stands still
 
 
 class ReaderState(NamedTuple):
@@ -50,6 +51,7 @@ class ReaderState(NamedTuple):
     reads: int
     minutes: int
     homeless: int
+    clock_stands_at: int | None
 
 
 class AntennaState(NamedTuple):
@@ -71,10 +73,11 @@ class AntennaState(NamedTuple):
 
 def record_readers(statuses: Iterable[ReaderStatus]) -> None:
     execute_many(
-        "INSERT INTO reader_state (reader_id, last_heard_at, last_read_at, clock_offset, qos, note, is_offline) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_heard_at = excluded.last_heard_at, "
+        "INSERT INTO reader_state (reader_id, last_heard_at, last_read_at, clock_offset, qos, note, is_offline, "
+        "clock_stands_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "last_heard_at = excluded.last_heard_at, is_offline = excluded.is_offline, "
         "last_read_at = coalesce(excluded.last_read_at, last_read_at), clock_offset = excluded.clock_offset, "
-        "qos = excluded.qos, note = coalesce(excluded.note, note), is_offline = excluded.is_offline",
+        "clock_stands_at = excluded.clock_stands_at, qos = excluded.qos, note = coalesce(excluded.note, note)",
         list(statuses),
     )
 
@@ -121,8 +124,8 @@ def _with_room(known: set[int], ports: set[int]) -> set[int]:
 def statuses(organization_id: int) -> dict[int, ReaderStatus]:
     """The status of each reader of an organization that was ever heard, by its id."""
     rows = execute(
-        "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline "
-        "FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
+        "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline, "
+        "s.clock_stands_at FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
         (organization_id,),
     )
     return {row[0]: ReaderStatus(*row)._replace(is_offline=bool(row[6])) for row in rows}
@@ -136,7 +139,8 @@ SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard
        max(1, (:now - max(:since, r.created_at)) / 60000000),
        (SELECT count(*) FROM antenna_state h LEFT JOIN antenna a ON a.reader_id = h.reader_id AND a.port = h.port
         LEFT JOIN location p ON p.id = ifnull(a.location_id, r.location_id) AND p.deleted_at IS NULL
-        WHERE h.reader_id = r.id AND p.id IS NULL AND ifnull(a.is_enabled, 1))
+        WHERE h.reader_id = r.id AND p.id IS NULL AND ifnull(a.is_enabled, 1)),
+       s.clock_stands_at
 FROM reader r
 LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL
 LEFT JOIN reader_state s ON s.reader_id = r.id

@@ -19,6 +19,7 @@ class ReaderFigure(NamedTuple):
     clock_offset: int | None
     qos: int | None
     is_offline: bool
+    clock_stands_at: int | None
 
 
 def reader_figures() -> list[ReaderFigure]:
@@ -27,7 +28,7 @@ def reader_figures() -> list[ReaderFigure]:
 
 _READERS = """
     SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_setting, clock_offset, qos,
-           ifnull(is_offline, 0)
+           ifnull(is_offline, 0), clock_stands_at
     FROM reader JOIN organization ON organization.id = reader.organization_id
     LEFT JOIN reader_state ON reader_id = reader.id
     WHERE deleted_at IS NULL ORDER BY organization.name, reader.name

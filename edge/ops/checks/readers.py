@@ -118,9 +118,9 @@ def readers_qos(_: Subject) -> Finding:
 
 def readers_clock(_: Subject) -> Finding:
     off = [
-        f"{row.name} ({in_words(row.clock_setting, row.clock_offset)})"
+        f"{row.name} ({in_words(row.clock_setting, row.clock_offset, row.clock_stands_at)})"
         for row in stats.reader_figures()
-        if row.is_enabled and is_off(row.clock_setting, row.clock_offset)
+        if row.is_enabled and is_off(row.clock_setting, row.clock_offset, row.clock_stands_at)
     ]
     if off:
         return warning(

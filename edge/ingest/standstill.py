@@ -1,0 +1,72 @@
+"""Messages whose newest read has the same time as the message before: sent again, or from a clock that stands still.
+
+Such messages are held back until it is known which of the two they are:
+
+* A message with another time follows: the clock runs, so they were sent again.
+* At least `PROOF` of them come, over `ENOUGH` or longer: the clock stands still. Its time is then no longer used, and
+  each read counts at the time of receipt.
+* Otherwise they were sent again. After `HOLD` they are read as such, which changes nothing.
+"""
+
+from __future__ import annotations
+
+from edge.clock import SECOND
+from edge.ingest.sample import Sample
+
+AT_ONCE = SECOND  # several messages of one moment come within it
+PROOF = 3  # messages after the first
+ENOUGH = 4 * SECOND
+HOLD = 60 * SECOND
+MOST_HELD = 1_000  # messages
+MOST_HELD_BYTES = 8 * 1024 * 1024
+
+
+class Standstill:
+    """Follow the newest time of one clock. `stands_at`: the time at which it is known to stand still, or stood last."""
+
+    def __init__(self, stands_at: int | None = None) -> None:
+        self.stands_at = stands_at
+        self._newest = stands_at
+        self._since = self._count = 0
+        self._held_since: int | None = None
+        self._held = self._held_bytes = 0
+
+    @property
+    def is_standing(self) -> bool:
+        return self.stands_at is not None and self.stands_at == self._newest
+
+    def sees(self, sample: Sample, size: int) -> bool:
+        """Note a message of `size` bytes. Returns True if the clock has shown its time for longer than a moment."""
+        if sample.newest != self._newest:
+            self._newest, self._since, self._count = sample.newest, sample.received_at, 0
+            self._release()
+            return False
+        if self.is_standing:
+            return True
+        lasted = sample.received_at - self._since
+        if lasted <= AT_ONCE:
+            return False
+        self._count += 1
+        if self._count >= PROOF and lasted >= ENOUGH:
+            self.stands_at = self._newest
+            self._release()
+        else:
+            self._hold(sample, size)
+        return True
+
+    def is_undecided(self, now: int) -> bool:
+        """Return True while its messages must be held."""
+        if self._held_since is not None and not 0 <= now - self._held_since < HOLD:
+            self._release()
+        return self._held_since is not None
+
+    def _hold(self, sample: Sample, size: int) -> None:
+        if self._held_since is None:
+            self._held_since = sample.received_at
+        self._held += 1
+        self._held_bytes += size
+        if self._held > MOST_HELD or self._held_bytes > MOST_HELD_BYTES:
+            self._release()
+
+    def _release(self) -> None:
+        self._held_since, self._held, self._held_bytes = None, 0, 0
