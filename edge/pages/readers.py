@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response, abort, render_template, request
+from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
@@ -17,7 +17,6 @@ from edge.pages.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.formats import formats
 from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
-from edge.pages.live import fragment
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.pages.reader_list import SILENT_AFTER
@@ -104,15 +103,6 @@ def show_reader(reader_id: int) -> str:
         broker=broker_facts.facts(),
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
-
-
-@pages.get("/readers/<int:reader_id>/unknown")
-@require_role(Role.EDITOR)
-def reader_unknown_tags(reader_id: int) -> Response:
-    """The unknown tags that it reads, for the page of a reader that was just set up."""
-    reader = readers.get_reader(current_session().organization_id, reader_id)
-    unknown = unknown_tags.list_tags(reader.organization_id, reader_id, limit=10)
-    return fragment("_reader-unknown.html", unknown, reader=reader, unknown=unknown)
 
 
 @pages.get("/readers/new")

@@ -82,6 +82,12 @@ addEventListener("pageshow", () => {
   }
 });
 
+// A page that the browser kept as it was has the filter that was chosen last, not that of its rows. Those that are loaded
+// again do not have it, since their forms say `autocomplete="off"`.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) for (const form of document.querySelectorAll("form.filters")) form.reset();
+});
+
 // A file that the server would refuse is not sent at all.
 const MOST_BYTES = 7e6;
 document.addEventListener("change", (event) => {

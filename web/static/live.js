@@ -2,60 +2,108 @@
 // The server answers 304 while nothing has changed, so polling costs next to nothing and holds no connection. New content
 // is merged element by element: a row that stays keeps its focus, its selection and its position under the finger.
 
-import { renderTimes } from "./times.js";
+import { holdTimes, renderTimes, siteNow } from "./times.js";
 
 const HOLD = 2500;
 const SHOWN_FRESH = 2500; // a colour that fades would be painted sixty times a second while things move
+const OWN = new Set(["open", "data-sent", "aria-busy"]); // attributes that a person's actions set
+const OLD_AFTER = 10000; // ms without an answer until the page says that its data is old
 
 export function followLive() {
-  for (const part of document.querySelectorAll("[data-live]")) follow(part);
+  const byAddress = new Map();
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const [address] = part.dataset.live.split("#");
+    byAddress.set(address, [...(byAddress.get(address) || []), part]);
+  }
+  if (byAddress.size) watch([...byAddress].map(([address, parts]) => follow(address, parts)));
 }
 
-function follow(part) {
+/** Say since when the data is old, and stop the clocks, while one of the parts gets no answer. */
+function watch(followers) {
+  const notice = document.querySelector("[data-live-state]");
+  let shownAt = performance.now(); // nothing is asked for while the page is not shown
+
+  function judge() {
+    const oldest = followers.reduce((one, other) => (one.answered < other.answered ? one : other));
+    const isOld = performance.now() - Math.max(oldest.answered, shownAt) > OLD_AFTER;
+    if (isOld !== notice.hidden) return;
+    notice.hidden = !isOld;
+    notice.querySelector("time").dateTime = new Date(oldest.dataOf).toISOString();
+    holdTimes(isOld ? oldest.dataOf : null);
+  }
+
+  for (const follower of followers) follower.onAnswer = judge;
+  setInterval(() => document.hidden || judge(), 1000);
+  document.addEventListener("visibilitychange", () => {
+    shownAt = performance.now();
+    if (!document.hidden) for (const follower of followers) follower.ask();
+  });
+}
+
+/** The address is that of the content of one part, or of a page that has all the parts, each by its id. */
+function follow(address, parts) {
+  const wait = Number(parts[0].dataset.every || 3) * 1000;
+  const follower = { answered: performance.now(), dataOf: siteNow(), onAnswer() {}, ask };
   let version = null;
-  const wait = Number(part.dataset.every || 3) * 1000;
+  let timer = setTimeout(look, wait);
+  let isAsking = false;
 
   // Where the order itself changes, rows must not move away from under a finger that is about to tap one.
   let pointedAt = -Infinity;
   for (const kind of ["pointermove", "pointerdown"]) {
-    part.addEventListener(kind, () => { pointedAt = performance.now(); }, { passive: true });
+    for (const part of parts) part.addEventListener(kind, () => { pointedAt = performance.now(); }, { passive: true });
+  }
+
+  function ask() {
+    if (isAsking) return;
+    clearTimeout(timer);
+    look();
   }
 
   async function look() {
+    isAsking = true;
     if (!document.hidden) await refresh();
-    setTimeout(look, wait);
+    isAsking = false;
+    timer = setTimeout(look, wait);
   }
 
   async function refresh() {
+    const giveUp = new AbortController();
+    const deadline = setTimeout(() => giveUp.abort(), OLD_AFTER);
     try {
-      const answer = await fetch(part.dataset.live, {
+      const answer = await fetch(address, {
         headers: version ? { "If-None-Match": version } : {},
         cache: "no-store",
-        signal: AbortSignal.timeout?.(15000),
+        signal: giveUp.signal,
       });
-      if (answer.status === 401 || answer.redirected) return location.reload();
-      setOffline(false);
-      if (answer.status !== 200) return;
-      const fresh = document.createElement("template");
-      fresh.innerHTML = await answer.text();
-      const isHeld = performance.now() - pointedAt < HOLD;
-      if (isHeld && order(part) !== order(fresh.content)) return; // the next request has the old version
-      version = answer.headers.get("ETag");
-      replace(part, fresh.content);
+      if ([401, 403, 404].includes(answer.status) || answer.redirected) return location.reload();
+      if (answer.status === 200) take(answer.headers.get("ETag"), await answer.text());
+      else if (answer.status !== 304) return; // busy, or a proxy whose server is away
+      follower.answered = performance.now();
+      follower.dataOf = siteNow();
+      follower.onAnswer();
     } catch {
-      setOffline(true);
+      // no connection: asked again, and `watch` says so after a while
+    } finally {
+      clearTimeout(deadline);
     }
   }
 
-  function setOffline(isOffline) {
-    document.querySelector("[data-live-state]")?.toggleAttribute("data-offline", isOffline);
+  function take(newVersion, text) {
+    const template = document.createElement("template");
+    template.innerHTML = text;
+    const fresh = parts.map((part) => (part.dataset.live.includes("#") ? template.content.getElementById(part.id) : template.content));
+    const isHeld = performance.now() - pointedAt < HOLD;
+    if (isHeld && parts.some((part, number) => order(part) !== order(fresh[number]))) return; // the next request has the old version
+    version = newVersion;
+    parts.forEach((part, number) => fresh[number] && replace(part, fresh[number]));
   }
 
-  setTimeout(look, wait);
+  return follower;
 }
 
 function order(root) {
-  return [...root.querySelectorAll("[data-row]")].map((row) => row.dataset.row).join();
+  return [...(root?.querySelectorAll("[data-row]") || [])].map((row) => row.dataset.row).join();
 }
 
 function replace(part, fresh) {
@@ -113,7 +161,7 @@ function fit(old, fresh) {
   }
   if (old.isEqualNode(fresh)) return;
   if (old.tagName === "TIME" && old.dateTime === fresh.dateTime) return; // its text is updated by times.js
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !OWN.has(name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (old.tagName !== "INPUT") fitChildren(old, fresh);
 }

@@ -1,6 +1,8 @@
 // Times are those of the clock on the wall at the site, wherever the browser is: `data-zone` of the body names its zone.
 // <time> elements: `data-ago` counts from now, `data-at` is a local date and time, `data-lasting` is a duration,
 // `data-unseen` is one that is shown only when it is long enough to matter, `data-printed` is the time of a printout.
+// Durations run only in a part of the page that follows the server, and stop when the server does not answer: a clock
+// that runs on its own would make old data look new, or a healthy reader look dead.
 
 import { LOCALES, t } from "./scan/texts.js";
 
@@ -30,7 +32,7 @@ export function clockTime(milliseconds, withSeconds = false) {
   const moment = new Date(milliseconds);
   const timeZone = zone();
   const day = (date) => date.toLocaleDateString("en", { timeZone });
-  const today = day(new Date(Date.now() + offset())) === day(moment);
+  const today = day(new Date(siteNow())) === day(moment);
   const shown = { ...clockOf(), ...(withSeconds && { second: "2-digit" }) };
   return moment.toLocaleString(LOCALES, today ? shown : { ...DATE, ...shown });
 }
@@ -39,15 +41,27 @@ function clockOf() {
   return { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone() };
 }
 
-export function renderTimes(root = document) {
-  const now = Date.now() + offset();
-  for (const element of root.querySelectorAll("time[datetime]")) {
+let heldAt = null; // stopped clocks show this moment
+
+export function siteNow() {
+  return Date.now() + offset();
+}
+
+/** Stop the clocks at a moment, or let them run again with null. */
+export function holdTimes(moment) {
+  heldAt = moment;
+  renderTimes();
+}
+
+export function renderTimes(root = document, selector = "time[datetime]") {
+  const now = heldAt ?? siteNow();
+  for (const element of root.querySelectorAll(selector)) {
     const moment = Date.parse(element.dateTime);
     let text;
     if ("ago" in element.dataset) text = ago(moment, now);
     else if ("lasting" in element.dataset) text = duration((now - moment) / 1000);
     else if ("unseen" in element.dataset) text = unseen((now - moment) / 1000);
-    else if ("printed" in element.dataset) text = new Date(now).toLocaleString(LOCALES, { ...DATE, ...clockOf() });
+    else if ("printed" in element.dataset) text = new Date(siteNow()).toLocaleString(LOCALES, { ...DATE, ...clockOf() });
     else if ("at" in element.dataset) text = clockTime(moment, element.dataset.at === "seconds");
     if (text !== undefined && element.textContent !== text) element.textContent = text;
     if (!element.dataset.titled) {
@@ -62,14 +76,15 @@ function zone() {
 }
 
 // The site's clock counts, not the phone's.
+let offsetOfSite = null;
 function offset() {
   const now = Number(document.body.dataset.now);
   if (!now) return 0;
-  offset.value ??= now - Date.now();
-  return offset.value;
+  offsetOfSite ??= now - Date.now();
+  return offsetOfSite;
 }
 
 export function keepTimesCurrent() {
   renderTimes();
-  setInterval(() => document.hidden || renderTimes(), 5000);
+  setInterval(() => document.hidden || renderTimes(document, "[data-live] time[datetime], time[data-printed]"), 5000);
 }
