@@ -14,9 +14,10 @@ from flask import Flask, Response, request
 from flask_cors import CORS
 
 METHODS = "GET, HEAD, POST, PATCH, DELETE, OPTIONS"
-ALLOWED_HEADERS = "Content-Type, Authorization, X-Request-ID"
+ALLOWED_HEADERS = "Content-Type, Authorization, X-Request-ID, Idempotency-Key"
 EXPOSED_HEADERS = (
-    "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Location, Retry-After"
+    "X-Request-ID, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Location, "
+    "Retry-After, Idempotent-Replayed"
 )
 MAX_AGE_SECONDS = 3600
 PATHS = re.compile(r"/(api(/.*)?|openapi\.(json|yaml))$")

@@ -12,7 +12,7 @@ from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
-from edge.api import cors, middleware
+from edge.api import cors, idempotency, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
@@ -21,6 +21,7 @@ from edge.auth.principals import Principal
 from edge.buckets import Buckets
 from edge.concurrency import ConcurrencyLimit
 from edge.store import actors
+from edge.store.idempotency import Create
 from edge.validation import body, form, query
 from edge.validation.body import Body
 
@@ -114,7 +115,13 @@ def authorize(installed: ApiSettings, operation: Operation, path: dict[str, str]
     media_type = _media_type(operation.media_types) if operation.media_types else ""
     given = query.decode(operation.query, asked.query_string) if asked.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
-    return Call(principal, ids, given, _body(operation.body, media_type) if operation.body else {})
+    key = _idempotency_key(asked.environ) if operation.creates else None
+    raw = _read_body() if operation.body else b""
+    content = _decoded(operation.body, media_type, raw) if operation.body else {}
+    if key is None:
+        return Call(principal, ids, given, content)
+    sent = Create(principal.organization_id, principal.subject, key, idempotency.hash_of(asked.path, raw))
+    return Call(principal, ids, given, content, sent)
 
 
 def _principal(installed: ApiSettings, environ: WSGIEnvironment) -> Principal:
@@ -169,8 +176,12 @@ def _media_type(accepted: Sequence[str]) -> str:
     return media_type.lower()
 
 
-def _body(declared: Body, media_type: str) -> dict[str, Any]:
-    raw = _read_body()
+def _idempotency_key(environ: WSGIEnvironment) -> str | None:
+    key: str | None = environ.get("HTTP_IDEMPOTENCY_KEY")
+    return None if key is None else idempotency.check_key(key)
+
+
+def _decoded(declared: Body, media_type: str, raw: bytes) -> dict[str, Any]:
     return body.judge(declared, form.parse(raw, declared.fields)) if media_type == FORM else body.decode(declared, raw)
 
 

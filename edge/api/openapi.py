@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from edge.api import idempotency
 from edge.api.operations import FORM, Operation
 from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, earliest_sunset, number, ref, text
@@ -63,6 +64,22 @@ _HEADERS: dict[str, tuple[str, Schema]] = {
 }
 
 
+_IDEMPOTENCY_KEY = {
+    "name": idempotency.HEADER,
+    "in": "header",
+    "description": idempotency.ABOUT,
+    "schema": text(**idempotency.SCHEMA),
+}
+# Headers that an answer has in some cases only.
+_OPTIONAL_HEADERS: dict[str, dict[str, Any]] = {
+    idempotency.REPLAYED: {
+        "description": "`true` on an answer that is given again",
+        "schema": text(enum=["true"]),
+    },
+    "Retry-After": {"description": "Seconds to wait, if the same request is still being answered", "schema": _COUNTER},
+}
+
+
 def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     bodies: dict[str, Schema] = {}
@@ -94,7 +111,7 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
         "x-required-scopes": [operation.scope] if operation.scope else [],
         "parameters": [_path_parameter(name) for name in operation.path_names]
         + [_query_parameter(parameter) for parameter in operation.query.parameters.values()]
-        + [_header_parameter("X-Request-ID")],
+        + [_header_parameter("X-Request-ID"), *([_IDEMPOTENCY_KEY] if operation.creates else [])],
         "responses": _responses(operation),
     }
     if operation.body:
@@ -127,11 +144,13 @@ def statuses(operation: Operation) -> set[int]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    own = ["Location"] if operation.status == 201 else []
+    own = ["Location"] if operation.creates else []
     own += ["Cache-Control"] if operation.answer == "TokenPair" else []
     is_ending = operation.sunset or (operation.answer and earliest_sunset(ANSWERS[operation.answer]))
     own += ["Deprecation", "Sunset"] if is_ending else []
     success: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase, "headers": _headers(*own)}
+    if operation.creates:
+        success["headers"][idempotency.REPLAYED] = _OPTIONAL_HEADERS[idempotency.REPLAYED]
     if operation.answer:
         success["content"] = {"application/json": {"schema": ref(f"{operation.answer}Answer")}}
     refusals = {
@@ -149,7 +168,10 @@ def _refusal(status: int) -> dict[str, Any]:
     if status == 403:
         about = "The token lacks the scope; or, as plain text, the User-Agent is that of a library"
         return {"description": about, "headers": _headers(), "content": {**content, "text/plain": {"schema": text()}}}
-    return {"description": _REASONS[status], "headers": _headers(*_OWN_HEADERS.get(status, ())), "content": content}
+    headers = _headers(*_OWN_HEADERS.get(status, ()))
+    if status == 409:
+        headers["Retry-After"] = _OPTIONAL_HEADERS["Retry-After"]
+    return {"description": _REASONS[status], "headers": headers, "content": content}
 
 
 def _headers(*own: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from flask import Response
 
 from edge.auth.principals import Principal
+from edge.store import idempotency
 from edge.store.actors import Actor
 from edge.validation import query
 from edge.validation.body import Body
@@ -30,6 +31,7 @@ class Call(NamedTuple):
     path: Mapping[str, int]
     query: Mapping[str, Any]
     body: Mapping[str, Any]
+    idempotent: idempotency.Create | None = None
 
     @property
     def organization_id(self) -> int:
@@ -66,6 +68,10 @@ class Operation:
     @property
     def name(self) -> str:
         return self.handler.__name__
+
+    @property
+    def creates(self) -> bool:
+        return self.status == 201
 
     @property
     def media_types(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from flask import Flask, Response
 from werkzeug.http import http_date
 
 from edge import clock
-from edge.api import access, assets, description, guard, locations, middleware, openapi, tracking
+from edge.api import access, assets, description, guard, idempotency, locations, middleware, openapi, tracking
 from edge.api.envelope import ApiError
 from edge.api.operations import OPERATIONS, Operation
 from edge.api.responses import PREFIX
@@ -34,7 +34,8 @@ def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Re
     handler = operation.handler
 
     def write(**path: Any) -> Response:
-        return handler(guard.authorize(settings, operation, path))
+        call = guard.authorize(settings, operation, path)
+        return idempotency.once(call.idempotent, lambda: handler(call)) if call.idempotent else handler(call)
 
     def read(**path: Any) -> Response:
         call = guard.authorize(settings, operation, path)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.store import actors
+from edge.store import actors, idempotency
 from edge.store.audit import Subject, acting
 from edge.store.bounds import Bounds
 from edge.store.database import execute, execute_many, reading, writing
@@ -214,13 +214,14 @@ _DROP_AUDIT_OVER = """
 
 
 def drop_expired(now: int, limit: int = ROWS) -> int:
-    """Expired sign-ins and refresh tokens, and the token families that have no token left."""
+    """Expired sign-ins, refresh tokens and idempotent answers, and the token families that have no token left."""
     with writing():
         dropped = sum(
             execute(f"DELETE FROM {table} WHERE token_hash IN"
                     f" (SELECT token_hash FROM {table} WHERE expires_at < ? LIMIT ?)", (now, limit)).rowcount
             for table in ("web_session", "refresh_token")
         )  # fmt: skip
+        dropped += idempotency.drop_expired(now, limit)
         return dropped + execute(_DROP_FAMILIES, (now - clock.DAY, limit)).rowcount
 
 

@@ -21,7 +21,7 @@ ULID = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PATCH, DELETE, OPTIONS",
-    "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-ID",
+    "Access-Control-Allow-Headers": "Content-Type, Authorization, X-Request-ID, Idempotency-Key",
     "Access-Control-Max-Age": "3600",
 }
 LIBRARIES = [
