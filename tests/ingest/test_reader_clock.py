@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from edge import live_reads
 from edge.clock import HOUR, SECOND
+from edge.ingest import reader_clock
 from edge.ingest.messages import Message
 from edge.store import migrate, organizations, readers
 from edge.store.actors import shell
@@ -205,6 +206,29 @@ def test_how_many_are_held_back_is_bounded(world: World) -> None:
     world.wait_until(15)
     assert sum(messages for messages, _ in buckets().values()) == 1500
     assert "held" not in buckets()
+
+
+def test_so_are_their_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_clock, "MOST_HELD_BYTES", 5_000)
+    for number in range(30):
+        read = seen(EPC, at=world.now + (number - 3_600_000) * SECOND // 1000)
+        world.pipeline.handle([Message(DOCK, csl({**read, "note": " " * 500}), world.now + number)])
+    kept = execute("SELECT sum(length(payload)) FROM held_message").fetchone()[0] or 0
+    assert kept <= 5_000
+    world.wait_until(15)
+    assert sum(messages for messages, _ in buckets().values()) == 30
+    assert "held" not in buckets()
+
+
+@pytest.mark.parametrize("back", [60, 3600])
+def test_what_is_held_back_when_the_clock_is_set_back_is_held_no_longer(world: World, back: int) -> None:
+    """Without a message to tell: the ten seconds would begin only when the clock is there again."""
+    world.send([Sent(0, (0,))], lambda _: -3600)
+    assert buckets() == {"held": (1, 0)}
+    world.now -= back * SECOND
+    while world.pipeline.catch_up():
+        pass
+    assert buckets() == {"recorded": (1, 1)}
 
 
 @contextmanager

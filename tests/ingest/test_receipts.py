@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from edge import clock
+from edge import clock, metrics
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
@@ -18,12 +18,14 @@ from edge.store import assets
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.tags import NewTag
+from tests.faults import failing_commits
 from tests.ingest.site import (
     AISLE,
     Site,
     buckets,
     csl,
     everything_recorded,
+    location_of,
     message,
     pipeline,
     seen,
@@ -44,6 +46,42 @@ def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_aga
     assert buckets() == {"recorded": (3, 3)}
     line.handle([replace(one, is_redelivered=True) for one in batch])
     assert buckets() == {"recorded": (3, 3), "repeat": (3, 0), "unmatched_tag": (1, 1)}
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_a_batch_whose_commit_failed_counts_once_when_it_is_handed_in_again(site: Site, is_timed: bool) -> None:
+    """Everything but the commit itself had worked, so that nothing of it may be remembered."""
+    line, at = pipeline(), clock.now() // 1000 * 1000 - SECOND if is_timed else None
+    batch = [message(csl(seen(epc, at)), mid=mid) for mid, epc in enumerate(site.epcs, start=1)]
+    counted = _counted_messages()
+    with failing_commits(), pytest.raises(Unavailable):
+        line.handle(batch)
+    assert (buckets(), _counted_messages()) == ({}, counted)
+    line.handle([replace(one, is_redelivered=True) for one in batch])
+    assert buckets() == {"recorded": (3, 3)}
+    assert [location_of(asset_id) for asset_id in site.assets] == [site.dock] * 3
+    assert _counted_messages() == counted + 3
+
+
+def _counted_messages() -> float:
+    return sum(
+        sample.value
+        for family in metrics.messages.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    )
+
+
+@pytest.mark.parametrize("mids", [(1, 2, 3), (1, 1, 1)])
+def test_a_reader_without_a_clock_that_says_the_same_again_has_read_the_tag_again(
+    site: Site, mids: tuple[int, ...]
+) -> None:
+    """Also under a packet id that is free again: only a message with the DUP flag is a redelivery."""
+    line, begin = pipeline(), clock.now() - 600 * SECOND
+    for minute, mid in enumerate(mids):
+        line.handle([message(csl(seen(site.epcs[0])), mid=mid, received_at=begin + minute * 60 * SECOND)])
+    assert buckets() == {"recorded": (3, 3)}
+    assert execute("SELECT last_seen_at FROM position").fetchone() == (begin + 120 * SECOND,)
 
 
 def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(site: Site) -> None:

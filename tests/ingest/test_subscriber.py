@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from edge import clock
+from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import subscriber as subscriber_module
 from edge.ingest import writer
@@ -23,7 +26,7 @@ from edge.store import database, migrate, organizations
 from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database, execute
 from tests.ingest.packets import REFUSED, FakeBroker
-from tests.ingest.site import DOCK, buckets, csl, make_site, seen
+from tests.ingest.site import DOCK, Site, buckets, csl, make_site, seen
 from tests.ingest.subscribed import SOON, Handler, delivery, numbers, publish, steady, subscribed, until_connected
 from tests.mosquitto import Mosquitto, free_port, mosquitto
 from tests.service import wait_for
@@ -179,6 +182,35 @@ def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -
         broker.send(delivery(b"two", 2))
         wait_for(lambda: 2 in broker.acknowledged, SOON)
         assert broker.acknowledged == [2]
+
+
+def test_what_was_committed_and_comes_again_with_the_dup_flag_is_a_repeat(site: Site) -> None:
+    """The connection broke after the commit, and the acknowledgement was lost with it; the reader has no clock."""
+    read = delivery(csl(seen(site.epcs[0])), 1)
+    with FakeBroker() as broker, subscribed(broker.url) as subscriber:
+        for connection, one in enumerate([read, replace(read, is_redelivered=True)], start=1):
+            wait_for(lambda at=connection: broker.connections == at and subscriber.state().is_connected, SOON)
+            broker.send(one)
+            wait_for(lambda at=connection: broker.acknowledged == [1] * at, SOON)
+            broker.hang_up()
+    assert buckets() == {"recorded": (1, 1), "repeat": (1, 0)}
+
+
+def test_messages_that_come_together_keep_their_order_when_the_clock_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By less than a second, time goes on in microseconds; by more, the clock is followed."""
+    handler, now = Handler(), clock.now()
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        for mid, box in enumerate([now, now - SECOND // 2, now - clock.HOUR], start=1):
+            monkeypatch.setattr(clock, "now", lambda box=box: box)
+            broker.send(delivery(b"one", 2 * mid), delivery(b"two", 2 * mid + 1))
+            wait_for(lambda mid=mid: len(handler.messages) == 2 * mid, SOON)
+    times = [message.received_at for message in handler.messages]
+    assert times[:4] == sorted(set(times[:4]))
+    assert times[3] < now + SECOND
+    assert times[4:] == [now - clock.HOUR, now - clock.HOUR + 1]
 
 
 def test_stopping_without_a_broker_commits_what_was_taken() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from edge.errors import Unavailable
 from edge.ingest import writer as module
 from edge.ingest.messages import Message
 from edge.ingest.writer import Writer
@@ -20,17 +21,23 @@ class Commits:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
+        self.tried: list[Sequence[Message]] = []
+        self.failures = 0  # still to come
         self.stopping = threading.Event()
         self.writer = Writer(
             self._commit, lambda: False, lambda: None, queue_size=10_000, batch_size=1_000, stopping=self.stopping
         )
 
     def _commit(self, messages: Sequence[Message]) -> None:
+        self.tried.append(messages)
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("The disk is full")
         self.sizes.append(len(messages))
 
-    def put(self, count: int) -> None:
+    def put(self, count: int, payload: bytes = b"{}") -> None:
         for _ in range(count):
-            self.writer.put(Message("dock", b"{}", 0))
+            self.writer.put(Message("dock", payload, 0))
         self.writer.wake()
 
 
@@ -72,6 +79,47 @@ def test_a_broker_that_waits_for_acknowledgements_is_known_by_how_many_it_waits_
         commits.put(20)
         commits.writer.be_quiet(is_sure=False)
     wait_for(lambda: commits.sizes == [1] + [20] * 4, SOON)
+
+
+def test_what_is_tried_again_may_be_in_the_store_in_part(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that was split for a poison message: as redelivered, what was committed of it is known as a repeat."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+    commits.failures = 2
+    commits.put(20)
+    commits.writer.be_quiet(is_sure=True)
+    wait_for(lambda: commits.sizes == [1, 20], SOON)
+    assert [{message.is_redelivered for message in batch} for batch in commits.tried] == [
+        {False},
+        {False},
+        {True},
+        {True},
+    ]
+    assert commits.writer.store_problem == ""
+
+
+def test_a_batch_is_bounded_by_its_bytes_too(commits: Commits) -> None:
+    """Read, a message takes many times the memory of its bytes."""
+    commits.put(30, b" " * (module.BATCH_BYTES // 4 + 1))
+    commits.writer.be_quiet(is_sure=True)
+    commits.stopping.set()
+    wait_for(lambda: sum(commits.sizes) == 31, SOON)
+    assert max(commits.sizes) == 4
+
+
+def test_what_was_set_aside_and_is_tried_again_makes_no_room_that_is_not_there(
+    commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was never counted as taken from the broker, so that it is not counted as done either."""
+    monkeypatch.setattr(module, "QUEUE_BYTES", 1_000)
+    for number in range(1, 21):
+        commits.writer.requeue(Message("dock", b" " * 1_000, 0, dead_letter_id=number))
+    commits.writer.be_quiet(is_sure=True)
+    commits.stopping.set()
+    commits.writer.thread.join(SOON)
+    assert sum(commits.sizes) == 21
+    assert commits.writer.has_room()
+    commits.writer.put(Message("dock", b" " * 1_000, 0))
+    assert not commits.writer.has_room()
 
 
 def test_that_the_broker_sends_nothing_more_is_noticed() -> None:
