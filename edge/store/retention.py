@@ -52,8 +52,8 @@ def _report_unsent_history(before: int) -> None:
         "INSERT OR IGNORE INTO set_aside (peer, what, reason, since) "
         "SELECT 0, 'history before ' || strftime('%Y-%m-%d', ?1 / 1000000, 'unixepoch'), "
         "'retention dropped it here before the hub had all of it', ?2 FROM target "
-        "WHERE EXISTS (SELECT 1 FROM (SELECT kind, b FROM change WHERE seq > acked_seq ORDER BY seq LIMIT 1000) "
-        "WHERE kind = 1 AND b < ?1)",
+        "WHERE EXISTS (SELECT 1 FROM (SELECT b FROM change WHERE seq > acked_seq AND kind IN (1, 7) "
+        "ORDER BY seq LIMIT 1000) WHERE b < ?1)",  # kinds: a stay, and a range of them such as a first copy
         (before, clock.now()),
     )
 

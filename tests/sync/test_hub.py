@@ -6,6 +6,7 @@ Tests of edge/store/conflicts.py, edge/store/mirrors.py and edge/store/record_co
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from edge.store import (
     antenna_names,
     assets,
     board,
+    changes,
     conflicts,
     exports,
     incoming,
@@ -32,7 +34,8 @@ from edge.store import (
 from edge.store.database import database, execute
 from edge.store.tags import NewTag
 from edge.store.why import why_here
-from edge.sync import sender
+from edge.sync import hub, sender
+from edge.sync.sender import LinkError
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
 
 
@@ -117,6 +120,74 @@ def test_the_names_of_antennas_are_those_of_the_site(company: Company) -> None:
             assert [reason.by for reason in why.reasons] == ["Hall, antenna south gate", "Hall, antenna north gate"]
             assert why.site == (None if box is company.ber else "Site BER")
             assert "at Site BER only" in why.told_of_nothing or box is company.ber
+
+
+def keys_at(box: Box) -> set[str]:
+    return {key for (key,) in box.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL")}
+
+
+def add_ten(company: Company) -> set[str]:
+    """At BER; the hub has them, and HAM does not yet."""
+    keys = {f"P-{number}" for number in range(10)}
+    for key in sorted(keys):
+        company.ber.add_asset(key)
+    company.ber.sync()
+    assert keys <= keys_at(company.hub)
+    assert not keys & keys_at(company.ham)
+    return keys
+
+
+@pytest.mark.parametrize("page", [1, 3, 5, 10])
+def test_assets_that_do_not_fit_in_one_answer_come_with_the_next(
+    company: Company, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr(hub, "MAX_MASTERS", page)
+    company.settle()
+    keys = add_ten(company)
+    company.ham.fetch()
+    assert keys <= keys_at(company.ham)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 9])
+def test_a_site_that_was_away_for_longer_than_the_hub_keeps_changes_gets_all_assets(
+    company: Company, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(hub, "MAX_MASTERS", 4)
+    company.settle()
+    keys = add_ten(company)
+    with company.hub.in_use():
+        while changes.trim(changes.newest() - kept, 1000):
+            pass
+    company.ham.fetch()
+    assert keys <= keys_at(company.ham)
+
+
+@pytest.mark.parametrize("dies_at", [1, 2, 3])
+def test_a_link_that_breaks_between_two_pages_leaves_no_asset_out(
+    company: Company, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    """The site notes how far it is with the last page only: a new session begins with the first one."""
+    monkeypatch.setattr(hub, "MAX_MASTERS", 4)
+    company.settle()
+    keys = add_ten(company)
+    with company.hub.in_use():
+        changes.trim(changes.newest(), 1000)
+    pages = 0
+
+    def break_down(send: Callable[[], Any]) -> Any:
+        nonlocal pages
+        answer = send()
+        pages += "assets" in answer
+        if pages == dies_at:
+            raise LinkError("the line is cut")
+        return answer
+
+    company.ham.spoil = break_down
+    with pytest.raises(LinkError):
+        company.ham.fetch()
+    company.ham.spoil = lambda send: send()
+    company.ham.fetch()
+    assert keys <= keys_at(company.ham)
 
 
 def test_a_record_is_changed_at_its_home_and_nowhere_else(company: Company) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import target
+from edge.store import changes, target
 from edge.store.exchange import Batch, Cursor
 from edge.sync import verify, wire
-from edge.sync.sender import Stopped
-from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
+from edge.sync.sender import LinkError, Sender, Stopped
+from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
 
 @pytest.fixture
@@ -40,6 +40,43 @@ def test_a_restored_hub_is_filled_again(ber: SiteBox) -> None:
     ber.hub.restore(saved)
     travel(ber, 40)
     ber.sync()
+    assert_equal(ber)
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_batch_that_waits_is_not_taken_for_accepted_by_a_hub_that_was_restored(
+    ber: SiteBox, is_trimmed: bool
+) -> None:
+    """Two faults at once: the line broke before the batch arrived, and the hub lost what it had."""
+    saved = ber.hub.back_up()
+    travel(ber, 10)
+    ber.sync()
+    ber.scan(ber.pallet, 14 % 3, EPOCH + 14 * HOUR + GAP // 2)  # changes no row but when it was last seen
+    ber.spoil = lambda _send: (_ for _ in ()).throw(LinkError("the line is cut"))
+    with ber.in_use():
+        if is_trimmed:
+            changes.trim(changes.newest(), 1000)
+        with pytest.raises(LinkError):
+            Sender(ber.call).push()
+        here = target.find()
+        assert here
+        assert here.pending
+    ber.spoil = lambda send: send()
+    ber.hub.restore(saved)
+    ber.settle()
+    assert_equal(ber)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 4, 5, 6])
+def test_a_restored_hub_gets_what_the_feed_still_has_and_the_rest_by_comparing(ber: SiteBox, kept: int) -> None:
+    """Up to the very change after the one that the hub has: with that one gone, only comparing finds it."""
+    saved = ber.hub.back_up()
+    travel(ber, 10)
+    ber.sync()
+    with ber.in_use():
+        changes.trim(changes.newest() - kept, 1000)
+    ber.hub.restore(saved)
+    ber.settle()
     assert_equal(ber)
 
 

@@ -1,0 +1,89 @@
+"""History that one side has dropped is no difference to the other, and what the hub never got is listed.
+
+Tests of edge/store/retention.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.store import retention, target
+from edge.sync import verify
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
+
+SOME = EPOCH + 30 * HOUR
+
+
+@pytest.fixture
+def ber(tmp_path: Path) -> SiteBox:
+    """A site with 60 stays of a pallet."""
+    site = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+    site.pallet = site.add_asset("P-1")
+    for step in range(60):
+        site.scan(site.pallet, step % 3, EPOCH + step * HOUR)
+    return site
+
+
+def differences(site: SiteBox) -> list[str]:
+    with site.in_use():
+        here = target.find()
+        assert here
+        return [str(one) for one in verify.compare(here, site.call)]
+
+
+def rows(box: SiteBox | Hub) -> int:
+    return int(box.rows("SELECT count(*) FROM history")[0][0])
+
+
+@pytest.mark.parametrize("who", ["hub", "site"])
+def test_history_that_one_side_no_longer_keeps_is_no_difference(ber: SiteBox, who: str) -> None:
+    ber.join()
+    ber.sync()
+    box = ber.hub if who == "hub" else ber
+    with box.in_use():
+        assert retention.drop_history(SOME) == 30
+    assert differences(ber) == []
+    ber.sync()
+    assert (rows(box), rows(ber if who == "hub" else ber.hub)) == (30, 60)
+
+
+def test_what_the_site_dropped_stays_at_the_hub_also_when_all_of_it_is_sent_again(ber: SiteBox) -> None:
+    ber.join()
+    ber.sync()
+    saved = ber.hub.back_up()
+    with ber.in_use():
+        retention.drop_history(SOME)
+    ber.scan(ber.pallet, 0, EPOCH + 70 * HOUR)
+    ber.sync()
+    ber.hub.restore(saved)
+    ber.settle()
+    assert (rows(ber), rows(ber.hub)) == (31, 61)
+
+
+@pytest.mark.parametrize("is_first_copy", [False, True])
+def test_history_that_is_dropped_before_the_hub_has_it_is_listed(ber: SiteBox, is_first_copy: bool) -> None:
+    ber.join()
+    if not is_first_copy:
+        ber.sync()
+        for step in range(60, 90):
+            ber.scan(ber.pallet, step % 3, EPOCH + step * HOUR)
+    with ber.in_use():
+        retention.drop_history(SOME if is_first_copy else EPOCH + 70 * HOUR)
+    day = "2023-11-16" if is_first_copy else "2023-11-17"
+    assert ber.rows("SELECT what FROM set_aside") == [(f"history before {day}",)]
+
+
+def test_history_that_the_hub_has_is_dropped_without_a_word(ber: SiteBox) -> None:
+    ber.join()
+    ber.sync()
+    with ber.in_use():
+        assert retention.drop_history(SOME) == 30
+    assert ber.rows("SELECT what FROM set_aside") == []
+    ber.scan(ber.pallet, 1, EPOCH + 80 * HOUR)  # not sent, and not dropped
+    with ber.in_use():
+        assert retention.drop_history(SOME + 10 * HOUR) == 10
+    assert ber.rows("SELECT what FROM set_aside") == []
+    ber.settle()
+    assert rows(ber.hub) == 61
