@@ -42,7 +42,7 @@ MAX_BATCH = 100
 SERVICE_WORKER = "scan/sw.js"
 # All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
 FIRST_SCRIPTS = (
-    *("scan/catch.js", "scan/scanner.js", "scan/codes.js", "scan/profile.js"),
+    *("scan/catch.js", "scan/scanner.js", "scan/assembly.js", "scan/burst.js", "scan/codes.js", "scan/profile.js"),
     *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
     *(
         "scan/carrier.js",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from edge.pages.scan import TEST_CODE
 from edge.store.database import execute
-from tests.browser.conftest import PHONE, outcome
+from tests.browser.conftest import PHONE, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +48,75 @@ def test_text_that_an_input_method_composes_is_a_scan(scan_page: ScanPage) -> No
     session.send("Input.insertText", {"text": "BC-0003"})
     outcome(page, "recorded", "Pallet 3")
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+
+
+def test_keys_and_inserted_text_keep_their_order(scan_page: ScanPage) -> None:
+    page = scan_page()
+    page.keyboard.type("T:\u00fcmlaut-\u00e41")  # what is on no key of this keyboard is inserted
+    page.keyboard.press("Enter")
+    outcome(page, "unknown", "T:\u00fcmlaut-\u00e41")
+
+
+@pytest.mark.parametrize("stall", [400, 1200])
+def test_a_stall_does_not_divide_the_first_code_after_a_reload(scan_page: ScanPage, site: Site, stall: int) -> None:
+    page = scan_page()
+    page.reload(wait_until="commit")
+    page.wait_for_selector("body[data-listening]")
+    for first, rest in (("RAC", "K-A"), ("BC-0", "002")):
+        page.keyboard.type(first)
+        page.wait_for_timeout(stall)  # the scanner hangs
+        page.keyboard.type(rest)
+        page.keyboard.press("Enter")
+    outcome(page, "recorded", "Pallet 2")
+    expect(page.locator("#link")).to_have_text("All saved")
+    rows = execute("SELECT code, external_key FROM handheld_scan JOIN location ON location.id = location_id").fetchall()
+    assert rows == [("BC-0002", "RACK-A")]
+
+
+def test_a_code_that_does_not_arrive_whole_is_refused(scan_page: ScanPage) -> None:
+    page = scan_page()
+    page.keyboard.type("BC-0")
+    outcome(page, "refused", "BC-0")
+    expect(page.locator("#told")).to_contain_text("did not arrive whole")
+    scan(page, "002")
+    outcome(page, "refused", "002")
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+
+
+def type_quickly(page: Page, text: str, end: str = "Enter") -> None:
+    """Keys that were made 5 ms apart, whatever else the machine does."""
+    session, moment = page.context.new_cdp_session(page), time.time()
+    for at, key in enumerate([*text, *([end] if end else [])]):
+        content = {"text": "\r"} if key == "Enter" else {"text": key}
+        for kind in ("keyDown", "keyUp"):
+            event = {"type": kind, "key": key, "timestamp": moment + at * 0.005}
+            session.send("Input.dispatchKeyEvent", {**event, **(content if kind == "keyDown" else {})})
+
+
+def test_a_scan_into_a_field_is_a_scan(scan_page: ScanPage) -> None:
+    page = scan_page("ed")
+    scan(page, "NEW-LABEL-1")
+    outcome(page, "unknown", "NEW-LABEL-1")
+    page.click("#acts button:text-is('New asset')")
+    page.focus("#asked")
+    type_quickly(page, "BC-0005")
+    outcome(page, "recorded", "Pallet 5")
+    expect(page.locator("#sheet")).not_to_be_visible()
+    page.click("#location")
+    page.focus("#asked")
+    type_quickly(page, "http://box.local/l/RACK-B")
+    expect(page.locator("#location-name")).to_have_text("Rack B")
+    page.click("#location")
+    page.focus("#asked")
+    type_quickly(page, "BC-0006", end="")
+    outcome(page, "recorded", "Pallet 6")
+    page.click("#menu summary")
+    page.focus("#language")
+    scan(page, "DOCK-1")
+    expect(page.locator("#location-name")).to_have_text("Dock 1")
+    assert execute("SELECT count(*) FROM asset").fetchone() == (200,)
 
 
 def test_a_paste_is_a_scan(scan_page: ScanPage) -> None:

@@ -1,6 +1,6 @@
 // Attaches an unknown tag to an asset, or to a new one; for editors.
 
-import { askFor, button, choice, closeSheet, fill, message, openSheet } from "./sheets.js";
+import { askFor, button, choice, closeSheet, fill, message, openSheet, sheet } from "./sheets.js";
 import { ask, post } from "./sync.js";
 import { t } from "./texts.js";
 
@@ -27,6 +27,7 @@ function openAttach(entry, onDone) {
     }
   };
   openSheet("attach", t("Which asset is {code}?", { code: entry.code }), askFor(t("Name or key"), "", t("Search"), search), list);
+  sheet.onCode = (code) => { search(code); return true; };
   document.getElementById("asked").focus();
 }
 

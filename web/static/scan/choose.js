@@ -1,8 +1,8 @@
 // Choose a location from the list, or assign one to scans whose location is unclear.
 
-import { all, recentFirst } from "./locations.js";
+import { all, find, recentFirst } from "./locations.js";
 import { logItem } from "./show.js";
-import { askFor, button, choice, fill, message, openSheet, part } from "./sheets.js";
+import { askFor, button, choice, fill, message, openSheet, part, sheet } from "./sheets.js";
 import { t, tn } from "./texts.js";
 
 export function openLocations(title, onChoose) {
@@ -27,6 +27,11 @@ export function openLocations(title, onChoose) {
   form.querySelector("input").addEventListener("input", (event) => show(event.target.value));
   show("");
   openSheet("locations", title, form, list);
+  sheet.onCode = (code) => {
+    const found = find(code);
+    if (found) onChoose(found);
+    return Boolean(found);
+  };
 }
 
 /**

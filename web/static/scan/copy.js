@@ -52,6 +52,15 @@ export function find(code) {
   return only(index.codes, code) || only(index.matching, bare(code)) || only(index.codes, identity(code)) || index.keys.get(code) || only(index.alike, code.toLowerCase());
 }
 
+/** Whether a code or key begins with the text and is longer. */
+export function isBegun(text) {
+  if (!index) makeIndex();
+  return [index.codes, index.keys].some((known) => {
+    for (const one of known.keys()) if (one.length > text.length && one.startsWith(text)) return true;
+    return false;
+  });
+}
+
 export const byId = (id) => {
   const bucket = buckets[id % BUCKETS];
   const row = bucket && bucket.rows.find(([own]) => own === id);

@@ -7,7 +7,7 @@ import { openHere } from "./here.js";
 import { openMove } from "./move.js";
 import * as copy from "./copy.js";
 import { choice } from "./locations.js";
-import { askFor, button, choice as choiceButton, closeSheet, fill, message, openSheet } from "./sheets.js";
+import { askFor, button, choice as choiceButton, closeSheet, fill, message, openSheet, sheet } from "./sheets.js";
 import { say } from "./show.js";
 import { t } from "./texts.js";
 import { redraw } from "./view.js";
@@ -39,6 +39,7 @@ function openEmpty() {
     fill(answer, [button(t("Take everything off {carrier}", { carrier: one.name }), async () => { await unloadAll(one); closeSheet(); say(t("Nothing is on {carrier} any more", { carrier: one.name })); }, "button wide")]);
   };
   openSheet("empty", t("Empty a carrier"), askFor(t("Tag, key or name"), "", t("Find"), empty), answer);
+  sheet.onCode = (code) => { empty(code); return true; };
 }
 
 function showThing(one) {

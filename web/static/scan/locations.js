@@ -69,6 +69,10 @@ export function find(code, thing) {
   return known.find((one) => one.codes.includes(code) || one.key === code) || (thing ? undefined : byKey(code));
 }
 
+/** Whether a code or key begins with the text and is longer. */
+export const isBegun = (text) =>
+  known.some(({ key, codes }) => [key, ...codes].some((one) => one.length > text.length && one.startsWith(text)));
+
 function byKey(key) {
   const exact = known.find((one) => one.key === key);
   if (exact) return exact;

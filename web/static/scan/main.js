@@ -1,6 +1,6 @@
 // The scan page. What happens to a code: caught, stored on the device, shown, sent, answered, shown again.
 
-import { looksLikeLocation } from "./codes.js";
+import { linkOf, looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
 import { forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
@@ -9,6 +9,7 @@ import { hasWrongCheckDigit } from "./gs1.js";
 import { guardExits } from "./leave.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
+import { knowBy } from "./scanner.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, link, post, recount, start } from "./sync.js";
@@ -28,7 +29,12 @@ let line = Promise.resolve(); // codes are processed one at a time, in the order
 
 async function onCode({ id, code, raw, at }) {
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
+  if (raw && raw.isPart) {
+    signal("refused");
+    return showResult({ outcome: "refused", thing: code, told: t("The code did not arrive whole. Scan it again"), state: "" });
+  }
   if (sheet.name === "find") return (await useTools()).find(code);
+  if (sheet.onCode && sheet.onCode(code)) return;
   closeSheet();
   if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
   lastCode = { code, at };
@@ -51,6 +57,14 @@ async function onCode({ id, code, raw, at }) {
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, at, thing);
+}
+
+/** Whether the device knows a code, and no longer one that begins with it. */
+function isWhole(code) {
+  const thing = copy.find(code);
+  if (!thing && !locations.find(code)) return false;
+  const { key } = linkOf(code) || { key: code };
+  return !copy.isBegun(key) && !locations.isBegun(key);
 }
 
 /** When loading a carrier, the first thing scanned is the carrier itself; what is put on it must be known here. */
@@ -239,6 +253,7 @@ async function workOn(one) {
 
 async function begin() {
   inLine(load);
+  knowBy(isWhole);
   handOver(
     (one) => inLine(() => workOn(one)),
     () => !["test", "find"].includes(sheet.name),

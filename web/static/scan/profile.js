@@ -1,16 +1,18 @@
 // How this device's scanner is set up: what it puts around a code, and whether it types for a US keyboard while the
-// system is set to another one. Learnt by scanning one code whose text is known, and kept on the device.
+// system is set to another one. Learned by scanning one code whose text is known, and kept on the device. Whether it ends a
+// code with Enter is learned from each code.
 
 export const TEST_CODE = document.getElementById("station").dataset.testCode;
 const KEPT = "edge-scanner";
+const NOTHING = { prefix: "", suffix: "", layout: "", end: "" }; // `end` is "enter" once a code has ended with one
 
 let profile = read();
 
 function read() {
   try {
-    return { prefix: "", suffix: "", layout: "", ...JSON.parse(localStorage.getItem(KEPT)) };
+    return { ...NOTHING, ...JSON.parse(localStorage.getItem(KEPT)) };
   } catch {
-    return { prefix: "", suffix: "", layout: "" }; // edited by hand: as if nothing was learnt
+    return NOTHING; // edited by hand: as if nothing was learnt
   }
 }
 

@@ -1,87 +1,99 @@
 // What a hardware scanner sends, whichever way it does: keys, text inserted at once by an input method, or a paste.
 // Keys are caught anywhere on the page, text by a field that holds the focus while nobody else needs it and that
-// opens no keyboard. A code ends with Enter, Tab, CR, LF, or with a pause.
+// opens no keyboard. What a scanner types into a field that a person uses is taken out of it again.
 
+import { assembly, LONG_PAUSE } from "./assembly.js";
+import { burst } from "./burst.js";
 import { cleaned } from "./codes.js";
-import { bare, learn, usCharacter } from "./profile.js";
+import { bare, current, learn, usCharacter } from "./profile.js";
 
-const PAUSE = 300; // ms without a key: a scanner that sends no Enter has ended; a slow handheld may hang that long
-const LONG_PAUSE = 1500; // once it is known that the scanner does send one: a busy page must not cut a code in two
-const REST = 200; // ms after a code: some scanners end it with two keys
-const SHORTEST = 4; // of a code that only a pause ended: less is a person who hit a key
 const GROUP = "\u001d"; // divides the parts of a GS1 code; keyboards send it as Ctrl+]
+const ENDS = ["Enter", "Tab", "\r", "\n"];
 
-let typed = ""; // in the system's layout
-let byKey = ""; // in the US layout
-let inserted = ""; // by the field
-let timer = 0;
-let endedAt = -Infinity;
-let pause = PAUSE;
+let catcher;
 let take = () => {};
 let showRaw = () => {};
+let isKnown = () => false;
+let fieldTimer = 0;
+let lastKey = "";
+let seen = ""; // of the catcher's content, what the codes have
+const typing = burst();
+const codes = assembly({
+  onCode: (text, usual) => finish(text, usual),
+  onPart: (text, usual) => finish(text, usual, true),
+  onEmpty: () => { if (seen) catcher.value = seen = ""; },
+  isWhole: (text, usual) => isKnown(cleaned(bare(text, usual))),
+  sendsEnter: () => current().end === "enter",
+  learnEnter: (does) => { if (does !== (current().end === "enter")) learn({ end: does ? "enter" : "" }); },
+});
 
-export function listen(catcher, onCode, onRaw) {
-  take = onCode;
-  showRaw = onRaw;
+export function listen(field, onCode, onRaw) {
+  [catcher, take, showRaw] = [field, onCode, onRaw];
   document.addEventListener("keydown", onKey, true);
   // The key that ended a code must not press the button that happens to have the focus.
   document.addEventListener("keyup", (event) => {
-    if (typed && event.key === " " && !isField(event.target)) event.preventDefault();
+    if (!codes.isEmpty() && event.key === " " && !isField(event.target)) event.preventDefault();
   }, true);
   document.addEventListener("paste", onPaste, true);
-  catcher.addEventListener("input", () => onInserted(catcher));
-  catcher.addEventListener("compositionend", () => onInserted(catcher));
-  keepFocus(catcher);
+  document.addEventListener("beforeinput", (event) => {
+    const { target, data, timeStamp, inputType } = event;
+    if (!isField(target) || inputType !== "insertText" || !data) return;
+    if (data.length > 1) typing.insert(target, data, timeStamp);
+    else if (lastKey.length > 1) typing.key(target, data, data, timeStamp); // a key that did not say which one it is
+  }, true);
+  catcher.addEventListener("input", onInserted);
+  catcher.addEventListener("compositionend", onInserted);
+  keepFocus();
+}
+
+/** From now on `test` says whether the device knows a code, and no longer one that begins with it. */
+export function knowBy(test) {
+  isKnown = test;
 }
 
 function onKey(event) {
-  if (isField(event.target)) return;
+  lastKey = event.key;
+  if (isField(event.target)) return onFieldKey(event);
   const isGroup = event.ctrlKey && (event.key === "]" || event.code === "BracketRight");
   if (event.metaKey || (event.ctrlKey && !event.altKey && !isGroup)) return;
-  if (event.key === "Enter" || event.key === "Tab" || event.key === "\r" || event.key === "\n") {
+  if (ENDS.includes(event.key)) {
     onEndKey(event);
   } else if (isGroup) {
-    event.preventDefault();
-    add(GROUP, GROUP, "GS", false);
+    add(event, GROUP, GROUP, "GS", false);
   } else if (event.key.length === 1) {
-    if (event.key === " " && !typed) return; // a person: Space presses the focused button
-    event.preventDefault();
-    add(event.key, usCharacter(event) || event.key, event.key, true);
+    if (event.key === " " && codes.isEmpty()) return; // a person: Space presses the focused button
+    add(event, event.key, usCharacter(event) || event.key, event.key, true);
   } else if (event.key === "Dead") { // an accent key of the system's layout, which waits for a letter
-    event.preventDefault();
-    add("\u00b4", usCharacter(event), "Dead", false);
+    add(event, "\u00b4", usCharacter(event), "Dead", false);
   } // anything else is no text, or comes as text to the field ("Unidentified", "Process")
 }
 
+/** A person's Enter presses the focused button, and Tab goes on; unless it ends a code, or is the LF after a CR. */
 function onEndKey(event) {
-  if (!typed && !inserted) { // a person: Enter presses the focused button, Tab goes on; unless it is the LF after a CR
-    if (performance.now() - endedAt < REST) event.preventDefault();
-    return;
-  }
+  if (!codes.isEmpty()) showRaw(event.key, false);
+  if (codes.end(event.timeStamp)) event.preventDefault();
+}
+
+function add(event, character, usual, shown, isText) {
   event.preventDefault();
-  showRaw(event.key, false);
-  pause = LONG_PAUSE;
-  end(false);
-}
-
-function add(character, usual, shown, isText) {
   showRaw(shown, isText);
-  typed += character;
-  byKey += usual;
-  wait();
+  codes.key(character, usual, event.timeStamp);
+  if (seen) catcher.value = seen = ""; // what was inserted before this key is part of the code now
 }
 
-function onInserted(catcher) {
-  const lines = catcher.value.split(/[\r\n\t]+/);
-  if (catcher.value === inserted) return;
-  showRaw(catcher.value.slice(inserted.length) || catcher.value, true);
-  inserted = lines.pop();
-  for (const line of lines) finish(line, "", false);
-  if (lines.length) {
-    pause = LONG_PAUSE;
-    catcher.value = inserted;
+function onInserted(event) {
+  const content = catcher.value;
+  if (content === seen) return;
+  showRaw(content.startsWith(seen) ? content.slice(seen.length) : content, true);
+  const lines = content.split(/[\r\n\t]+/);
+  const rest = lines.pop();
+  for (const line of lines) {
+    codes.insert(line, event.timeStamp);
+    codes.end(event.timeStamp);
   }
-  wait();
+  if (lines.length) catcher.value = rest;
+  seen = rest;
+  codes.insert(rest, event.timeStamp);
 }
 
 function onPaste(event) {
@@ -89,34 +101,46 @@ function onPaste(event) {
   event.preventDefault();
   const text = event.clipboardData.getData("text");
   showRaw(text, true);
-  for (const line of text.split(/[\r\n\t]+/)) finish(line, "", false);
+  for (const line of text.split(/[\r\n\t]+/)) finish(line, line);
 }
 
-function wait() {
-  clearTimeout(timer);
-  timer = setTimeout(end, pause, true);
+/** A field in use: what arrives faster than a person types is a scan, and none of the field's business. */
+function onFieldKey(event) {
+  const field = event.target;
+  clearTimeout(fieldTimer);
+  if (ENDS.includes(event.key)) {
+    const found = typing.ofScanner(field, event.timeStamp);
+    if (!found) return;
+    event.preventDefault();
+    event.stopPropagation();
+    takeOut(field, found);
+  } else if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.isComposing) {
+    typing.key(field, event.key, usCharacter(event) || event.key, event.timeStamp);
+    if (typing.isGoingOn(field)) fieldTimer = setTimeout(onSilentField, LONG_PAUSE, field);
+  }
 }
 
-function end(byPause) {
-  clearTimeout(timer);
-  const [text, usual] = [typed + inserted, inserted ? "" : byKey];
-  typed = byKey = inserted = "";
-  const catcher = document.getElementById("catcher");
-  if (catcher.value) catcher.value = "";
-  endedAt = performance.now();
-  finish(text, usual, byPause);
+/** Of a scanner that sends no Enter, what the device knows. */
+function onSilentField(field) {
+  const { text, usual } = typing.soFar();
+  if (isKnown(cleaned(bare(text, usual)))) takeOut(field, typing.soFar());
 }
 
-function finish(text, usual, byPause) {
-  if (byPause && text.length < SHORTEST) return;
+function takeOut(field, { before, text, usual }) {
+  field.value = before;
+  field.dispatchEvent(new Event("input", { bubbles: true })); // lists that follow the field follow it back
+  finish(text, usual);
+}
+
+function finish(text, usual, isPart = false) {
   // A link that only makes sense as typed on a US keyboard proves that the scanner types for one.
   if (usual !== text && /^https?:\/\//i.test(cleaned(usual)) && !/^https?:\/\//i.test(cleaned(text))) learn({ layout: "us" });
   const code = cleaned(bare(text, usual));
-  if (code) take(code, { typed: text, byKey: usual });
+  if (code) take(code, { typed: text, byKey: usual, isPart });
 }
 
-/** The field has the focus whenever no other control needs it: after a tap, after a sheet, when the page is back. */
-function keepFocus(catcher) {
+/** The catcher has the focus whenever no other control needs it: after a tap, after a sheet, when the page is back. */
+function keepFocus() {
   const again = () => {
     const active = document.activeElement;
     if (!document.hidden && (!active || active === document.body || active.tagName === "DIALOG")) {
@@ -129,7 +153,8 @@ function keepFocus(catcher) {
   again();
 }
 
+/** Whether a person may be typing into it; a box or a list takes no text. */
 function isField(target) {
   return target instanceof HTMLElement && target.id !== "catcher"
-    && Boolean(target.closest("input, textarea, select, [contenteditable]"));
+    && Boolean(target.closest("input:not([type=checkbox]):not([type=radio]), textarea, [contenteditable]"));
 }

@@ -7,11 +7,12 @@ import { link } from "./sync.js";
 const $ = (id) => document.getElementById(id);
 const LEAVE_WITHIN = 3000; // ms: Back pressed a second time within it leaves the page
 
-export const sheet = { name: "" };
+/** The open sheet; `onCode(code)` is true if what was scanned is meant for it. */
+export const sheet = { name: "", onCode: null };
 let backAt = -Infinity;
 
 export function openSheet(name, title, ...content) {
-  sheet.name = name;
+  [sheet.name, sheet.onCode] = [name, null];
   $("sheet-title").textContent = title;
   fill($("sheet-body"), content);
   const box = $("sheet");
@@ -28,7 +29,7 @@ export function closeSheet() {
     $("sheet").close();
     $("catcher").focus({ preventScroll: true });
   }
-  sheet.name = "";
+  [sheet.name, sheet.onCode] = ["", null];
 }
 
 /** Make Back leave the page only on purpose. Called once, with what to say when Back is pressed and nothing is open. */
@@ -39,7 +40,7 @@ export function guardBack(say) {
   });
   $("sheet").addEventListener("close", () => { // a browser may close it without asking; another one may be open by now
     if ($("sheet").open || !sheet.name) return;
-    sheet.name = "";
+    [sheet.name, sheet.onCode] = ["", null];
     $("station").prepend($("catcher"));
     $("catcher").focus({ preventScroll: true });
   });

@@ -1,0 +1,16 @@
+// What the modules of the scan page need of a browser: as little as they need when they are loaded. `stored` is what
+// localStorage holds.
+
+export const stored = new Map();
+
+const element = { dataset: { testCode: "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)" } };
+globalThis.document = { getElementById: (id) => (id === "station" ? element : null), documentElement: { lang: "en" } };
+globalThis.localStorage = {
+  getItem: (name) => (stored.has(name) ? stored.get(name) : null),
+  setItem: (name, value) => stored.set(name, String(value)),
+  removeItem: (name) => stored.delete(name),
+};
+
+/** Another copy of a module, as after a reload of the page. */
+let loads = 0;
+export const reload = (name) => import(`../../../web/static/scan/${name}?load=${loads += 1}`);
