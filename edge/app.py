@@ -21,12 +21,11 @@ from edge.errors import Unavailable
 from edge.events import endpoints as events
 from edge.events.stream import Streams
 from edge.ops.health import Health
-from edge.pages import box_facts, broker_facts, formats, site
+from edge.pages import box_facts, broker_facts, cookies, formats, site
 from edge.pages.box_facts import BoxFacts
 from edge.pages.broker_facts import BrokerFacts
 from edge.pages.files import Files, web_folder
 from edge.pages.formats import Formats
-from edge.pages.guard import SESSION_COOKIE
 from edge.pages.installation import Installation
 from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
@@ -80,7 +79,7 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     )
     service.register(app, api_settings, settings.version)
     endpoints.register(app, settings.environment)
-    events.register(app, settings.environment, SESSION_COOKIE, settings.streams)
+    events.register(app, settings.environment, cookies.session_token, settings.streams)
     app.register_error_handler(Exception, _on_error)
     return app
 

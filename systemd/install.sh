@@ -33,6 +33,7 @@ main() {
     shift
   done
   [[ $EUID -eq 0 ]] || fail "run it as root: sudo $0"
+  cd / # nothing is imported or run from the folder that somebody happens to be in
   if [[ -n $uninstall ]]; then
     uninstall "$purge"
     return

@@ -48,9 +48,9 @@ class _Refused(EdgeError):
         self.headers = headers or {}
 
 
-def register(app: Flask, environment: str, session_cookie: str, streams: Streams | None) -> None:
+def register(app: Flask, environment: str, session_token: Callable[[], str], streams: Streams | None) -> None:
     """Without `streams` a response ends with the events there are, and the client asks again."""
-    app.extensions["events"] = (environment, session_cookie, streams)
+    app.extensions["events"] = (environment, session_token, streams)
     app.register_blueprint(blueprint)
 
 
@@ -95,7 +95,7 @@ def _waiting(listener: Listener) -> bytes:
 
 
 def _who() -> _Who:
-    environment, session_cookie, _ = current_app.extensions["events"]
+    environment, session_token, _ = current_app.extensions["events"]
     header = request.headers.get("Authorization", "")
     if header:
         scheme, _, text = header.partition(" ")
@@ -105,7 +105,7 @@ def _who() -> _Who:
             raise _Refused(401, "The token is invalid or has expired", _CHALLENGE)
         may_listen = _lasts(lambda: tokens.principal(environment, token))
         return _Who(principal.subject, principal.actor, principal.scopes, may_listen)
-    cookie = request.cookies.get(session_cookie, "")
+    cookie = session_token()
     session = find_session(cookie) if cookie else None
     if session is None:
         raise _Refused(401, "Sign in, or send Authorization: Bearer <token>", _CHALLENGE)

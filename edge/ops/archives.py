@@ -9,7 +9,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 import pyrage
 
@@ -18,6 +20,7 @@ from edge.errors import Corrupt, SetupError, Unavailable
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _AGE = b"age-encryption.org/"
+_MOST_RATIO = 200  # times that a database is larger than its backup; five to ten is usual
 _SPARE = 64 * 1024 * 1024  # bytes; the disk must not be full to the brim afterwards
 
 
@@ -35,22 +38,15 @@ def pack(raw: Path, packed: Path) -> None:
 
 
 def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
-    """Raises Corrupt, Unavailable where there is no room, SetupError for a file or key that cannot be read.
+    """Unpack a backup into `target`, which must not exist.
 
-    The archive is read whole to learn its size before a byte is written: a few kilobytes can unpack to a full disk.
+    The header of the database names its size, and no other size is accepted: a few kilobytes could unpack to gigabytes.
+    Raises Corrupt, Unavailable where there is no room, SetupError for a file or key that cannot be read.
     """
     try:
-        with _decrypted(file, target, identity) as archive:
-            needed = sum(len(chunk) for chunk in _chunks(archive)) + _SPARE
-            free = shutil.disk_usage(target.parent).free
-            if free < needed:
-                raise Unavailable(
-                    f"{file.name} needs {needed >> 20} MB and {target.parent} has {free >> 20} MB free; make room first"
-                )
-            with target.open("xb") as unpacked:
-                target.chmod(0o600)
-                for chunk in _chunks(archive):
-                    unpacked.write(chunk)
+        with _decrypted(file, target, identity) as archive, target.open("xb") as unpacked:
+            target.chmod(0o600)
+            _copy(_chunks(archive), unpacked, file, archive.stat().st_size)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise Corrupt(f"{file.name} is damaged ({error})") from error
     except PermissionError as error:  # of the file or the key: the command runs as the service's user, also under sudo
@@ -60,6 +56,35 @@ def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
         ) from error
     except OSError as error:
         raise SetupError(f"{file} cannot be unpacked: {error}") from error
+
+
+def _copy(chunks: Iterator[bytes], unpacked: BinaryIO, file: Path, packed_size: int) -> None:
+    first = next(chunks, b"")
+    size = _database_size(first)
+    if size is None or size > packed_size * _MOST_RATIO:
+        raise Corrupt(f"{file.name} is not a backup: it does not hold a database")
+    free = shutil.disk_usage(Path(unpacked.name).parent).free
+    if free < size + _SPARE:
+        raise Unavailable(
+            f"{file.name} needs {(size + _SPARE) >> 20} MB and {Path(unpacked.name).parent} has {free >> 20} MB free; "
+            "make room first"
+        )
+    for chunk in chain([first], chunks):
+        if unpacked.tell() + len(chunk) > size:
+            break
+        unpacked.write(chunk)
+    else:
+        if unpacked.tell() == size:
+            return
+    raise Corrupt(f"{file.name} is damaged: it does not have the {size} bytes that its database says")
+
+
+def _database_size(header: bytes) -> int | None:
+    """Return the size in bytes that the header of an SQLite database names (sqlite.org/fileformat.html, 1.3)."""
+    if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
+        return None
+    page_size = int.from_bytes(header[16:18], "big")
+    return (65536 if page_size == 1 else page_size) * int.from_bytes(header[28:32], "big")
 
 
 def encrypt(file: Path, target: Path, recipient: str) -> None:

@@ -16,6 +16,7 @@ from edge.errors import SetupError, Unavailable
 from edge.ops import archives, continuous
 from edge.store.actors import Actor
 from edge.store.database import FILE_NAME
+from edge.store.instance import sync_folder
 from edge.store.recovery import Recovered, recover
 from edge.store.snapshots import CopyFacts, copy_database, count_rows, inspect_copy, move_ids_forward, note_origin
 
@@ -76,7 +77,7 @@ def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None 
         facts = inspect_copy(raw)
         archives.pack(raw, packed)
         packed.replace(path)
-        _sync_folder(folder)
+        sync_folder(folder)
     finally:
         for leftover in (raw, packed):
             leftover.unlink(missing_ok=True)
@@ -176,7 +177,7 @@ def _replace_database(present: Path, fresh: Path) -> Path | None:
     continuous.forget_state(present.parent)
     aside = _move_aside(present)
     fresh.replace(present)
-    _sync_folder(present.parent)
+    sync_folder(present.parent)
     return aside
 
 
@@ -255,11 +256,3 @@ def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,17 +8,14 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import devices
 from edge.auth.secrets import new_token
 from edge.errors import Invalid
-from edge.pages import labels
+from edge.pages import cookies, labels
 from edge.pages.forms import text
 from edge.pages.guard import (
-    DEVICE_COOKIE,
-    DEVICE_SECONDS,
     actor,
     current_session,
     open_to_all,
     pages,
     require_role,
-    set_cookie,
 )
 from edge.pages.notices import done
 from edge.pages.once import once
@@ -73,7 +70,7 @@ def enrol(code: str) -> AnyResponse:
         abort(404, _SPENT)
     _, token = enrolled
     response = redirect("/sign-in?next=/scan", 303)
-    set_cookie(response, DEVICE_COOKIE, token, DEVICE_SECONDS)
+    cookies.write(response, cookies.DEVICE, token, cookies.LONGEST_SECONDS)
     return response
 
 

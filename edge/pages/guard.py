@@ -20,20 +20,15 @@ from edge.addresses import client_network
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
 from edge.concurrency import ConcurrencyLimit
-from edge.pages import kept_forms
+from edge.pages import cookies, kept_forms
 from edge.pages.installation import installation
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import RANK, Role
 from edge.store.sessions import SessionRow, actor_of
 
-SESSION_COOKIE = "edge_session"
-FORM_COOKIE = "edge_form"  # binds the forms of somebody who is not signed in
-DEVICE_COOKIE = "edge_device"
-KNOWN_COOKIE = "edge_known"  # proof of an earlier sign-in, see `auth.known_browsers`
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
 MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js checks it before sending
-DEVICE_SECONDS = 400 * 86400  # the longest a browser keeps a cookie
 
 pages = Blueprint("pages", __name__)
 
@@ -102,10 +97,10 @@ def _check() -> AnyResponse | None:
 
 def identify() -> None:
     """Find the session of this request, and what its forms are bound to."""
-    cookie = request.cookies.get(SESSION_COOKIE, "")
+    cookie = cookies.session_token()
     g.session = sessions.find(cookie) if cookie else None
     if g.session is None:
-        cookie = request.cookies.get(FORM_COOKIE, "")
+        cookie = cookies.read(cookies.FORM)
         g.new_form_cookie = cookie = cookie or new_token()
     g.csrf = sessions.csrf_token(cookie)
 
@@ -129,7 +124,7 @@ def until_received(response: Response) -> Response:
 
 def device() -> DeviceRow | None:
     """The enrolled device that sent the request, if it is one."""
-    cookie = request.cookies.get(DEVICE_COOKIE, "")
+    cookie = cookies.read(cookies.DEVICE)
     return devices.find(cookie) if cookie else None
 
 
@@ -177,14 +172,10 @@ def _json_error(status: int, message: str) -> Response:
     return answer
 
 
-def set_cookie(response: AnyResponse, name: str, value: str, seconds: int | None = None) -> None:
-    response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="Lax", secure=request.is_secure)
-
-
 @pages.after_request
 def _keep_form_cookie(response: Response) -> Response:
     """Only with a page that was really made for it, so that cached files carry no cookie."""
     fresh = g.get("new_form_cookie")
-    if fresh and response.mimetype == "text/html" and not request.cookies.get(FORM_COOKIE):
-        set_cookie(response, FORM_COOKIE, fresh)
+    if fresh and response.mimetype == "text/html" and not cookies.read(cookies.FORM):
+        cookies.write(response, cookies.FORM, fresh)
     return response

@@ -15,14 +15,14 @@ from flask import Flask, abort, g, jsonify, redirect, request
 from flask_babel import Babel, get_locale
 from werkzeug.wrappers import Response
 
+from edge.pages import cookies
 from edge.pages.forms import json_object
-from edge.pages.guard import DEVICE_SECONDS, actor, is_own_path, open_to_all, pages, set_cookie, wants_json
+from edge.pages.guard import actor, is_own_path, open_to_all, pages, wants_json
 from edge.store import people
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
 SOURCE = "en"  # the language that texts are written in
 FOLDER = Path(__file__).resolve().parent.parent / "translations"
-LANGUAGE_COOKIE = "edge_language"
 SCRIPTS = "web/static/"
 
 Forms = str | list[str]
@@ -35,7 +35,7 @@ def register(app: Flask) -> None:
 
 def chosen() -> str:
     session = g.get("session")
-    for one in (session.language if session else None, request.cookies.get(LANGUAGE_COOKIE)):
+    for one in (session.language if session else None, cookies.read(cookies.LANGUAGE)):
         if one in LANGUAGES:
             return str(one)
     wishes = (wish.partition("-")[0].lower() for wish in request.accept_languages.values())
@@ -75,7 +75,7 @@ def choose_language() -> Response:
     if g.session is not None:
         people.update_person(actor(), g.session.person_id, language=code)
     else:
-        set_cookie(response, LANGUAGE_COOKIE, code, DEVICE_SECONDS)
+        cookies.write(response, cookies.LANGUAGE, code, cookies.LONGEST_SECONDS)
     return response
 
 

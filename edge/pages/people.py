@@ -11,8 +11,9 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import badges, passwords
 from edge.auth.secrets import hash_secret, new_token
 from edge.errors import EdgeError, Invalid
+from edge.pages import cookies
 from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since
-from edge.pages.guard import SESSION_COOKIE, actor, current_session, pages, require_role
+from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.pages.words import ROLES
@@ -63,7 +64,7 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
             if f"no_{name}" in request.form:
                 values[f"{name}_hash"] = None
         check = unchanged_since(request.form.get("updated_at", ""))
-        keep = hash_secret(request.cookies[SESSION_COOKIE])
+        keep = hash_secret(cookies.session_token())
         people.update_person(actor(), person_id, keep_session=keep, check=check, **values)
     except Overtaken:
         saved = _person(person_id)

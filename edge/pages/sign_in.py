@@ -8,12 +8,9 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.auth import passwords, sessions, tokens
 from edge.auth.secrets import hash_secret
 from edge.errors import Invalid
-from edge.pages import kept_forms
+from edge.pages import cookies, kept_forms
 from edge.pages.forms import whole
 from edge.pages.guard import (
-    DEVICE_SECONDS,
-    KNOWN_COOKIE,
-    SESSION_COOKIE,
     actor,
     address,
     current_session,
@@ -21,7 +18,6 @@ from edge.pages.guard import (
     open_to_all,
     pages,
     require_role,
-    set_cookie,
     wanted,
     wants_json,
 )
@@ -53,7 +49,7 @@ def sign_in() -> AnyResponse:
             form.get("password", ""),
             address=address(),
             hours=site.session_hours,
-            proof=request.cookies.get(KNOWN_COOKIE, ""),
+            proof=cookies.read(cookies.KNOWN),
             device=here,
         )
     else:
@@ -69,16 +65,18 @@ def sign_in() -> AnyResponse:
     if isinstance(answer, sessions.Refused):
         return _refused(answer)
     if g.session is not None:
-        sessions.sign_out(request.cookies[SESSION_COOKIE])
+        sessions.sign_out(cookies.session_token())
     fallback = "/scan" if answer.person.role == Role.OPERATOR else "/"
     kept = kept_forms.kept(form.get("kept", ""))
     if kept is not None:
         response: AnyResponse = make_response(_still_here(kept, answer.token))
     else:
         response = redirect(wanted(fallback), 303)
-    set_cookie(response, SESSION_COOKIE, answer.token, site.session_hours * 3600)
+    cookies.write(response, cookies.SESSION, answer.token, site.session_hours * 3600)
     if answer.proof:
-        set_cookie(response, KNOWN_COOKIE, answer.proof, DEVICE_SECONDS)
+        cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
+    if here is not None:  # while it is used, its enrollment does not expire
+        cookies.write(response, cookies.DEVICE, cookies.read(cookies.DEVICE), cookies.LONGEST_SECONDS)
     return response
 
 
@@ -91,9 +89,9 @@ def _still_here(form: kept_forms.KeptForm, token: str) -> str:
 @pages.post("/sign-out")
 @open_to_all
 def sign_out() -> AnyResponse:
-    sessions.sign_out(request.cookies.get(SESSION_COOKIE, ""))
+    sessions.sign_out(cookies.session_token())
     response = redirect("/sign-in", 303)
-    response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="Lax", secure=request.is_secure)
+    cookies.delete(response, cookies.SESSION)
     return response
 
 
@@ -120,7 +118,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
         new_hash = passwords.hash_password(request.form.get("password", ""))
     except Invalid as error:
         return _account_again({"password": error.fields[0].message})
-    here = hash_secret(request.cookies[SESSION_COOKIE])
+    here = hash_secret(cookies.session_token())
     people.update_person(actor(), person.id, keep_session=here, password_hash=new_hash)
     return done("/account", "password")
 
@@ -130,7 +128,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
 def session_token() -> Response | str:
     """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
     environment = installation().environment
-    token = tokens.session_token(environment, current_session(), request.cookies[SESSION_COOKIE])
+    token = tokens.session_token(environment, current_session(), cookies.session_token())
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS
         return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only

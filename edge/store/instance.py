@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from edge.errors import SetupError
 from edge.store.database import database, execute
@@ -13,17 +15,34 @@ from edge.store.database import database, execute
 KEY_NAME = "signing.key"
 _KEY_LENGTH = 32  # characters at least
 
-_badge_keys: dict[str, bytes] = {}
+BADGE_KEY_NAME = "badges.key"
+
+_badge_keys: dict[str, bytes] = {}  # by the database's file
 _signing_keys: dict[tuple[Path | None, str], bytes] = {}  # by the key's file and the database's
 _key_file: Path | None = None
 
 
 def badge_key() -> bytes:
-    """The key for the hashes of badges; it is in every backup, as they are."""
+    """Return the key for the hashes of badges.
+
+    It is in a file of its own and in no backup: badge numbers are short, so whoever has key and hashes can guess them.
+    """
     path = database.database
     if path not in _badge_keys:
-        _badge_keys[path] = execute("SELECT badge_key FROM instance").fetchone()[0]
+        file = beside_database(BADGE_KEY_NAME)
+        make_key(file, secrets.token_hex(32))
+        try:
+            _badge_keys[path] = bytes.fromhex(file.read_text("ascii"))
+        except (OSError, ValueError) as error:
+            raise SetupError(f"{file} cannot be read as a key ({error}). Restore it, or remove it") from error
     return _badge_keys[path]
+
+
+def move_badge_key_out(data_dir: Path) -> None:
+    """Write the key that databases of schema 4 and older hold to its file, before a migration removes it there."""
+    row = execute("SELECT badge_key FROM instance").fetchone()
+    if row and any(row[0]):
+        replace_key(data_dir / BADGE_KEY_NAME, row[0].hex())
 
 
 def use_signing_key(file: Path | None) -> None:
@@ -71,18 +90,40 @@ def beside_database(name: str) -> Path:
 
 
 def make_key(file: Path, key: str) -> None:
-    """Create the file unless it exists; whole or not at all, even when two processes start at once."""
+    """Create the file unless it exists: whole and on disk, or not at all, however many threads and processes start."""
     if file.exists():
         return
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(key, "ascii")
+    unfinished = _written_aside(file, key)
     try:
-        os.link(unfinished, file)
-    except FileExistsError:
-        pass  # the other process was first; its key counts
+        with suppress(FileExistsError):  # another one was first; its key counts
+            file.hardlink_to(unfinished)
+        sync_folder(file.parent)
     finally:
         unfinished.unlink()
+
+
+def replace_key(file: Path, key: str) -> None:
+    """Create or replace the file: whole and on disk, or not at all."""
+    _written_aside(file, key).replace(file)
+    sync_folder(file.parent)
+
+
+def _written_aside(file: Path, key: str) -> Path:
+    """Write a file with a name of its own, which only its owner can read."""
+    with NamedTemporaryFile("w", encoding="ascii", prefix=f"{file.name}.", dir=file.parent, delete=False) as target:
+        target.write(key)
+        target.flush()
+        os.fsync(target.fileno())
+    return Path(target.name)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of new files in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def fingerprint() -> str:

@@ -15,6 +15,7 @@ from edge import clock
 from edge.errors import Damaged, SetupError
 from edge.store import event_triggers, sync_triggers
 from edge.store.database import FILE_NAME, execute, open_database, writing
+from edge.store.instance import move_badge_key_out
 
 
 def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
@@ -35,6 +36,8 @@ def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
     missing = steps[present:]
     if missing and present and keeps_copy:
         _copy_aside(path, present)
+    if missing and present:
+        move_badge_key_out(data_dir)
     for number, (name, sql) in enumerate(missing, start=present + 1):
         _apply(number, name, sql)
     if execute("SELECT one FROM instance").fetchone() is None:
@@ -154,8 +157,8 @@ def _statements(sql: str) -> list[str]:
 def _found_instance() -> None:
     with writing():
         execute(
-            "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, ?, ?)",
-            (secrets.token_bytes(32), secrets.token_bytes(32), clock.now()),
+            "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, zeroblob(32), ?)",
+            (secrets.token_bytes(32), clock.now()),
         )
 
 

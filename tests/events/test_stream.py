@@ -23,7 +23,7 @@ from edge.errors import Conflict
 from edge.events import stream
 from edge.events.stream import Streams
 from edge.ops.health import Health
-from edge.pages.guard import SESSION_COOKIE
+from edge.pages.cookies import SESSION as SESSION_COOKIE
 from edge.store import event_destinations, events, keys, people, sessions
 from edge.store.actors import person, shell
 from edge.store.event_destinations import DestinationKind, NewDestination

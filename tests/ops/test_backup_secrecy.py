@@ -5,19 +5,22 @@ Tests of edge/ops/archives.py and edge/store/instance.py.
 
 import gzip
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from edge.auth.badges import hash_badge
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.ops import archives
 from edge.ops.backup import Kept, Second, list_backups, make_backup, restore_backup
 from edge.store import migrate
 from edge.store.actors import shell
-from edge.store.database import FILE_NAME, close_database
-from edge.store.instance import signing_key, use_signing_key
+from edge.store.database import FILE_NAME, close_database, execute
+from edge.store.instance import BADGE_KEY_NAME, badge_key, make_key, signing_key, use_signing_key
 from edge.store.organizations import list_organizations
 
 KEPT = Kept(daily=7, weekly=8)
@@ -101,12 +104,81 @@ def test_the_instance_cannot_be_replaced_by_a_view(site: Path) -> None:
 
 def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = taken(site)
-    path.write_bytes(gzip.compress(bytes(300_000_000), 1))
+    raw = bytearray(gzip.decompress(path.read_bytes()))
+    raw[28:32] = (300_000_000 // 4096).to_bytes(4, "big")
+    path.write_bytes(gzip.compress(bytes(raw), 1) + bytes(2_000_000))
     monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200_000_000}))
     before = {file.name: file.stat().st_size for file in site.iterdir()}
     with pytest.raises(Unavailable, match="make room"):
         restore_backup(shell(), path, site)
     assert {file.name: file.stat().st_size for file in site.iterdir()} == before
+
+
+@pytest.mark.parametrize("claimed", [0, 1, 25, 2**30 // 4096, 2**32 - 1], ids=lambda pages: f"{pages} pages")
+def test_an_archive_that_unpacks_to_gigabytes_is_refused_without_unpacking_it(
+    site: Path, monkeypatch: pytest.MonkeyPatch, claimed: int
+) -> None:
+    """Before, all of it was unpacked once to learn its size, and once more to the disk."""
+    path = taken(site)
+    raw = bytearray(gzip.decompress(path.read_bytes()))
+    raw[28:32] = claimed.to_bytes(4, "big")
+    path.write_bytes(gzip.compress(bytes(raw) + bytes(50_000_000), 1))
+    read: list[int] = []
+    chunks = archives._chunks
+
+    def counted(file: Path) -> Iterator[bytes]:
+        for chunk in chunks(file):
+            read.append(len(chunk))
+            yield chunk
+
+    monkeypatch.setattr(archives, "_chunks", counted)
+    with pytest.raises(Corrupt):
+        restore_backup(shell(), path, site)
+    assert sum(read) <= 3 * 2**20
+    assert not list(site.glob("*.restore"))
+
+
+def test_a_backup_does_not_hold_the_key_of_badges_and_works_where_it_was_made(site: Path) -> None:
+    code = hash_badge("4711")
+    key, path = badge_key(), taken(site)
+    raw = gzip.decompress(path.read_bytes())
+    assert key not in raw
+    assert key.hex().encode() not in raw
+    restore_backup(shell(), path, site)
+    migrate.migrate(site)
+    assert hash_badge("4711") == code
+
+
+def test_badges_of_an_older_database_still_work_after_its_key_moved_out(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as old:
+        migrate.create_schema(old, 4)
+        old.execute(
+            "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, ?, 0)", (b"i", key)
+        )
+        old.commit()
+    migrate.migrate(tmp_path, keeps_copy=False)
+    assert badge_key() == key
+    assert execute("SELECT badge_key FROM instance").fetchone() == (bytes(32),)
+    assert (tmp_path / BADGE_KEY_NAME).stat().st_mode & 0o077 == 0
+    close_database()
+
+
+def test_a_key_that_many_threads_make_at_once_is_one_key(tmp_path: Path) -> None:
+    """Before, threads of one process shared the unfinished file: one removed it while another linked it."""
+    start = threading.Barrier(16)
+
+    def make(number: int) -> str:
+        start.wait()
+        for round_ in range(20):
+            make_key(tmp_path / f"{round_}.key", f"{number:064d}")
+        return "".join((tmp_path / f"{round_}.key").read_text() for round_ in range(20))
+
+    with ThreadPoolExecutor(16) as threads:
+        made = set(threads.map(make, range(16)))
+    assert len(made) == 1
+    assert len(made.pop()) == 20 * 64
+    assert len(list(tmp_path.iterdir())) == 20
 
 
 def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp_path: Path) -> None:

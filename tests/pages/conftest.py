@@ -18,8 +18,9 @@ from edge.auth.sessions import csrf_token
 from edge.errors import Invalid
 from edge.ingest.reads import Guess
 from edge.ops.health import Health
+from edge.pages.cookies import DEVICE as DEVICE_COOKIE
+from edge.pages.cookies import SESSION as SESSION_COOKIE
 from edge.pages.formats import Formats
-from edge.pages.guard import DEVICE_COOKIE, SESSION_COOKIE
 from edge.store import actors, assets, locations, people, scans, sessions, unassigned_topics
 from edge.store.actors import shell
 from edge.store.assets import AssetRow

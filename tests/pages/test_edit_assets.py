@@ -17,7 +17,7 @@ from flask import Flask
 from edge import clock
 from edge.auth.sessions import csrf_token
 from edge.pages import once
-from edge.pages.guard import FORM_COOKIE
+from edge.pages.cookies import FORM as FORM_COOKIE
 from edge.store import (
     assets,
     board,

@@ -11,8 +11,9 @@ import pytest
 from flask import Flask
 from werkzeug.routing import IntegerConverter, Rule
 
+from edge.pages.cookies import SESSION as SESSION_COOKIE
 from edge.pages.files import web_folder
-from edge.pages.guard import RANK, SESSION_COOKIE
+from edge.pages.guard import RANK
 from edge.store.people import Role
 from tests.pages.conftest import Browser, Site
 

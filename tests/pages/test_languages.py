@@ -17,7 +17,7 @@ from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
 from edge.auth.sessions import csrf_token
-from edge.pages.guard import FORM_COOKIE
+from edge.pages.cookies import FORM as FORM_COOKIE
 from edge.pages.languages import FOLDER, LANGUAGES, SOURCE, texts_of_scripts
 from edge.store.database import execute
 from edge.store.people import Role

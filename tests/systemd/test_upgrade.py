@@ -42,8 +42,8 @@ systemd-run() {
   echo "{\"schema_before\": $(head -1 $data/edge.db), \"schema_after\": $wanted}"
 }
 python3() {
-  if [[ $1 = -m ]]; then mkdir -p "$3/bin"; ln -s /bin/true "$3/bin/pip"; ln -s /bin/true "$3/bin/edge"
-  elif [[ $2 != http* ]]; then command python3 "$@"; fi
+  if [[ $2 = -m ]]; then mkdir -p "$4/bin"; ln -s /bin/true "$4/bin/pip"; ln -s /bin/true "$4/bin/edge"
+  elif [[ $3 != http* ]]; then command python3 "$@"; fi
 }
 timeout() { shift; "$@"; }
 sync() { :; }
