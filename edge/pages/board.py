@@ -45,7 +45,7 @@ def show_board() -> str:
         unseen=UNSEEN,
         steps=first_steps(current_session().organization_id),
         sorts=COLUMNS,
-        live="/board/rows?" + _query(wanted, offset),
+        live="/board/rows?" + board_query(wanted, offset),
         **_pager(wanted, offset),
     )
 
@@ -87,7 +87,8 @@ def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
     )
 
 
-def _query(wanted: BoardFilter, offset: int) -> str:
+def board_query(wanted: BoardFilter, offset: int = 0) -> str:
+    """The filter as `wanted_filter` reads it: for every address that is about the rows of a board."""
     values = {
         "q": wanted.q,
         "site": wanted.site_id,
@@ -102,15 +103,15 @@ def _query(wanted: BoardFilter, offset: int) -> str:
 
 def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
     return {
-        "labels": "/labels?" + _query(wanted, 0),
-        "export": "/export/board.csv?" + _query(wanted, 0),
+        "labels": "/labels?" + board_query(wanted),
+        "export": "/export/board.csv?" + board_query(wanted),
         "headings": {sort: _heading(wanted, sort) for sort in COLUMNS},
         "offset": offset,
         "per_page": PER_PAGE,
-        "earlier": "/?" + _query(wanted, max(offset - PER_PAGE, 0)),
-        "later": "/?" + _query(wanted, offset + PER_PAGE),
+        "earlier": "/?" + board_query(wanted, max(offset - PER_PAGE, 0)),
+        "later": "/?" + board_query(wanted, offset + PER_PAGE),
     }
 
 
 def _heading(wanted: BoardFilter, sort: str) -> Heading:
-    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/?" + _query(wanted._replace(sort=by), 0))
+    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/?" + board_query(wanted._replace(sort=by)))

@@ -91,8 +91,13 @@ def wanted_moment(usual: int) -> int:
 
 
 def local(moment: int) -> str:
-    """As `wanted_moment` takes it: `2026-03-02T14:00`."""
+    """As the field of a form shows it: `2026-03-02T14:00`."""
     return f"{clock.to_datetime(moment).astimezone(_zone()):%Y-%m-%dT%H:%M}"
+
+
+def exact(moment: int) -> str:
+    """As `wanted_moment` reads it, also in the hour that comes twice when clocks are set back."""
+    return clock.to_datetime(moment).astimezone(_zone()).isoformat(timespec="minutes")
 
 
 def _day(name: str) -> date | None:

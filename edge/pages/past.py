@@ -10,7 +10,7 @@ from flask import render_template, request
 from edge import clock
 from edge.pages import charts, timeline
 from edge.pages.board import UNSEEN
-from edge.pages.days import local, shortcuts, wanted_days, wanted_moment
+from edge.pages.days import exact, local, shortcuts, wanted_days, wanted_moment
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.lists import Heading, heading, offset_asked
@@ -21,6 +21,7 @@ from edge.store.people import Role
 
 PER_PAGE = 50
 MOST_DAYS = 92
+MINUTE = 60 * clock.SECOND
 LENGTHS = (1, 7, 31)
 COLUMNS = {"name": "Asset", "key": "Key", "location": "Location", "seen": "Last seen by then"}
 STEPS = {
@@ -56,11 +57,15 @@ def show_past() -> str:
 
 
 def past_filter(now: int) -> PastFilter:
-    """As the address says it; an hour ago unless it says when, and never in the future."""
+    """As the address says it; an hour ago unless it says when, and never in the future.
+
+    Whole minutes, since addresses have no seconds: the file must be of the same moment as the page.
+    """
     values = request.args
+    at = max(0, min(wanted_moment(now - clock.HOUR), now))
     sort = values.get("sort", DEFAULT_SORT)
     return PastFilter(
-        max(0, min(wanted_moment(now - clock.HOUR), now)),
+        at - at % MINUTE,
         search_text(values.get("q", "")),
         values.get("location", 0, type=whole) or None,
         sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
@@ -69,7 +74,7 @@ def past_filter(now: int) -> PastFilter:
 
 def _query(wanted: PastFilter, offset: int = 0) -> str:
     values = {
-        "at": local(wanted.at),
+        "at": exact(wanted.at),
         "q": wanted.q,
         "location": wanted.location_id,
         "sort": wanted.sort if wanted.sort != DEFAULT_SORT else "",

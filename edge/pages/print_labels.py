@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
@@ -16,7 +16,7 @@ from edge.labels.label import Code, Label, check_fit
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
 from edge.pages import labels
-from edge.pages.board import wanted_filter
+from edge.pages.board import board_query, wanted_filter
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
@@ -33,7 +33,6 @@ CODES = {
     Code.DATA_MATRIX: "Data Matrix: small, the key",
     Code.CODE_128: "Code 128: for scanners with a laser, the key",
 }
-_PASSED_ON = ("asset", "kind", "q", "location", "unseen")
 
 
 @pages.get("/labels")
@@ -136,7 +135,8 @@ def _assets(organization_id: int) -> Sequence[board.BoardRow]:
     chosen = request.values.getlist("asset", type=whole)
     if chosen:
         return board.by_ids(organization_id, chosen[:MOST])
-    return board.board(organization_id, wanted_filter(request.values)._replace(retired=False), limit=MOST).rows
+    wanted = wanted_filter(request.values)
+    return [] if wanted.retired else board.board(organization_id, wanted, limit=MOST).rows  # their keys may be reused
 
 
 def _code() -> Code:
@@ -145,8 +145,12 @@ def _code() -> Code:
 
 
 def _selection() -> list[tuple[str, str]]:
-    """The selection of records, passed on from page to page."""
-    return [(name, value) for name in _PASSED_ON for value in request.values.getlist(name) if value]
+    """The selection of records, passed on from page to page: what `_labels` reads, all of it."""
+    if request.values.get("kind") == "location":
+        return [("kind", "location"), ("location", str(request.values.get("location", 0, type=whole)))]
+    if chosen := request.values.getlist("asset", type=whole):
+        return [("asset", str(asset_id)) for asset_id in chosen[:MOST]]
+    return parse_qsl(board_query(wanted_filter(request.values)))
 
 
 def _page(errors: Errors) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge.store import antenna_names
-from edge.store.board import BoardFilter, BoardRow, board_statement
+from edge.store.board import BELOW, BoardFilter, BoardRow, board_statement
 from edge.store.database import execute, limit_statements
 from edge.store.ledger import hour_of
 from edge.store.past import PastFilter, PastRow, past_row, past_statement
@@ -50,7 +50,7 @@ def past_rows(organization_id: int, wanted: PastFilter) -> Iterator[PastRow]:
         yield past_row(row)
 
 
-_HISTORY = f"""
+_HISTORY = f"""{BELOW}
 SELECT a.external_key, a.name, l.external_key, l.name, h.observed_at,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
        ifnull(r.name, n.name), {antenna_names.SHOWN}, site.name
@@ -64,8 +64,10 @@ LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id 
 LEFT JOIN site ON site.no = t.site_no
 {antenna_names.JOINED}
 WHERE t.organization_id = :organization_id AND (:asset_id IS NULL OR t.asset_id = :asset_id)
-  AND h.observed_at >= :since AND h.observed_at < :until
-  AND (:location_id IS NULL OR s.location_id = :location_id)
+  AND h.observed_at < :until AND h.observed_at >= iif(:with_earlier, ifnull((
+      SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
+      ORDER BY observed_at DESC LIMIT 1), :since), :since)
+  AND (:location_id IS NULL OR s.location_id IN (SELECT id FROM below))
 ORDER BY a.external_key, h.observed_at, h.seq
 """
 
@@ -73,13 +75,18 @@ ORDER BY a.external_key, h.observed_at, h.seq
 def history_rows(
     organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
 ) -> Iterator[StayRow]:
-    """Stays that began in this period, asset by asset, oldest first."""
+    """Stays that began in this period, asset by asset, oldest first.
+
+    Those of one asset, or of a location with everything below it, include the stay in progress when the period begins,
+    like the pages of their histories.
+    """
     values = {
         "organization_id": organization_id,
         "asset_id": asset_id,
         "location_id": location_id,
         "since": since,
         "until": until,
+        "with_earlier": asset_id is not None or location_id is not None,
     }
     for row in _all(_HISTORY, values):
         yield StayRow(*row)
