@@ -12,7 +12,7 @@ from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
-from edge.api import cors, idempotency, middleware
+from edge.api import compression, cors, idempotency, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
@@ -72,6 +72,7 @@ def settings() -> ApiSettings:
 def install(app: Flask, installed: ApiSettings) -> None:
     app.extensions["api"] = installed
     cors.install(app)
+    compression.install(app)
     app.url_map.merge_slashes = False  # `//` is a path of its own, and unknown
     app.before_request(partial(enter, installed))
     app.wsgi_app = middleware.with_api_headers(  # type: ignore[assignment, method-assign]

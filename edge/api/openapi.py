@@ -46,6 +46,8 @@ _OWN_HEADERS = {
     429: ("Retry-After",),
     503: ("Retry-After",),
 }
+_COMPRESSED = ("Vary", "Content-Encoding")
+_SOMETIMES = (*_COMPRESSED, idempotency.REPLAYED)
 _COUNTER = number(0, 2**31 - 1)
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "X-Request-ID": ("The client's own (1 to 128 printable characters), or a ULID; quote it to support", text()),
@@ -58,6 +60,9 @@ _HEADERS: dict[str, tuple[str, Schema]] = {
     "WWW-Authenticate": ("How to authenticate", text()),
     "Allow": ("Methods of the path", text()),
     "Cache-Control": ("Tokens are not to be stored", text()),
+    "Vary": ("`Accept-Encoding` on answers over 1 KiB", text()),
+    "Content-Encoding": ("`gzip` on those, if the client accepts it", text(enum=["gzip"])),
+    idempotency.REPLAYED: ("`true` on an answer that is given again", text(enum=["true"])),
     "Deprecation": ("This operation will end", text(enum=["true"])),
     "Sunset": ("When it ends, as an HTTP date", text()),
     **{name: ("CORS", text()) for name in _CORS_HEADERS},
@@ -70,14 +75,7 @@ _IDEMPOTENCY_KEY = {
     "description": idempotency.ABOUT,
     "schema": text(**idempotency.SCHEMA),
 }
-# Headers that an answer has in some cases only.
-_OPTIONAL_HEADERS: dict[str, dict[str, Any]] = {
-    idempotency.REPLAYED: {
-        "description": "`true` on an answer that is given again",
-        "schema": text(enum=["true"]),
-    },
-    "Retry-After": {"description": "Seconds to wait, if the same request is still being answered", "schema": _COUNTER},
-}
+_WAIT = {"description": "Seconds to wait, if the same request is still being answered", "schema": _COUNTER}
 
 
 def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
             "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
             "responses": {_name(status): _refusal(status) for status in (403, *_REASONS)},
             "headers": {
-                name: {"description": about, "schema": schema, "required": True}
+                name: {"description": about, "schema": schema, "required": name not in _SOMETIMES}
                 for name, (about, schema) in _HEADERS.items()
             },
         },
@@ -144,13 +142,12 @@ def statuses(operation: Operation) -> set[int]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    own = ["Location"] if operation.creates else []
+    own = ["Location", idempotency.REPLAYED] if operation.creates else []
+    own += _COMPRESSED if operation.answer else ()
     own += ["Cache-Control"] if operation.answer == "TokenPair" else []
     is_ending = operation.sunset or (operation.answer and earliest_sunset(ANSWERS[operation.answer]))
     own += ["Deprecation", "Sunset"] if is_ending else []
     success: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase, "headers": _headers(*own)}
-    if operation.creates:
-        success["headers"][idempotency.REPLAYED] = _OPTIONAL_HEADERS[idempotency.REPLAYED]
     if operation.answer:
         success["content"] = {"application/json": {"schema": ref(f"{operation.answer}Answer")}}
     refusals = {
@@ -167,10 +164,14 @@ def _refusal(status: int) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": ref("ErrorAnswer")}}
     if status == 403:
         about = "The token lacks the scope; or, as plain text, the User-Agent is that of a library"
-        return {"description": about, "headers": _headers(), "content": {**content, "text/plain": {"schema": text()}}}
-    headers = _headers(*_OWN_HEADERS.get(status, ()))
+        return {
+            "description": about,
+            "headers": _headers(*_COMPRESSED),
+            "content": {**content, "text/plain": {"schema": text()}},
+        }
+    headers = _headers(*_COMPRESSED, *_OWN_HEADERS.get(status, ()))
     if status == 409:
-        headers["Retry-After"] = _OPTIONAL_HEADERS["Retry-After"]
+        headers["Retry-After"] = _WAIT
     return {"description": _REASONS[status], "headers": headers, "content": content}
 
 

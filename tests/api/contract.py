@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from typing import Any
 
+import orjson
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT4
@@ -75,8 +77,13 @@ def check_body(described: dict[str, Any], response: TestResponse) -> None:
     assert media_type in content, f"{media_type} is not described"
     if media_type == "application/json":
         OAS30Validator(content[media_type]["schema"], registry=_REGISTRY, format_checker=oas30_format_checker).validate(
-            response.json
+            orjson.loads(content_of(response))
         )
+
+
+def content_of(response: TestResponse) -> bytes:
+    """As it was before it was compressed."""
+    return gzip.decompress(response.data) if response.headers.get("Content-Encoding") == "gzip" else response.data
 
 
 def _operation(method: str, path: str) -> dict[str, Any] | None:
