@@ -95,6 +95,16 @@ def midnight(zone: tzinfo) -> int:
     return to_micros(datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0))
 
 
+def span(micros: int) -> str:
+    """`3.2 s`, `1 h 0 min`, `12 d 4 h`."""
+    seconds = micros // SECOND
+    if seconds < 60:
+        return f"{micros / SECOND:.1f} s"
+    units = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+    size, unit, smaller, small_unit = next(units for units in units if seconds >= units[0])
+    return f"{seconds // size} {unit} {seconds % size // smaller} {small_unit}"
+
+
 def _zone_of_the_box() -> str:
     _, _, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
     return name if name and is_zone(name) else "UTC"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from edge import clock
 from edge.events import worker as events
 from edge.events.stream import Streams
 from edge.ingest.pipeline import Pipeline
@@ -66,6 +67,14 @@ def check_disk(folder: Path, low_mb: int) -> Check:
 
 
 def check_clock(pipeline: Pipeline) -> Check:
+    ahead = pipeline.timekeeper.box_ahead
+    if ahead:
+        return Check(
+            "clock",
+            False,
+            f"this box's clock is {clock.span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} all its readers, so "
+            "their time is used; set it: timedatectl, and let it be kept: timedatectl set-ntp true",
+        )
     if pipeline.timekeeper.is_trusted:
         return Check("clock", True, "fits the newest scan")
     return Check(

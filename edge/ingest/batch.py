@@ -117,7 +117,7 @@ class Batch:
                 self._live += self._told_live(opened, buckets)
             if opened.earlier:
                 buckets = _as_recorded_then(buckets, opened.earlier)
-                self._take_back(opened.earlier, hour)
+                self._take_back(opened.earlier, ledger.hour_of(opened.message.received_at))
             reads += [(reader_id, hour, bucket) for bucket in buckets]
             opened.buckets = buckets
             opened.bucket = _bucket_of(opened)

@@ -208,7 +208,7 @@ class Pipeline:
         """`fresh`: the digests of the messages before it in the batch, by packet id."""
         line = self._router.find(message.topic)
         if message.is_again:
-            received_at, earlier = message.received_at, _before(line, message)
+            received_at, earlier = self.timekeeper.recall(message.received_at), _before(line, message)
         else:
             received_at, earlier = self.timekeeper.receive(message.received_at), None
         opened = Opened(message, digest_of(message.topic, message.payload), received_at, line, earlier)
@@ -239,24 +239,27 @@ class Pipeline:
 
     def _give_times(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Or the bucket for what came before, and for what is held back until its time is known."""
-        message, received_at = opened.message, opened.received_at
+        message, received_at, keeper = opened.message, opened.received_at, self.timekeeper
         setting, source = line.route.clock_setting, line.clock_of(message.topic)
         times = times_of(parsed.reads, setting)
         if opened.earlier is None:
             is_known = bool(times) and self._receipts.has_recorded(opened.digest) and None not in times
-            is_doubtful = self.timekeeper.hear(source, times, received_at, len(message.payload), is_known)
-            if is_doubtful and setting != READER:
+            box_ahead = keeper.box_ahead
+            is_doubtful = keeper.hear(source, times, received_at, len(message.payload), is_known)
+            if keeper.box_ahead != box_ahead:
+                opened.received_at = received_at = keeper.receive(message.received_at)
+            if is_doubtful and (setting != READER or keeper.is_box_doubted):
                 self._held.add(source)
                 opened.bucket = _HELD
                 return
-            if is_known and (setting == READER or self.timekeeper.stands_at(source) is None):
+            if is_known and (setting == READER or keeper.stands_at(source) is None):
                 opened.bucket = _REPEAT
                 return
-        opened.stamps = self.timekeeper.stamp(source, times, received_at, setting)
+        opened.stamps = keeper.stamp(source, times, received_at, setting)
 
     def _read_held(self) -> bool:
         """Read some of what was held back, once it is known how far its clock is off; whether there was any."""
-        now = self.timekeeper.receive(clock.now())
+        now = self.timekeeper.time_of(clock.now())
         for source in [source for source in self._held if not self.timekeeper.is_undecided(source, now)]:
             found = held_messages.first_of(*source)
             if found:
@@ -280,7 +283,7 @@ def _held_back(opened: Sequence[Opened]) -> Iterator[NewHeld]:
         if item.bucket is _HELD and item.line and item.parsed:
             route, message = item.line.route, item.message
             times = times_of(item.parsed.reads, route.clock_setting)
-            newest = max(time for time in times if time is not None)
+            newest = max((time for time in times if time is not None), default=0)
             yield NewHeld(route.reader_id, message.topic, message.payload, item.received_at, newest)
 
 

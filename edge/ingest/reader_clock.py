@@ -48,6 +48,7 @@ class ReaderClock:
         """`told_up_to`: when the newest read was made that is known of it. `stands_at`: see Standstill."""
         self.offset = offset
         self._told_up_to = told_up_to
+        self.is_contested = False  # whether the box's clock may have jumped instead
         self._standstill = Standstill(stands_at)
         self._last = offset  # how far ahead the last message was that was not late
         self._held: list[Sample] = []
@@ -96,6 +97,11 @@ class ReaderClock:
         if self._is_plain() or len(self._held) > MOST_HELD or self._held_bytes > MOST_HELD_BYTES:
             self._decide()
         return bool(self._held)
+
+    def restore(self, offset: int) -> None:
+        """Undo what a jump of the box's clock looked like."""
+        self._set(offset)
+        self._release()
 
     def is_undecided(self, now: int) -> bool:
         """Whether messages are still to be held back; decides when it is time."""
@@ -152,7 +158,7 @@ class ReaderClock:
 
     def _is_plain(self) -> bool:
         """Whether there is nothing to wait for."""
-        return self._is_steady(4) or (len(self._held) > 2 and self._caught_up() > CAUGHT_UP)
+        return (self._is_steady(4) and not self.is_contested) or (len(self._held) > 2 and self._caught_up() > CAUGHT_UP)
 
     def _caught_up(self) -> int:
         """How much more time the reads of the held messages span than the slowest buffer would let them."""

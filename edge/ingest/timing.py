@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from edge import clock
 from edge.clock import DAY, EARLIEST, HOUR, SECOND
+from edge.ingest.box_clock import EARLY, BoxClock
 from edge.ingest.reader_clock import ReaderClock
 from edge.ingest.reads import Read, WallTime
 from edge.ingest.sample import Sample
@@ -74,6 +75,8 @@ class Timekeeper:
         self._replay = replay_days * DAY
         self._known = known
         self._clocks: dict[Source, ReaderClock] = {}
+        self._box = BoxClock(len(known))
+        self._raw = 0  # the time of receipt of the last message, though it may be impossible
         self._untrusted_at: int | None = None  # what the clock said last, while it is not trusted
         self._since_newest = 0  # the time that has passed since then
 
@@ -81,6 +84,16 @@ class Timekeeper:
     def is_trusted(self) -> bool:
         """False while the box's own clock is behind the newest scan, or far ahead of it with nobody to vouch for it."""
         return self._untrusted_at is None
+
+    @property
+    def box_ahead(self) -> int:
+        """By how much the box's own clock is ahead of its readers, if they agree that it is wrong."""
+        return self._box.shift
+
+    @property
+    def is_box_doubted(self) -> bool:
+        """True for the seconds in which it is not known whether the box's clock or a reader's was set."""
+        return self._box.is_doubted(self._raw)
 
     def offset(self, source: Source) -> int | None:
         return self._clock_of(source).offset
@@ -90,11 +103,14 @@ class Timekeeper:
         return self._clock_of(source).stands_at
 
     def receive(self, box_time: int) -> int:
-        """The time of receipt. While the clock is not trusted, time goes on from the newest scan instead."""
-        is_behind = box_time < self._newest - FUTURE
-        is_ahead = 0 < self._newest < box_time - AHEAD and not self._is_vouched()
-        if not (is_behind or is_ahead):
+        """The time of receipt, less what the box's clock is off.
+
+        While the clock is not trusted, time goes on from the newest scan instead.
+        """
+        self._raw = box_time = box_time - self._box.shift
+        if not self._contradicts_history(box_time):
             self._untrusted_at = None
+            self._box.pass_time(box_time)
             return box_time
         if self._untrusted_at is None:
             self._since_newest = 0
@@ -102,6 +118,15 @@ class Timekeeper:
             self._since_newest += box_time - self._untrusted_at
         self._untrusted_at = box_time
         return self._newest + self._since_newest
+
+    def time_of(self, box_time: int) -> int:
+        """The site's time. Unlike `receive`, it is not counted as the next message, since older ones may be queued."""
+        site_time = box_time - self._box.shift
+        return self._newest + self._since_newest if self._contradicts_history(site_time) else site_time
+
+    def _contradicts_history(self, site_time: int) -> bool:
+        is_behind = site_time < self._newest - FUTURE
+        return is_behind or (0 < self._newest < site_time - AHEAD and not self._is_vouched())
 
     def hear(
         self, source: Source, times: Sequence[int | None], received_at: int, size: int = 0, is_known: bool = False
@@ -112,13 +137,45 @@ class Timekeeper:
         very same message was recorded before.
         """
         newest = _newest_of(times)
-        if self._untrusted_at is not None or not EARLIEST <= newest <= received_at + FARTHEST:
+        if newest < EARLIEST:
+            return bool(times) and self._untrusted_at is None and self._box.is_doubted(received_at)
+        reader = self._clock_of(source)
+        if not is_known:
+            received_at += self._hear_of_box(source, reader, Sample(self._raw, newest - self._raw))
+        if self._untrusted_at is not None or newest > received_at + FARTHEST:
             return False
-        return self._clock_of(source).hear(Sample(received_at, newest - received_at), size, is_known)
+        reader.is_contested = self._box.is_doubted(received_at)
+        sample = Sample(received_at, newest - received_at)
+        if reader.is_contested and not is_known and reader.offset is not None and sample.ahead > reader.offset + EARLY:
+            return True
+        return reader.hear(sample, size, is_known)
+
+    def recall(self, received_at: int) -> int:
+        """Correct the time of receipt of a message that was held while the box's clock was doubtful."""
+        return self._box.recall(received_at)
+
+    def _hear_of_box(self, source: Source, reader: ReaderClock, sample: Sample) -> int:
+        """Learn whether the box's clock was set. Returns by how much the site's time changes."""
+        before = self._box.shift
+        is_possible = sample.received_at + before >= self._newest - FUTURE
+        if not (is_possible and self._box.fits_box(sample, reader.offset)):
+            if self._untrusted_at is None:
+                self._box.hear(source, sample, reader.offset)
+            else:
+                self._box.hear_against_history(sample, reader.offset, self._newest)
+        change = before - self._box.shift
+        if change:
+            self._untrusted_at = None
+            self._raw += change
+            self._newest = min(self._newest, self._raw)
+            for one, known in self._clocks.items():
+                if (offset := self._box.offset_before(one)) is not None:
+                    known.restore(offset)
+        return change
 
     def is_undecided(self, source: Source, now: int) -> bool:
         """Whether messages that were held back are still to be held back."""
-        return self._clock_of(source).is_undecided(now)
+        return self._clock_of(source).is_undecided(now) or self._box.is_doubted(now)
 
     def stamp(self, source: Source, times: Sequence[int | None], received_at: int, setting: str) -> list[Stamp]:
         """The times of one message's reads, by what is known of the reader's clock now."""

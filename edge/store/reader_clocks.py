@@ -56,14 +56,4 @@ def in_words(setting: str, offset: int | None, stands_at: int | None = None) -> 
     if not is_off(setting, offset):
         return f"right ({round(offset / clock.SECOND, 1) + 0.0:+.1f} s)"  # minus nothing is nothing
     done = "trusted nevertheless" if setting == READER else "corrected"
-    return f"{_span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"
-
-
-def _span(micros: int) -> str:
-    """`3.2 s`, `1 h 0 min`, `12 d 4 h`."""
-    seconds = micros // clock.SECOND
-    if seconds < 60:
-        return f"{micros / clock.SECOND:.1f} s"
-    units = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
-    size, unit, smaller, small_unit = next(units for units in units if seconds >= units[0])
-    return f"{seconds // size} {unit} {seconds % size // smaller} {small_unit}"
+    return f"{clock.span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"

@@ -1,0 +1,150 @@
+"""The box's own clock jumps while its readers are right: their time counts, and nothing that follows is shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from edge import clock
+from edge.clock import DAY, HOUR, SECOND
+from edge.ingest.messages import Message
+from edge.liveness import check_clock
+from edge.store import readers
+from edge.store.actors import shell
+from edge.store.database import execute
+from tests.conftest import Cast
+from tests.ingest.clock_world import DOCK, EPC, GATE, START, World
+from tests.ingest.site import buckets, csl, seen
+
+Jump = Callable[[float], int]  # microseconds that the box is ahead at a second
+
+
+class BoxWorld(World):
+    """As `World`, with a box whose clock is wrong. Each message is a read that has just been made."""
+
+    jump: Jump = staticmethod(lambda _: 0)
+
+    def run(self, begins: int, ends: int, topics: Iterable[str] = (DOCK, GATE), every: float = 1.0) -> None:
+        for number in range(round((ends - begins) / every)):
+            second = begins + number * every
+            for place, topic in enumerate(topics):
+                at = second + 0.3 * place
+                self.catch_up(at)
+                self.send_one(topic, at)
+
+    def send_one(self, topic: str, at: float, made: float | None = None, ahead: float = 0) -> None:
+        made = at if made is None else made
+        read = seen(EPC, at=START + round((made + ahead) * SECOND))
+        self.pipeline.handle([Message(topic, csl(read), self.now + SECOND // 10)])
+
+    def catch_up(self, at: float) -> None:
+        self.now = START + round(at * SECOND) + self.jump(at)
+        while self.pipeline.catch_up():
+            pass
+
+
+@pytest.fixture
+def world(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> BoxWorld:
+    return BoxWorld(cast.acme, monkeypatch, gap=0)
+
+
+def for_100_seconds(by: int) -> Jump:
+    return lambda at: by if 100 <= at < 200 else 0
+
+
+def history() -> list[float]:
+    return [round((at - START) / SECOND, 2) for (at,) in execute("SELECT observed_at FROM history ORDER BY 1")]
+
+
+def each_read(ends: int) -> list[float]:
+    return sorted(round(second + place, 2) for second in range(ends) for place in (0, 0.3))
+
+
+@pytest.mark.parametrize("setting", ["auto", "reader"])
+@pytest.mark.parametrize("by", [HOUR, 10 * DAY, 500 * DAY, -20 * SECOND, -HOUR, -DAY, -10 * DAY])
+def test_a_jump_of_the_box_for_100_seconds_changes_no_time(world: BoxWorld, by: int, setting: str) -> None:
+    for reader in world.readers.values():
+        readers.change_reader(shell(world.organization_id), reader.id, {"clock_setting": setting})
+    world.restart()
+    world.jump = for_100_seconds(by)
+    world.run(0, 150)
+    assert not check_clock(world.pipeline).ok
+    assert world.pipeline.timekeeper.box_ahead == pytest.approx(by, abs=SECOND)
+    world.run(150, 400)
+    world.catch_up(450)
+    assert history() == each_read(400)
+    assert check_clock(world.pipeline).ok
+    assert sum(messages for messages, _ in buckets().values()) == 800
+    assert all(messages > 0 for messages, _ in buckets().values())
+
+
+def test_page_and_doctor_name_the_jump(world: BoxWorld) -> None:
+    world.jump = for_100_seconds(HOUR)
+    world.run(0, 150)
+    check = check_clock(world.pipeline)
+    assert not check.ok
+    assert "1 h 0 min ahead of all its readers" in check.detail or "59 min" in check.detail
+
+
+@pytest.mark.parametrize("by", [HOUR, -DAY])
+def test_a_restart_while_the_box_is_wrong_changes_nothing(world: BoxWorld, by: int) -> None:
+    world.jump = for_100_seconds(by)
+    for begins, ends in ((0, 150), (150, 180), (180, 250)):
+        world.run(begins, ends)
+        world.restart()
+    world.run(250, 400)
+    world.catch_up(450)
+    assert history() == each_read(400)
+
+
+@pytest.mark.parametrize("by", [HOUR, 10 * DAY])
+def test_a_reader_without_a_clock_follows_the_others(world: BoxWorld, by: int) -> None:
+    """Its messages are held for the seconds in which it is not known who is wrong."""
+    world.run(0, 100)
+    third = readers.add_reader(shell(world.organization_id), name="third", topic="site/third/reads", format="csl",
+                               location_id=world.readers["gate"].location_id, clock_setting="receipt")  # fmt: skip
+    world.jump = for_100_seconds(by)
+    for second in range(100, 300):
+        world.catch_up(second)
+        world.pipeline.handle([Message("site/third/reads", csl(seen(EPC, at=0)), world.now)])
+        world.run(second, second + 1)
+    world.catch_up(350)
+    rows = execute(
+        "SELECT h.observed_at FROM history h JOIN source s ON s.no = h.source_no WHERE s.reader_id = ? ORDER BY 1",
+        (third.id,),
+    ).fetchall()
+    assert [(at - START) / SECOND for (at,) in rows] == pytest.approx(list(range(100, 300)), abs=1)
+
+
+@pytest.mark.parametrize("by", [-3600, -20, 40, 3600])
+def test_one_reader_that_is_set_is_corrected_as_before(world: BoxWorld, by: int) -> None:
+    for second in range(200):
+        for place, topic in enumerate((DOCK, GATE)):
+            world.catch_up(second + 0.3 * place)
+            world.send_one(topic, second + 0.3 * place, ahead=by if topic == DOCK and second >= 100 else 0)
+    world.catch_up(250)
+    assert world.pipeline.timekeeper.box_ahead == 0
+    assert check_clock(world.pipeline).ok
+    assert history() == pytest.approx(each_read(200), abs=1.5)
+
+
+def test_readers_that_empty_their_buffers_after_an_outage_do_not_move_the_box(world: BoxWorld) -> None:
+    world.run(0, 100)
+    for number in range(3600):  # an hour, emptied in 36 seconds
+        for place, topic in enumerate((DOCK, GATE)):
+            made = 100 + number + 0.3 * place
+            world.catch_up(3700 + number / 100)
+            world.send_one(topic, 3700 + number / 100, made)
+            assert world.pipeline.timekeeper.box_ahead == 0
+    world.run(3740, 3800)
+    world.catch_up(3900)
+    assert history()[:7400] == each_read(3700)
+
+
+def test_a_quiet_night_is_no_jump(world: BoxWorld) -> None:
+    world.run(0, 100)
+    world.run(8 * 3600, 8 * 3600 + 50)
+    assert buckets() == {"recorded": (300, 300)}
+    assert check_clock(world.pipeline).ok
+    assert clock.now() > START
