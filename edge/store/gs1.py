@@ -32,8 +32,10 @@ _OF_EPC = tuple(f"({key})" for key in _KEYS)
 _PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
 _CHECKED = {"00": 18, "01": 14, "8003": 14}  # digits with the check digit at their end
 _MARKED = re.compile(
-    r"^\](?:C1|e0|d2|Q3|J1)(?:(00|01|8003)(\d{14,18}))|^\((00|01|8003)\)(\d{8,18})|^https?://.*?/(00|01|8003)/(\d{8,18})"
+    r"^\](?:C1|e0|d2|Q3|J1)(?:(00|01|8003)(\d{14,18}))|^\((00|01|8003)\)(\d{8,18})|^(?i:https?)://.*?/(00|01|8003)/(\d{8,18})"
 )
+_LINK = re.compile(r"https?://[^/]+", re.IGNORECASE)
+_URN = re.compile(r"urn:epc:(?:id|tag):[a-z0-9-]+:", re.IGNORECASE)
 _GRAI_LENGTH = 14  # a zero, and the number with its check digit; then the serial number
 
 # The first byte of an EPC (Tag Data Standard, EPC binary headers), and its length in hexadecimal digits at least.
@@ -46,9 +48,10 @@ def identity(code: str) -> str | None:
     """`(01)80614141123458(21)6789` and the like, or None for a code that names no single thing by GS1 standards."""
     text = code.strip()
     try:
-        if text.startswith("urn:epc:"):
-            return _of_epc_uri(text)
-        if text.startswith(("http://", "https://")):
+        if start := _URN.match(text):  # a QR code of capitals only is smaller
+            return _of_epc_uri(start[0].lower() + text[start.end() :])
+        if start := _LINK.match(text):
+            text = start[0].lower() + text[start.end() :]
             return _of_elements(GS1DigitalLinkURI.parse(text).element_strings)
         if text.startswith("("):
             return _of_elements(GS1Message.parse_hri(text).element_strings)
@@ -64,8 +67,11 @@ def identity(code: str) -> str | None:
 
 
 def printable(code: str) -> str:
-    """A code as it can be stored: tag values cannot have separators, so an element string is written in brackets."""
-    if SEPARATOR not in code:
+    """A code as it can be stored: an element string in brackets, since tag values cannot have its separators.
+
+    Only with its symbology identifier is one known that has no separators, and other programs drop that.
+    """
+    if SEPARATOR not in code and not (_SYMBOLOGY.match(code) and identity(code)):
         return code
     try:
         return GS1Message.parse(_SYMBOLOGY.sub("", code).lstrip(SEPARATOR)).as_hri()

@@ -1,14 +1,18 @@
 // Codes before anything is looked up: cleaned of what scanners add, and parsed if they are the link of a label.
 
+import { identity } from "./gs1.js";
+
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
 const GS1 = /^\](C1|e0|d2|Q3|J1)/; // identifiers of an element string, whose parts are divided by a control character
 const CONTROLS = /[\u0000-\u001c\u001e\u001f\u007f]/g;
 const LINK = /^https?:\/\/[^/]*\/([al])\/([^/?#]+)/i;
 
-/** Without an AIM symbology identifier, control characters and spaces around it. */
+/** Without an AIM symbology identifier, unless only that says how to read the rest; without control characters and spaces. */
 export function cleaned(text) {
   const code = text.replace(CONTROLS, "").trim();
-  return GS1.test(code) && code.includes("\u001d") ? code : code.replace(AIM, "").trim();
+  const bare = code.replace(AIM, "").trim();
+  const isElementString = GS1.test(code) && (code.includes("\u001d") || (identity(code) && !identity(bare)));
+  return isElementString ? code : bare;
 }
 
 /** `{ kind, key }` of a label's link, whichever address the box had when it was printed; null for any other code. */

@@ -8,17 +8,25 @@ import { post } from "./sync.js";
 
 const BUCKETS = 1024; // as on the server
 const NO_DIGEST = "--------";
+const SHIFT = 12 * 3600; // seconds, as on the server: another scan in it says nothing new
 
 let buckets = []; // { no, digest, rows } by number
-let index = null; // code -> asset, rebuilt after a change
+const emptyIndex = () => ({ codes: new Map(), matching: new Map(), keys: new Map(), alike: new Map() });
+
+let index = emptyIndex(); // code -> asset, rebuilt after a change
 let organization = null;
+const scanned = new Map(); // id of an asset -> where and when (seconds) this device scanned it last
 export let updatedAt = 0; // when the server was last asked, by this device's clock
 
 const asset = ([id, key, name, location, since, seen, codes]) => ({ id, key, name, location, since, seen, codes });
 
 export async function load() {
-  const [kept, about] = await Promise.all([queue.loadAssets(), queue.load("copy")]);
+  const [kept, about, log] = await Promise.all([queue.loadAssets(), queue.load("copy"), queue.recent(Infinity)]);
   for (const bucket of kept) buckets[bucket.no] = bucket;
+  for (const { asset, state, locationId, at } of log.reverse()) {
+    if (asset && ["recorded", "again"].includes(state)) scanned.set(asset.id, { location: locationId, at: at / 1000 });
+  }
+  makeIndex(); // not when the first scan waits for it
   if (about) ({ updatedAt, organization } = about);
 }
 
@@ -26,6 +34,7 @@ export async function load() {
 export async function refresh(me) {
   if (organization !== me.organization) {
     buckets = Array.from({ length: BUCKETS }, (_, no) => ({ no, digest: NO_DIGEST, rows: [] }));
+    makeIndex();
     await queue.saveAssets(buckets);
     organization = me.organization;
   }
@@ -33,7 +42,7 @@ export async function refresh(me) {
   const fresh = (await post("/scan/assets", { digests })).map(([no, digest, rows]) => ({ no, digest, rows }));
   for (const bucket of fresh) buckets[bucket.no] = bucket;
   if (fresh.length) {
-    index = null;
+    makeIndex();
     await queue.saveAssets(fresh);
   }
   updatedAt = Date.now();
@@ -46,7 +55,6 @@ export function* all() {
 
 /** The asset a code stands for, by the rules of the server; undefined when it is unknown here or not clear. */
 export function find(code) {
-  if (!index) makeIndex();
   const link = linkOf(code);
   if (link) return link.kind === "asset" ? index.keys.get(link.key) || only(index.alike, link.key.toLowerCase()) : undefined;
   return only(index.codes, code) || only(index.matching, bare(code)) || only(index.codes, identity(code)) || index.keys.get(code) || only(index.alike, code.toLowerCase());
@@ -54,7 +62,6 @@ export function find(code) {
 
 /** Whether a code or key begins with the text and is longer. */
 export function isBegun(text) {
-  if (!index) makeIndex();
   return [index.codes, index.keys].some((known) => {
     for (const one of known.keys()) if (one.length > text.length && one.startsWith(text)) return true;
     return false;
@@ -84,15 +91,22 @@ export function at(locationIds) {
   return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
+/** Whether this device scanned it at the location in this shift, and nobody has seen it elsewhere since. */
+export function wasScannedAt(id, location) {
+  const [last, now] = [scanned.get(id), byId(id)];
+  return Boolean(last && now) && last.location === location && now.location === location && Date.now() / 1000 - last.at < SHIFT;
+}
+
 /** A scan was saved: update the copy at once, without waiting for the next response. */
 export function move(id, location, seen) {
   const bucket = buckets[id % BUCKETS];
   const row = bucket && bucket.rows.find(([own]) => own === id);
   if (row) [row[3], row[5]] = [location, Math.floor(seen / 1000)];
+  scanned.set(id, { location, at: seen / 1000 });
 }
 
 function makeIndex() {
-  index = { codes: new Map(), matching: new Map(), keys: new Map(), alike: new Map() };
+  index = emptyIndex();
   for (const one of all()) {
     index.keys.set(one.key, one);
     enter(index.alike, one.key.toLowerCase(), one);

@@ -25,13 +25,17 @@ const BEATS = {
   undone: [30, 40, 30],
 };
 
+// Before the tune and the beat of an outcome: the server disagrees with what was signalled by the device's copy.
+const CORRECTION = { tune: [[260, 0.07], [0, 0.03], [260, 0.07], [0, 0.06]], beat: [40, 30, 40, 30, 40, 120] };
+
 let audio;
 export const isMuted = () => localStorage.getItem("edge-muted") === "1";
 export const setMuted = (muted) => localStorage.setItem("edge-muted", muted ? "1" : "0");
 
-export function signal(outcome) {
-  navigator.vibrate?.(BEATS[outcome] || []);
-  if (!isMuted()) play(TUNES[outcome] || []);
+export function signal(outcome, isCorrection = false) {
+  const { tune, beat } = isCorrection ? CORRECTION : { tune: [], beat: [] };
+  navigator.vibrate?.([...beat, ...(BEATS[outcome] || [])]);
+  if (!isMuted()) play([...tune, ...(TUNES[outcome] || [])]);
 }
 
 function play(tune) {

@@ -1,5 +1,5 @@
-// GS1 codes without a connection: recognises different spellings of one identifier, and codes that were misread. The rules
-// are those of `edge/store/gs1.py`; only the server resolves EPCs.
+// GS1 codes without a connection: recognizes different spellings of one identifier, and codes that were misread. The rules
+// are those of `edge/store/gs1.py`; only the server reads EPCs in their binary form.
 
 const GROUP = "\u001d"; // FNC1, which ends a value of variable length
 const SYMBOLOGY = /^\](?:C1|e0|d2|Q3|J1)/; // identifiers that announce an element string
@@ -42,7 +42,8 @@ function isChecked(digits) {
 }
 
 function elements(text) {
-  if (/^https?:\/\//.test(text)) return ofLink(text);
+  if (/^urn:epc:/i.test(text)) return ofUri(text);
+  if (/^https?:\/\//i.test(text)) return ofLink(text);
   if (text.startsWith("(")) return new Map(Array.from(text.matchAll(/\((\d{2,4})\)([^(]+)/g), ([, key, value]) => [key, value]));
   const message = text.replace(SYMBOLOGY, "");
   if (message === text && !text.includes(GROUP) && !PLAIN.test(text)) return null;
@@ -63,6 +64,35 @@ function ofMessage(message) {
     if (rest.startsWith(GROUP)) rest = rest.slice(1);
   }
   return values;
+}
+
+// Schemes of EPC URIs: the key they stand for, and how many digits company and number have together.
+const SCHEMES = { sgtin: ["01", 13], sscc: ["00", 17], grai: ["8003", 12], giai: ["8004", 0] };
+const URI = /^urn:epc:(?:id:(sgtin|sscc|grai|giai):|tag:(sgtin|sscc|grai|giai)-\d+:\d\.)/i;
+
+function ofUri(text) {
+  const start = URI.exec(text);
+  if (!start) return null;
+  const scheme = (start[1] || start[2]).toLowerCase();
+  const [company, number = "", ...more] = text.slice(start[0].length).split(".");
+  const [key, length] = SCHEMES[scheme];
+  const serial = decoded(more.join("."));
+  if (scheme === "giai") return new Map([[key, company + decoded([number, ...more].join("."))]]);
+  const digits = scheme === "grai" ? company + number : number.slice(0, 1) + company + number.slice(1); // the indicator is first
+  if (!/^\d+$/.test(digits) || digits.length !== length || (scheme !== "sscc" && !serial)) return null;
+  const checked = withCheckDigit(digits);
+  if (scheme === "sscc") return new Map([[key, checked]]);
+  return scheme === "grai" ? new Map([[key, `0${checked}${serial}`]]) : new Map([[key, checked], ["21", serial]]);
+}
+
+const withCheckDigit = (digits) => Array.from("0123456789", (last) => digits + last).find(isChecked);
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // a percent sign that was misread
+  }
 }
 
 function ofLink(text) {

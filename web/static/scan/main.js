@@ -21,10 +21,11 @@ import { awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshL
 const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
-const WORST_FIRST = ["refused", "unclear", "location", "unknown", "again", "recorded", "undone", "counted", "done"];
+const WORST_FIRST = ["refused", "unclear", "location", "unknown", "surplus", "again", "recorded", "undone", "counted", "done"];
+const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
 
 let lastCode = { code: "", at: 0 };
-const unsignalled = new Map(); // id -> timer, of scans whose outcome was not signalled yet
+const signalled = new Map(); // id -> outcome by the device's copy, of scans that the server has not answered yet
 let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
 async function onCode({ id, code, raw, at }) {
@@ -89,6 +90,8 @@ async function keep(id, code, at, thing) {
     person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
     ...carrier.wireOf(thing),
   };
+  const outcome = foresee(item, thing);
+  signal(outcome); // it was stored when it was caught
   try {
     item = await queue.add(item);
   } catch (error) {
@@ -97,25 +100,33 @@ async function keep(id, code, at, thing) {
     return showResult({ outcome: "refused", thing: code, told: t("This device cannot store it: {reason}", { reason: error.message }), state: "" });
   }
   shown.id = item.id;
+  signalled.set(item.id, outcome);
   announce({ ...item, state: item.held ? "unclear" : "queued" });
   redraw();
   flush();
 }
 
-/** Wait a moment for the server's response before a scan is shown as stored on the device only. */
+/** What the server is going to answer, as far as this device knows. Without a connection nobody answers. */
+function foresee(item, thing) {
+  if (item.held) return "unclear";
+  if (item.take && thing) return item.expected ? "counted" : "surplus";
+  if (link.state !== "ok") return "queued";
+  if (!thing) return "unknown";
+  return copy.wasScannedAt(thing.id, item.locationId) ? "again" : "recorded";
+}
+
+/** Show a scan, and after a moment without the server's response that it is stored on the device only. */
 function announce(entry) {
   const late = () => {
-    unsignalled.delete(entry.id);
-    signal(facts(entry).outcome);
-    if (shown.id === entry.id) showResult(facts(entry));
+    if (shown.id === entry.id && signalled.has(entry.id)) showResult(facts(entry));
     recount().catch(report);
   };
   const waits = link.state === "ok" && entry.state === "queued" && !(entry.take && entry.known);
-  unsignalled.set(entry.id, setTimeout(late, waits ? PATIENCE : 0));
+  setTimeout(late, waits ? PATIENCE : 0);
   if (waits) showResult(facts(entry), false);
 }
 
-/** Responses arrived: signal the worst of them, show the newest. */
+/** Responses arrived: signal the worst of those that differ from what was signalled, show the newest. */
 async function onAnswers(answers) {
   showLink(link);
   const isRetired = answers.some(({ result }) => result === "retired");
@@ -124,25 +135,30 @@ async function onAnswers(answers) {
   if (!results.length) return;
   const log = await queue.recent(300);
   const byId = new Map(log.map((entry) => [entry.id, entry]));
-  const heard = [];
+  const news = [];
+  let isCorrection = false;
   for (const { id, result, reason } of results) {
     if (result === "refused" && !byId.has(id)) say(reason); // not a scan
-    if (unsignalled.has(id)) {
-      clearTimeout(unsignalled.get(id));
-      unsignalled.delete(id);
-      heard.push(result);
-    } else if (["refused", "unknown", "location", "unclear", "undone"].includes(result)) {
-      heard.push(result);
-      if (byId.has(id) && result !== "undone") shown.id = id; // a late response that needs attention
-    }
     const entry = byId.get(id);
+    const [before, outcome] = [signalled.get(id), entry && result !== "undone" ? facts(entry).outcome : result];
+    if (signalled.delete(id) ? isNews(before, outcome) : NEEDS_ATTENTION.includes(result)) {
+      news.push(outcome);
+      isCorrection = isCorrection || Boolean(before) && before !== "queued" && outcome !== "again";
+      if (entry && NEEDS_ATTENTION.includes(result) && result !== "undone") shown.id = id;
+    }
     if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, entry.at);
   }
-  if (heard.length) signal(WORST_FIRST.find((result) => heard.includes(result)));
-  await showEntry(byId.get(shown.id), heard.length > 0);
+  if (news.length) signal(WORST_FIRST.find((outcome) => news.includes(outcome)), isCorrection);
+  await showEntry(byId.get(shown.id), results.some(({ id }) => id === shown.id));
   await followLabel(results.filter(({ result }) => result === "location").map(({ id }) => byId.get(id)));
   await redraw();
   if (log.length >= 300) await queue.tidy(stock.take && stock.take.id);
+}
+
+/** Whether an outcome differs from what was signalled before, so that a person must notice. */
+function isNews(before, outcome) {
+  if (before === "queued") return NEEDS_ATTENTION.includes(outcome);
+  return outcome !== before && outcome !== "undoing" && !(before === "again" && outcome === "recorded");
 }
 
 // Undo ----------------------------------------------------------------------------------------------------------

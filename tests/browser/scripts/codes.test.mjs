@@ -1,0 +1,47 @@
+// What a code is before anything is looked up: cleaned, the link of a label, one identity for all spellings of GS1.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { cleaned, linkOf, looksLikeLocation } from "../../../web/static/scan/codes.js";
+import { hasWrongCheckDigit, identity } from "../../../web/static/scan/gs1.js";
+
+const spellings = JSON.parse(readFileSync(new URL("../../store/gs1-spellings.json", import.meta.url), "utf-8"));
+const isBinary = (code) => /^(0x)?3[0-9a-f ]{20,}$/i.test(code); // only the server reads these
+
+test("every spelling names the same thing as on the server, also after it was cleaned", () => {
+  for (const [expected, code] of spellings.filter(([, one]) => !isBinary(one))) {
+    assert.equal(identity(code), expected, code);
+    assert.equal(identity(cleaned(code)), expected, code);
+    assert.equal(hasWrongCheckDigit(code), false, code);
+  }
+});
+
+test("what names no single thing has no identity", () => {
+  for (const code of ["4006381333931", "(01)09506000134352", "https://id.gs1.org/01/09506000134352", "urn:epc:id:sgln:0614141.12345.400",
+    "urn:epc:id:sgtin:0614141.81234.6789", "urn:epc:id:sgtin:0614141.812345", "urn:epc:tag:gid-96:1.2.3", "urn:epc:tag:", "ASSET-0001", "]C1", ""]) {
+    assert.equal(identity(code), "", code);
+  }
+});
+
+test("a wrong check digit is recognized", () => {
+  for (const code of ["]C10180614141123459216789", "(00)106141412345678909", "HTTPS://ID.GS1.ORG/01/80614141123459/21/6789"]) {
+    assert.equal(hasWrongCheckDigit(code), true, code);
+  }
+  for (const code of ["0180614141123459216789", "BC-0001", ""]) assert.equal(hasWrongCheckDigit(code), false, code);
+});
+
+test("what scanners add is removed", () => {
+  for (const [arrived, code] of [["]C1BC-0001", "BC-0001"], [" BC-0001\u0000", "BC-0001"], ["]Q1http://box/l/A-1", "http://box/l/A-1"],
+    ["]C10180614141123458216789", "0180614141123458216789"], ["[BC]", "[BC]"]]) {
+    assert.equal(cleaned(arrived), code);
+  }
+});
+
+test("the link of a label is read whatever the address and the case", () => {
+  assert.deepEqual(linkOf("http://box.local:8080/l/RACK-A?x=1"), { kind: "location", key: "RACK-A" });
+  assert.deepEqual(linkOf("HTTPS://BOX/A/P-1"), { kind: "asset", key: "P-1" });
+  assert.equal(linkOf("https://id.gs1.org/01/80614141123458/21/6789"), null);
+  assert.deepEqual(["http:/box/l/DOC", "http://box/l/%E0", "http://box/a/X", "L-1"].map(looksLikeLocation), [true, true, false, false]);
+});
