@@ -245,6 +245,7 @@ def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
             shutil.copyfile(path, unfinished)
         _sync(unfinished)
         unfinished.replace(second.folder / name)
+        sync_folder(second.folder)
         rotate(second.folder, kept, name)
     except (OSError, SetupError) as error:
         with suppress(OSError):

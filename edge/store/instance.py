@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -118,10 +119,13 @@ def _written_aside(file: Path, key: str) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names of new files in a folder to the disk."""
+    """Bring the names of new files in a folder to the disk. Some network file systems cannot be asked to."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
     finally:
         os.close(descriptor)
 

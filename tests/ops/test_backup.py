@@ -1,6 +1,8 @@
 """Tests of edge/store/snapshots.py."""
 
+import errno
 import gzip
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.ops import backup
+from edge.ops.archives import new_key
 from edge.ops.backup import Kept, Second, check_backup, list_backups, make_backup, restore_backup, to_keep
 from edge.store import migrate
 from edge.store.actors import shell
@@ -153,6 +156,102 @@ def test_rotation_keeps_days_and_weeks(site: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
         make_backup(site, site / "backups", Kept(daily=3, weekly=2))
     assert [f"{kept.made_at:%m-%d}" for kept in list_backups(site / "backups")] == ["02-09", "02-08", "02-07"]
+
+
+@pytest.mark.parametrize("with_second", [False, True])
+def test_a_backup_made_after_the_clock_was_set_back_is_kept(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_second: bool
+) -> None:
+    """It looks like the oldest one, and is the only one with the data of today."""
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    second, now = Second(stick) if with_second else None, clock.now()
+    for day in (1, 2, 3, -30):
+        monkeypatch.setattr(clock, "now", lambda day=day: now + day * clock.DAY)
+        made = make_backup(site, site / "backups", Kept(daily=2, weekly=1), second)
+    for folder in (site / "backups", stick) if with_second else (site / "backups",):
+        assert made.backup.path.name in [kept.path.name for kept in list_backups(folder)]
+        assert len(list_backups(folder)) == 3
+
+
+class Disk:
+    """What reaches the disk, in order: files and folders that were synced, renamed and removed, by their name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[tuple[str, str]] = []
+        sync, replace, unlink = os.fsync, Path.replace, Path.unlink
+
+        def fsync(descriptor: int) -> None:
+            self.steps.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+            sync(descriptor)
+
+        def renamed(path: Path, target: Path) -> Path:
+            self.steps.append(("rename", target.name))
+            return replace(path, target)
+
+        def unlinked(path: Path, missing_ok: bool = False) -> None:
+            if path.exists():
+                self.steps.append(("remove", path.name))
+            unlink(path, missing_ok)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Path, "replace", renamed)
+        monkeypatch.setattr(Path, "unlink", unlinked)
+
+    def order(self, *steps: tuple[str, str]) -> list[int]:
+        """Where in the order these steps are."""
+        return [self.steps.index(step) for step in steps]
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_backup_is_on_the_disk_before_an_older_one_goes(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
+) -> None:
+    """A power cut at any moment leaves one of them whole, in both folders."""
+    stick, now = tmp_path / "stick", clock.now()
+    stick.mkdir()
+    second = Second(stick, new_key()[1] if is_encrypted else "")
+    old = make_backup(site, site / "backups", Kept(1, 0), second).backup.path.name
+    monkeypatch.setattr(clock, "now", lambda: now + clock.DAY)
+    disk = Disk(monkeypatch)
+    made = make_backup(site, site / "backups", Kept(1, 0), second)
+    new, suffix = made.backup.path.name, ".age" if is_encrypted else ""
+    assert made.second_fault is None
+    first = disk.order(("sync", new.replace(".gz", ".gz.tmp")), ("rename", new), ("sync", "backups"), ("remove", old))
+    assert first == sorted(first)
+    copied = disk.order(
+        ("sync", f"{new}{suffix}.tmp"), ("rename", f"{new}{suffix}"), ("sync", "stick"), ("remove", f"{old}{suffix}")
+    )
+    if not is_encrypted:  # the same name in both folders: the first to go is that of the first folder
+        copied[1] = len(disk.steps) - 1 - disk.steps[::-1].index(("rename", new))
+        copied[3] = len(disk.steps) - 1 - disk.steps[::-1].index(("remove", old))
+    assert copied == sorted(copied)
+
+
+def test_a_second_folder_that_cannot_be_synced_gets_its_copy_all_the_same(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems sync files and no folders."""
+    stick, sync = tmp_path / "stick", os.fsync
+    stick.mkdir()
+
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == stick:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert make_backup(site, site / "backups", KEPT, Second(stick)).second_fault is None
+    assert len(list_backups(stick)) == 1
+
+
+def test_what_is_restored_is_on_the_disk_before_it_takes_the_place(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_backup(site, site / "backups", KEPT)
+    close_database()
+    disk = Disk(monkeypatch)
+    restore_backup(shell(), made.backup.path, site)
+    order = disk.order(("sync", f"{FILE_NAME}.restore"), ("rename", FILE_NAME), ("sync", site.name))
+    assert order == sorted(order)
 
 
 moments = st.sets(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)))
