@@ -71,7 +71,7 @@ class Round:
         heads: dict[int, Retry] = {}
         for retry in self._set_aside.values():
             heads.setdefault(retry.subject_id, retry)
-        due = [retry for retry in heads.values() if retry.next_try_at <= now]
+        due = [retry for retry in heads.values() if event_progress.is_due(retry.next_try_at, now)]
         found = events.with_numbers(self._row.organization_id, [retry.seq for retry in due])
         for retry in due:
             if self._must_end():

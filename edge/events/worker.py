@@ -154,7 +154,7 @@ class Worker:
         if row.is_test_wanted:
             return True
         seq = max(row.seq, self._passed[row.no].seq if row.no in self._passed else 0)
-        return row.next_try_at <= now and (newest > seq or row.no in retries)
+        return event_progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
 
     def _send(self) -> None:
         while (row := self._queue.get()) is not None and not self._stopping.is_set():

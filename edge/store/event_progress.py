@@ -9,6 +9,7 @@ from edge import clock
 from edge.store.database import execute, execute_many, writing
 
 MOST_ATTEMPTS = 100  # kept of each destination
+LONGEST_PAUSE = 2 * clock.HOUR  # longer than a receiver is ever left alone
 
 
 class Retry(NamedTuple):
@@ -52,9 +53,18 @@ def retries_of(no: int) -> list[Retry]:
     return [Retry(*row) for row in found]
 
 
+def is_due(next_try_at: int, now: int) -> bool:
+    """A later moment than any pause ends was noted before the clock was set back, and counts as past."""
+    return not now < next_try_at <= now + LONGEST_PAUSE
+
+
 def retries_due() -> set[int]:
-    """The destinations with an event that may be tried again now."""
-    found = execute("SELECT DISTINCT destination_no FROM event_retry WHERE next_try_at <= ?", (clock.now(),))
+    """The destinations with an event that may be tried again now; see `is_due`."""
+    now = clock.now()
+    found = execute(
+        "SELECT DISTINCT destination_no FROM event_retry WHERE next_try_at <= ? OR next_try_at > ?",
+        (now, now + LONGEST_PAUSE),
+    )
     return {no for (no,) in found}
 
 

@@ -1,0 +1,177 @@
+"""A receiver that fails is left alone, tried again and given up; a round ends, and progress is noted.
+
+Tests of edge/store/event_progress.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from edge import clock
+from edge.events import delivery
+from edge.events.delivery import Round
+from edge.events.outcomes import Message, Outcome, Result
+from edge.events.worker import Worker
+from edge.store import event_destinations, event_progress
+from edge.store.event_destinations import Destination
+from tests.events.conftest import PACE, Warehouse, deliver, make_events
+from tests.events.receiver import Received, Receiver
+from tests.service import wait_for
+
+SOON = 20.0
+
+
+class Slow:
+    """A sender that takes `seconds` for each event, by a clock of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        self.sent: list[str] = []
+        self._seconds, self._now = seconds, 0.0
+        monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: self._now))
+
+    def send(self, message: Message) -> Outcome:
+        self._now += self._seconds
+        self.sent.append(message.id)
+        return Outcome(Result.DELIVERED, "200 OK")
+
+    def close(self) -> None: ...
+
+
+def travel_to(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+    monkeypatch.setattr(clock, "now", lambda: moment)
+
+
+def refuse(key: str) -> Callable[[Received], int]:
+    return lambda one: 400 if one.told["data"]["asset"]["external_key"] == key else 200
+
+
+def keys(receiver: Receiver) -> list[str]:
+    return [one.told["data"]["asset"]["external_key"] for one in receiver.received]
+
+
+def with_assets(warehouse: Warehouse, receiver: Receiver, *names: str) -> Destination:
+    row = warehouse.add_webhook(receiver.url)
+    for name in names:
+        warehouse.add_asset(name)
+    make_events()
+    return warehouse.again(row)
+
+
+def test_a_round_ends_after_its_time_and_the_next_one_goes_on(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent is noted once in a round: a slow receiver must not delay that, since a kill sends it again."""
+    row = with_assets(warehouse, receiver, *(f"P-{number}" for number in range(10)))
+    sender, rounds = Slow(monkeypatch, 0.4), 0
+    while Round(row, sender, threading.Event(), is_note_due=False).run():
+        rounds += 1
+        row = warehouse.again(row)
+        assert event_destinations.count_waiting(row) == 10 - len(sender.sent)
+        assert len(sender.sent) <= 3 * rounds
+    assert rounds == 3
+    assert len(set(sender.sent)) == len(sender.sent) == 10
+
+
+def test_a_refused_event_is_given_up_after_days_and_those_behind_it_go_on(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, began = with_assets(warehouse, receiver, "BAD", "GOOD"), clock.now()
+    bad = receiver.received
+    receiver.answer = refuse("BAD")
+    for hours in (0, 2, 4, 119):
+        travel_to(monkeypatch, began + hours * clock.HOUR)
+        deliver(warehouse.again(row))
+    assert keys(receiver).count("BAD") == 4
+    assert (warehouse.again(row).lost, len(event_progress.retries_of(row.no))) == (0, 1)
+    travel_to(monkeypatch, began + 121 * clock.HOUR)
+    deliver(warehouse.again(row))
+    assert len(bad) == 5
+    assert (warehouse.again(row).lost, event_progress.retries_of(row.no)) == (1, [])
+    assert warehouse.again(row).disabled_at is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "most"),
+    [("1800", 1800, 1801), ("99999999", 3600, 3601), ("soon", 4, 7), ("-5", 4, 7), (None, 4, 7)],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_receiver_is_left_alone_for_as_long_as_it_asks(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch,
+    status: int, asked: str | None, least: int, most: int,
+) -> None:  # fmt: skip
+    row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
+    travel_to(monkeypatch, now)
+    receiver.answer = lambda _: (status, {"Retry-After": asked} if asked else {})
+    deliver(row)
+    assert now + least * clock.SECOND <= warehouse.again(row).next_try_at <= now + most * clock.SECOND
+    assert len(receiver.received) == 1
+
+
+def test_pauses_grow_from_seconds_to_an_hour(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
+    receiver.answer = lambda _: 503
+    pauses = []
+    for _ in range(10):
+        travel_to(monkeypatch, now)
+        deliver(warehouse.again(row))
+        pauses.append((warehouse.again(row).next_try_at - now) / clock.SECOND)
+        now = warehouse.again(row).next_try_at
+    assert 4 <= pauses[0] <= 6
+    assert all(later > earlier for earlier, later in pairwise(pauses[:6]))
+    assert all(2880 <= pause <= 4320 for pause in pauses[6:])
+
+
+def test_no_more_events_are_set_aside_than_there_is_room_for(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing goes past what no longer fits; once the receiver accepts again, everything arrives in its order."""
+    monkeypatch.setattr(delivery, "MOST_SET_ASIDE", 3)
+    bad, good = warehouse.add_asset("BAD"), warehouse.add_asset("GOOD")
+    make_events()
+    row = warehouse.add_webhook(receiver.url)
+    receiver.answer = refuse("BAD")
+    for second in range(6):
+        place = ("north dock", "south dock")[second % 2]
+        warehouse.record([(bad, place, second * 10), (good, place, second * 10)])
+    make_events()
+    deliver(warehouse.again(row))
+    assert len(event_progress.retries_of(row.no)) == 3
+    assert warehouse.again(row).last_error == "3 events wait because they were refused"
+    waiting = event_destinations.count_waiting(warehouse.again(row))
+    assert waiting > 3
+    receiver.answer = lambda _: 200
+    now = clock.now()
+    for hours in range(1, 9):
+        travel_to(monkeypatch, now + hours * clock.HOUR)
+        deliver(warehouse.again(row))
+    taken = [one.told for one in receiver.received if one.told["data"]["asset"]["external_key"] == "BAD"][1:]
+    assert [one["timestamp"] for one in taken] == sorted(one["timestamp"] for one in taken)
+    assert len(taken) == 6
+    assert event_destinations.count_waiting(warehouse.again(row)) == 0
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_clock_that_is_set_back_does_not_keep_events_for_years(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    """The box started with a clock that was years ahead, and the receiver failed before that was mended."""
+    row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
+    receiver.answer = lambda _: 400 if is_refused else 503
+    with monkeypatch.context() as patch:
+        travel_to(patch, now + 3000 * clock.DAY)
+        deliver(row)
+    assert warehouse.again(row).next_try_at > now or event_progress.retries_of(row.no)
+    receiver.answer = lambda _: 200
+    worker = Worker(PACE)
+    worker.start()
+    try:
+        wait_for(lambda: len(receiver.received) == 2, SOON)
+    finally:
+        worker.stop()
