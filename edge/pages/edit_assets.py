@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from flask import abort, render_template, request
@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.auth.secrets import new_token
 from edge.errors import Conflict, EdgeError
-from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of
+from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.mirrors import at_home
 from edge.pages.notices import done
@@ -60,16 +60,20 @@ def edit_asset_form(asset_id: int) -> str:
 @at_home
 def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     """The key is changed by the API's rename, the rest by its patch; both or neither."""
-    asset = assets.get(current_session().organization_id, asset_id)
-    try:
-        changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, _entered()))
-        renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
-        check = unchanged_since(request.form.get("updated_at", ""))
+    organization_id = current_session().organization_id
+
+    def save(values: dict[str, Any], check: Callable[[AssetRow], None]) -> None:
+        renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, values))
         assets.edit(actor(), asset_id, changes, renamed["external_key"], check)
-    except Overtaken:
-        return _overtaken(asset_id), 409
+
+    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    try:
+        save_merged(lambda: assets.get(organization_id, asset_id), _editable, entered, save)
+    except Overtaken as error:
+        return _form(error.row, error.form, {}, error.meanwhile), 409
     except EdgeError as error:
-        return _form(asset, request.form, errors_of(error)), 400
+        return _form(assets.get(organization_id, asset_id), request.form, errors_of(error)), 400
     return done(f"/assets/{asset_id}", "changed")
 
 
@@ -114,12 +118,14 @@ def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
     return done(f"/assets/{asset_id}/edit", "untagged")
 
 
-def _overtaken(asset_id: int) -> str:
-    """Both values side by side. Sent again, the form overwrites what it has shown."""
-    saved = assets.get(current_session().organization_id, asset_id)
-    entered = {**_entered(), "external_key": text(request.form, "external_key")}
-    meanwhile = saved_meanwhile(saved, entered, ("name", "external_key", "description", "is_active"))
-    return _form(saved, request.form, {}, meanwhile)
+def _editable(asset: AssetRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {
+        "name": asset.name,
+        "description": asset.description,
+        "is_active": bool(asset.is_active),
+        "external_key": asset.external_key,
+    }
 
 
 def _entered() -> dict[str, Any]:
@@ -137,6 +143,7 @@ def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mappin
         values=values,
         errors=errors,
         meanwhile=meanwhile,
+        opened=opened_with(_editable(asset)) if asset else None,
         types=list(TAG_TYPE_NAMES.items()),
         once=new_token(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from flask import render_template, request
@@ -16,9 +16,9 @@ from edge.pages.forms import (
     Errors,
     Overtaken,
     errors_of,
-    saved_meanwhile,
+    opened_with,
+    save_merged,
     text,
-    unchanged_since,
     values_of,
 )
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -69,17 +69,23 @@ def edit_location_form(location_id: int) -> str:
 @require_role(Role.EDITOR)
 @at_home
 def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
-    location = locations.get(current_session().organization_id, location_id)
-    try:
-        changes = values_of(bodies.LOCATION_PATCH, _entered())
-        renamed = values_of(bodies.RENAME, {"external_key": text(request.form, "external_key")})
+    organization_id = current_session().organization_id
+
+    def save(values: dict[str, Any], check: Callable[[LocationRow], None]) -> None:
+        renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        changes = values_of(bodies.LOCATION_PATCH, values)
         parent = Parent(changes.pop("parent_id"), UNSET)
-        check = unchanged_since(request.form.get("updated_at", ""))
         locations.edit(actor(), location_id, cast(LocationChanges, changes), renamed["external_key"], parent, check)
-    except Overtaken:
-        return _overtaken(location_id), 409
+
+    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    try:
+        save_merged(lambda: locations.get(organization_id, location_id), _editable, entered, save)
+    except Overtaken as error:
+        if "parent_id" in error.meanwhile:
+            error.meanwhile["parent_id"] = error.row.parent_external_key or "(nothing)"
+        return _form(error.row, error.form, {}, error.meanwhile), 409
     except EdgeError as error:
-        return _form(location, request.form, errors_of(error)), 400
+        return _form(locations.get(organization_id, location_id), request.form, errors_of(error)), 400
     return done(f"/locations/{location_id}", "changed")
 
 
@@ -116,14 +122,15 @@ def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
     return done(f"/locations/{location_id}/edit", "untagged")
 
 
-def _overtaken(location_id: int) -> str:
-    """Both values side by side. Sent again, the form overwrites what it has shown."""
-    saved = locations.get(current_session().organization_id, location_id)
-    entered = {**_entered(), "external_key": text(request.form, "external_key")}
-    meanwhile = saved_meanwhile(saved, entered, ("name", "external_key", "description", "is_active"))
-    if saved.parent_id != entered["parent_id"]:
-        meanwhile["parent_id"] = saved.parent_external_key or "(nothing)"
-    return _form(saved, request.form, {}, meanwhile)
+def _editable(location: LocationRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {
+        "name": location.name,
+        "description": location.description,
+        "is_active": bool(location.is_active),
+        "parent_id": location.parent_id,
+        "external_key": location.external_key,
+    }
 
 
 def _entered() -> dict[str, Any]:
@@ -147,6 +154,7 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
         values=values,
         errors=errors,
         meanwhile=meanwhile,
+        opened=opened_with(_editable(location)) if location else None,
         types=list(TAG_TYPE_NAMES.items()),
         parents=parents,
         kind_names=KIND_NAMES,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from flask import abort, request
 
@@ -12,6 +13,11 @@ from edge.validation.body import Body, judge
 from edge.validation.values import MAX_TEXT
 
 Errors = dict[str, str]
+Row = TypeVar("Row")
+
+OPENED = "opened"  # the field with the values that the form was opened with
+MOST_TRIES = 5
+_UNKNOWN = object()
 
 MOST_DIGITS = 18  # what is shorter fits in 64 bits
 
@@ -61,29 +67,79 @@ def json_object() -> dict[str, Any]:
 
 
 class Overtaken(EdgeError):
-    """Somebody else has changed the record since the form was opened."""
+    """Somebody else changed a field that this form changes, too: another value of it is saved by now."""
+
+    def __init__(self, row: Any, values: Mapping[str, Any], saved: Mapping[str, Any], clashes: Sequence[str]) -> None:
+        super().__init__("Somebody else changed the same fields while this form was open")
+        self.row = row
+        self.meanwhile = {name: _shown(saved[name]) for name in clashes}
+        self.form = {**request.form.to_dict(), **values, OPENED: opened_with(saved)}  # sent again, it overwrites
 
 
-def unchanged_since(opened_at: str) -> Callable[[Any], None]:
-    """A check for the store: refuses when the record is not as it was when the form was opened."""
+class _Stale(EdgeError):
+    """The record was changed between reading and saving it."""
 
-    def check(row: Any) -> None:
-        if str(row.updated_at) != opened_at:
-            raise Overtaken("It was changed by somebody else while this form was open")
+
+def opened_with(values: Mapping[str, Any]) -> str:
+    """The values that a form was opened with, for a hidden field of it."""
+    return json.dumps(values)
+
+
+def save_merged(
+    read: Callable[[], Row],
+    editable: Callable[[Row], dict[str, Any]],
+    entered: Mapping[str, Any],
+    save: Callable[[dict[str, Any], Callable[[Any], None]], object],
+) -> None:
+    """Save the fields that were changed in the form, and leave the others as they are by now.
+
+    Raises Overtaken when somebody else changed one of the same fields to another value meanwhile. `editable` gives the
+    saved values of a record by field; other fields, such as a new password, are saved as entered. `save` gets the
+    values and a check that refuses a record that changed since.
+    """
+    for _ in range(MOST_TRIES):
+        row = read()
+        values = _merged(row, editable(row), entered)
+        try:
+            save(values, _unchanged(row))
+        except _Stale:
+            continue
+        return
+    raise Conflict("it is being changed by somebody else again and again. Try again in a moment")
+
+
+def _merged(row: Any, saved: Mapping[str, Any], entered: Mapping[str, Any]) -> dict[str, Any]:
+    opened = _opened()
+    values, clashes = dict(entered), []
+    for name, now in saved.items():
+        own, before = entered.get(name), opened.get(name, _UNKNOWN)
+        if _is_same(own, before):
+            values[name] = now
+        elif not _is_same(now, before) and not _is_same(own, now):
+            clashes.append(name)
+    if clashes:
+        raise Overtaken(row, values, saved, clashes)
+    return values
+
+
+def _opened() -> dict[str, Any]:
+    try:
+        found = json.loads(request.form.get(OPENED, ""))
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return bool((one or "") == (other or ""))
+
+
+def _unchanged(row: Any) -> Callable[[Any], None]:
+    def check(present: Any) -> None:
+        if present.updated_at != row.updated_at:
+            raise _Stale("It changed since it was read")
 
     return check
-
-
-def saved_meanwhile(row: Any, entered: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    """By field, the saved value where it differs from the one in the form."""
-    found = {}
-    for name in names:
-        saved, own = getattr(row, name), entered.get(name)
-        if isinstance(own, bool):
-            saved = bool(saved)
-        if (saved or "") != (own or ""):
-            found[name] = _shown(saved)
-    return found
 
 
 def _shown(value: Any) -> str:

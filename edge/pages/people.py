@@ -12,7 +12,7 @@ from edge.auth import badges, passwords
 from edge.auth.secrets import hash_secret, new_token
 from edge.errors import EdgeError, Invalid
 from edge.pages import cookies
-from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since
+from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
@@ -57,20 +57,22 @@ def edit_person_form(person_id: int) -> str:
 @require_role(Role.ADMINISTRATOR)
 def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
     """A field for a password, PIN or badge that is left empty keeps what is there. A new one ends open sessions."""
-    person = _person(person_id)
     try:
-        values = _entered()
+        entered = _entered()
         for name in ("pin", "badge"):
             if f"no_{name}" in request.form:
-                values[f"{name}_hash"] = None
-        check = unchanged_since(request.form.get("updated_at", ""))
+                entered[f"{name}_hash"] = None
         keep = hash_secret(cookies.session_token())
-        people.update_person(actor(), person_id, keep_session=keep, check=check, **values)
-    except Overtaken:
-        saved = _person(person_id)
-        return _form(saved, request.form, {}, saved_meanwhile(saved, values, ("name", "email", "role"))), 409
+        save_merged(
+            lambda: _person(person_id),
+            _editable,
+            entered,
+            lambda values, check: people.update_person(actor(), person_id, keep_session=keep, check=check, **values),
+        )
+    except Overtaken as error:
+        return _form(error.row, error.form, {}, error.meanwhile), 409
     except EdgeError as error:
-        return _form(person, request.form, errors_of(error)), 400
+        return _form(_person(person_id), request.form, errors_of(error)), 400
     return done("/people", "changed")
 
 
@@ -101,6 +103,11 @@ def _person(person_id: int) -> PersonRow:
     return people.find_person(current_session().organization_id, person_id) or abort(404)
 
 
+def _editable(person: PersonRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {"name": person.name, "email": person.email, "role": Role(person.role)}
+
+
 def _entered() -> dict[str, Any]:
     form = request.form
     if form.get("role") not in ROLES:
@@ -121,5 +128,11 @@ def _entered() -> dict[str, Any]:
 
 def _form(person: PersonRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
     return render_template(
-        "person-edit.html", person=person, values=values, errors=errors, meanwhile=meanwhile, once=new_token()
+        "person-edit.html",
+        person=person,
+        values=values,
+        errors=errors,
+        meanwhile=meanwhile,
+        opened=opened_with(_editable(person)) if person else None,
+        once=new_token(),
     )

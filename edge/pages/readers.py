@@ -15,7 +15,7 @@ from edge.ingest.reads import Attempt, Guess, Trial
 from edge.pages import broker_facts
 from edge.pages.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.formats import formats
-from edge.pages.forms import Errors, Overtaken, errors_of, saved_meanwhile, text, unchanged_since, values_of, whole
+from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
@@ -160,20 +160,21 @@ def edit_reader_form(reader_id: int) -> str:
 @pages.post("/readers/<int:reader_id>/edit")
 @require_role(Role.ADMINISTRATOR)
 def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
-    reader = readers.get_reader(current_session().organization_id, reader_id)
+    organization_id = current_session().organization_id
     try:
-        check = unchanged_since(request.form.get("updated_at", ""))
-        readers.change_reader(actor(), reader_id, _entered(), check)
-    except Overtaken:
-        saved = readers.get_reader(reader.organization_id, reader_id)
-        names = ("name", "topic", "format", "mapping", "min_rssi", "is_enabled")
-        meanwhile = saved_meanwhile(saved, _entered(), names)
-        if saved.location_id != entered_location():
-            state = next(row for row in reader_status.list_states(saved.organization_id) if row.id == reader_id)
-            meanwhile["location_id"] = state.location_name or "(by antenna)"
-        return _form(saved, request.form, {}, meanwhile=meanwhile), 409
+        save_merged(
+            lambda: readers.get_reader(organization_id, reader_id),
+            _editable,
+            _entered(),
+            lambda values, check: readers.change_reader(actor(), reader_id, values, check),
+        )
+    except Overtaken as error:
+        if "location_id" in error.meanwhile:
+            state = next(row for row in reader_status.list_states(organization_id) if row.id == reader_id)
+            error.meanwhile["location_id"] = state.location_name or "(by antenna)"
+        return _form(error.row, error.form, {}, meanwhile=error.meanwhile), 409
     except EdgeError as error:
-        return _form(reader, request.form, errors_of(error)), 400
+        return _form(readers.get_reader(organization_id, reader_id), request.form, errors_of(error)), 400
     return done(f"/readers/{reader_id}", "changed")
 
 
@@ -182,6 +183,21 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
 def remove_reader(reader_id: int) -> AnyResponse:
     readers.remove_reader(actor(), reader_id)
     return done("/readers", "removed")
+
+
+def _editable(reader: ReaderRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {
+        "name": reader.name,
+        "topic": reader.topic,
+        "status_topic": reader.status_topic,
+        "format": reader.format,
+        "mapping": reader.mapping,
+        "location_id": reader.location_id,
+        "min_rssi": reader.min_rssi,
+        "clock_setting": reader.clock_setting,
+        "is_enabled": bool(reader.is_enabled),
+    }
 
 
 def _entered() -> dict[str, Any]:
@@ -257,6 +273,7 @@ def _form(
         "reader-edit.html",
         trial=trial,
         meanwhile=meanwhile,
+        opened=opened_with(_editable(reader)) if reader else None,
         bucket_names=BUCKETS,
         asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
         location_names={branch.id: branch.name for branch in branches},

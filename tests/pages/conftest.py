@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import unescape
 from typing import NamedTuple
 
 import pytest
@@ -53,6 +54,11 @@ def hear(topic: str) -> None:
     unassigned_topics.record([Unassigned(topic, clock.now(), b"{}")])
 
 
+def opened_with(form: str) -> str:
+    """The values that a form on a page was opened with, as it sends them along."""
+    return unescape(form.split('name="opened" value="')[1].split('"')[0])
+
+
 class Site(NamedTuple):
     """`hall` holds `dock` and `rack`; `pallet` has a barcode, `cage` an RFID tag; nothing was scanned yet."""
 
@@ -79,9 +85,8 @@ class Browser:
         return self.client.post(path, data={"csrf": csrf_token(self.token), **(data or {})})
 
     def edit(self, path: str, data: dict[str, object]) -> TestResponse:
-        """Open the form and send it, with the moment of the last change that it carries."""
-        opened = self.get(path).text.split('name="updated_at" value="')[1].split('"')[0]
-        return self.post(path, {"updated_at": opened, **data})
+        """Open the form and send it, with the values that it was opened with."""
+        return self.post(path, {"opened": opened_with(self.get(path).text), **data})
 
     def send(self, path: str, body: object) -> TestResponse:
         return self.client.post(path, json=body, headers={"X-CSRF-Token": csrf_token(self.token)})

@@ -32,44 +32,68 @@ from edge.store.events import KINDS
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, SignIn, Site, see
+from tests.pages.conftest import Browser, SignIn, Site, opened_with, see
 
 
 class TestTwoEditors:
     def test_the_second_save_sees_both_values_and_wipes_nothing(
         self, sign_in_as: SignIn, cast: Cast, site: Site
     ) -> None:
-        path = f"/assets/{site.pallet.id}/edit"
-        opened = {"external_key": "ASSET-0001", "updated_at": site.pallet.updated_at, "is_active": "on"}
-        assert sign_in_as(Role.EDITOR).post(path, {**opened, "name": "Hers"}).status_code == 303
-        second = sign_in_as(Role.EDITOR)
+        path, first, second = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR), sign_in_as(Role.EDITOR)
+        opened = {"external_key": "ASSET-0001", "opened": opened_with(second.get(path).text), "is_active": "on"}
+        assert first.post(path, {**opened, "name": "Hers"}).status_code == 303
         answer = second.post(path, {**opened, "name": "His", "description": "typed"})
         assert answer.status_code == 409
         assert "saved: <b>Hers</b>" in answer.text
         assert 'value="His"' in answer.text
         assert ">typed</textarea>" in answer.text
         assert assets.get(cast.acme, site.pallet.id).name == "Hers"
-        seen = re.search(r'name="updated_at" value="(\d+)"', answer.text)
-        assert seen
-        again = {**opened, "name": "His", "description": "typed", "updated_at": seen[1]}
+        again = {**opened, "name": "His", "description": "typed", "opened": opened_with(answer.text)}
         assert second.post(path, again).status_code == 303
         assert assets.get(cast.acme, site.pallet.id).name == "His"
 
+    def test_fields_that_only_one_of_them_changed_are_merged(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
+        opened = {"name": "Pallet 1", "external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text)}
+        assets.patch(shell(cast.acme), site.pallet.id, {"description": "by the API"})
+        assets.attach_tag(shell(cast.acme), site.pallet.id, NewTag("ble", "AA:BB"))
+        assert browser.post(path, {**opened, "name": "Mine", "is_active": "on"}).status_code == 303
+        asset = assets.get(cast.acme, site.pallet.id)
+        assert (asset.name, asset.description, len(asset.tags)) == ("Mine", "by the API", 2)
+
+    def test_only_fields_that_both_changed_are_asked_for(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        """Their description is in the form already, and what both changed to the same value is no conflict."""
+        path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
+        opened = {"external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text)}
+        theirs = {"name": "Theirs", "description": "their text", "is_active": False}
+        assets.patch(shell(cast.acme), site.pallet.id, theirs)
+        answer = browser.post(path, {**opened, "name": "Mine"})  # the box that says "In use" is not ticked here, too
+        assert answer.status_code == 409
+        assert re.findall(r"<dt>([^<]+)</dt><dd>saved: <b>([^<]+)</b>", answer.text) == [("Name", "Theirs")]
+        assert ">their text</textarea>" in answer.text
+
     def test_a_location_too_also_where_it_is_in(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
-        opened = {"name": "Dock 1", "external_key": "DOCK-1", "updated_at": site.dock.updated_at, "is_active": "on"}
         browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.dock.id}/edit"
+        opened = {"name": "Dock 1", "external_key": "DOCK-1", "is_active": "on"}
+        opened["opened"] = opened_with(browser.get(path).text)
         assert browser.post(path, {**opened, "parent_id": site.rack.id}).status_code == 303
-        answer = browser.post(path, {**opened, "parent_id": site.hall.id})
+        assert browser.post(path, {**opened, "name": "Dock One", "parent_id": site.hall.id}).status_code == 303
+        dock = locations.get(cast.acme, site.dock.id)
+        assert (dock.name, dock.parent_id) == ("Dock One", site.rack.id)  # only the first changed where it is in
+        answer = browser.post(path, opened)
         assert answer.status_code == 409
         assert "saved: <b>RACK-A</b>" in answer.text
-        assert locations.get(cast.acme, site.dock.id).parent_id == site.rack.id
+        assert "saved: <b>Dock One</b>" not in answer.text  # this form did not change the name
 
-    def test_a_change_through_the_api_counts_as_well(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_a_form_that_does_not_say_what_it_was_opened_with_overwrites_nothing(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
         assets.patch(shell(cast.acme), site.cage.id, {"description": "by the API"})
-        entered = {"name": "Mine", "external_key": "ASSET-0002", "updated_at": site.cage.updated_at}
-        answer = sign_in_as(Role.EDITOR).post(f"/assets/{site.cage.id}/edit", entered)
-        assert answer.status_code == 409
-        assert "saved: <b>by the API</b>" in answer.text
+        for opened in ("", "[]", "[" * 9999, "nonsense"):
+            entered = {"name": "Mine", "external_key": "ASSET-0002", "opened": opened}
+            answer = sign_in_as(Role.EDITOR).post(f"/assets/{site.cage.id}/edit", entered)
+            assert answer.status_code == 409
+            assert "saved: <b>by the API</b>" in answer.text
 
 
 class TestDoubleClick:
@@ -259,7 +283,7 @@ class TestEditing:
     ) -> None:
         browser, path = sign_in_as(Role.EDITOR), f"/assets/{site.pallet.id}/edit"
         entered = {"name": "Changed", "description": "two\r\nlines", "external_key": "ASSET-0002"}
-        entered["updated_at"] = str(site.pallet.updated_at)
+        entered["opened"] = opened_with(browser.get(path).text)
         assert browser.post(path, entered).status_code == 400
         assert assets.get(cast.acme, site.pallet.id).name == "Pallet 1"
         assert browser.post(path, {**entered, "external_key": "P-1"}).status_code == 303
@@ -288,7 +312,7 @@ class TestEditing:
         browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.hall.id}/edit"
         assert f'<option value="{site.rack.id}"' not in browser.get(path).text
         entered = {"name": "Hall 1", "external_key": "HALL-1", "parent_id": site.rack.id}
-        entered["updated_at"] = site.hall.updated_at
+        entered["opened"] = opened_with(browser.get(path).text)
         answer = browser.post(path, entered)
         assert answer.status_code == 400
         assert "ycle" in answer.text

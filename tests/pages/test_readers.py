@@ -24,7 +24,7 @@ from edge.store.ignored_messages import IgnoredMessage
 from edge.store.ledger import Bucket, Tally
 from edge.store.reader_status import ReaderStatus
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site, give
+from tests.pages.conftest import Browser, Site, give, opened_with
 
 pytestmark = pytest.mark.usefixtures("handed_in")
 
@@ -196,13 +196,12 @@ def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) ->
 def test_two_who_edit_a_reader_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
     path = f"/readers/{reader.id}/edit"
-    opened = admin.get(path).text.split('name="updated_at" value="')[1].split('"')[0]
+    opened = opened_with(admin.get(path).text)
     readers.change_reader(shell(cast.acme), reader.id, {"name": "Portal of Ed"})
-    entered = {"name": "Portal of Ada", "topic": "t", "format": "plain", "is_enabled": "on", "updated_at": opened}
+    entered = {"name": "Portal of Ada", "topic": "t", "format": "plain", "is_enabled": "on", "opened": opened}
     answer = admin.post(path, entered)
     assert answer.status_code == 409
     assert "saved: <b>Portal of Ed</b>" in answer.text
     assert 'value="Portal of Ada"' in answer.text
-    seen = answer.text.split('name="updated_at" value="')[1].split('"')[0]
-    assert admin.post(path, {**entered, "updated_at": seen}).status_code == 303
+    assert admin.post(path, {**entered, "opened": opened_with(answer.text)}).status_code == 303
     assert readers.get_reader(cast.acme, reader.id).name == "Portal of Ada"
