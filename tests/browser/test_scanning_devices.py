@@ -188,6 +188,32 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     page.wait_for_selector("body[data-ready]")
 
 
+def test_the_code_that_enrols_a_device_opens_whatever_field_a_scanner_types_it_into(
+    open_context: Callable[..., BrowserContext], site: Site
+) -> None:
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
+    page = open_context(viewport=PHONE).new_page()
+    page.goto("/sign-in")
+    expect(page.locator("#email")).to_be_focused()
+    scan(page, f"http://box.lan:8080/enrol/{code}")
+    page.click("text=Yes, enrol it")
+    expect(page.locator("#badge")).to_be_focused()
+    _, other = devices.invite(shell(site.organization_id), "Scanner 2")
+    scan(page, f"http://box.lan:8080/enrol/{other}")
+    expect(page.locator("h1")).to_contain_text("Scanner 2")
+
+
+def test_a_code_that_enrols_a_device_is_no_tag(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page()
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
+    scan(page, f"http://box.lan:8080/enrol/{code}")
+    expect(page.locator("h1")).to_contain_text("Scanner 1")
+    page.goto("/scan")
+    page.wait_for_selector("body[data-ready]")
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert code not in str(page.evaluate("() => JSON.stringify(localStorage)"))
+
+
 def test_a_browser_of_android_8_is_new_enough(open_context: Callable[..., BrowserContext], site: Site) -> None:
     context = open_context(viewport=PHONE)
     context.add_init_script(f"({NEWER})()")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from edge.store import board, locations
+from edge.store import assets, board, locations
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.tags import NewTag
@@ -128,6 +128,27 @@ def test_what_is_scanned_offline_after_the_barcode_of_a_new_location_belongs_to_
     expect(page.locator("#location-name")).to_have_text("Rack A")
     assert [location_of(site, number) for number in (1, 2, 3, 4)] == ["Dock 1", "Gate 7", "Gate 7", "Rack A"]
     assert execute("SELECT count(*) FROM history").fetchone() == (4,)
+
+
+@pytest.mark.parametrize("is_meant", ["Rack A", "Pallet 1"])
+def test_a_tag_that_is_also_the_key_of_a_location_is_asked_about(
+    scan_page: ScanPage, site: Site, is_meant: str
+) -> None:
+    assets.attach_tag(shell(site.organization_id), site.assets[0].id, NewTag("barcode", "RACK-A"))
+    page = scan_page(viewport=PHONE)
+    scan(page, "RACK-A")
+    expect(page.locator("#sheet-title")).to_have_text("Which one is RACK-A?")
+    scan(page, "BC-0002")
+    expect(page.locator("#held")).to_contain_text("2 scans")
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    page.click("#held")
+    page.click(f".held-group .choice-button:has-text('{is_meant}')")
+    saved(page)
+    expect(page.locator("#held")).to_be_hidden()
+    is_location = is_meant == "Rack A"
+    expect(page.locator("#location-name")).to_have_text("Rack A" if is_location else "Dock 1")
+    assert location_of(site, 1) == (None if is_location else "Dock 1")
+    assert location_of(site, 2) == ("Rack A" if is_location else "Dock 1")
 
 
 def test_in_a_check_that_does_not_cover_a_new_location_somebody_is_asked(scan_page: ScanPage, site: Site) -> None:

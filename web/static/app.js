@@ -40,6 +40,16 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// The link that enrols a device is a QR code on another screen. A scanner types it into whatever field of the sign-in page
+// has the focus; it must open, not be sent as an email address or a badge.
+document.addEventListener("input", (event) => {
+  const link = /\/enrol\/([\w-]{43})$/i.exec(event.target.value);
+  if (!link || !event.target.closest(".door")) return;
+  event.target.value = "";
+  document.addEventListener("submit", (sent) => sent.preventDefault(), true); // the Enter after it
+  location.assign(`/enrol/${link[1]}`);
+});
+
 // In a select, keys choose an entry, unless they arrive faster than a person types: then a scanner sent them.
 const TOO_FAST = 100; // ms between two keys
 let first = { at: -Infinity };

@@ -2,6 +2,7 @@
 // once and removed when it is in the queue, so that reloading a busy device loses none; it has its id already, so none is
 // queued twice.
 
+import { enrolmentOf } from "./codes.js";
 import { listen } from "./scanner.js";
 
 const KEPT = "edge-caught";
@@ -16,7 +17,7 @@ document.body.dataset.listening = String(Math.round(performance.now()));
 /** A code came, by a scanner or by the camera; `raw` is the text before cleaning. */
 export function take(code, raw) {
   const one = { id: newId(), code, raw, at: Date.now() }; // not when it is processed
-  if (isKept()) {
+  if (isKept(code) && !enrolmentOf(code)) {
     pending.push(one);
     write();
   }

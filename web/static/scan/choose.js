@@ -36,18 +36,19 @@ export function openLocations(title, onChoose) {
 
 /**
  * The scans that wait for a location, by the label they were made under. `onPlaced(choice, location)` is called when somebody
- * assigns a location, `onDiscard(choice)` when the scans are not wanted.
+ * assigns a location, with the id of a scan if that was the location's label, `onDiscard(choice)` when the scans are not
+ * needed.
  */
-export function openHeld(held, onPlaced, onDiscard) {
+export function openHeld(held, onPlaced, onDiscard, title = t("Where were these scanned?")) {
   const groups = new Map();
   for (const item of held) groups.set(item.choice, [...(groups.get(item.choice) || []), item]);
-  openSheet("held", t("Where were these scanned?"), ...[...groups].map(([id, items]) => group(id, items, onPlaced, onDiscard)));
+  openSheet("held", title, ...[...groups].map(([id, items]) => group(id, items, onPlaced, onDiscard)));
 }
 
 function group(id, items, onPlaced, onDiscard) {
-  const { label, shown, location, retired } = items[0].held;
+  const { label, shown, location, retired, question } = items[0].held;
   const section = part("held-group", "", "section");
-  const why = retired ? t("{location} was retired before these scans arrived.", { location: shown }) : location
+  const why = question ? t("{code} is the label of a location and of an asset. Choose which one is meant", { code: question.code }) : retired ? t("{location} was retired before these scans arrived.", { location: shown }) : location
     ? t("{label} turned out to be the label of {location}, while {shown} was shown.", { label, shown, location: location.name })
     : t("They were scanned after the label {label}, which names no location that is known.", { label });
   const list = part("log-list", "", "ol");
@@ -56,9 +57,18 @@ function group(id, items, onPlaced, onDiscard) {
   const candidates = [location, location && before].filter(Boolean); // the label's may be newer than the list
   section.append(
     part("", tn("{count} scan", "{count} scans", items.length), "h3"), message(why), list,
+    ...(question ? answers(question, (...given) => onPlaced(id, ...given)) : []),
     ...candidates.map((one) => button(t("At {location}", { location: one.name }), () => onPlaced(id, one), "button wide")),
     button(t("Choose the location …"), () => openLocations(t("Where were these scanned?"), (one) => onPlaced(id, one)), "button wide"),
     button(tn("Take {count} scan back", "Take {count} scans back", items.length), () => onDiscard(id), "button plain wide"),
   );
   return section;
+}
+
+/** If the asset is meant, nothing has changed the location. */
+function answers({ scan, location, asset, before }, onPlaced) {
+  return [
+    choice(location.name, t("The location"), () => onPlaced(location, scan)),
+    choice(asset.name, t("The asset"), () => onPlaced(before)),
+  ];
 }

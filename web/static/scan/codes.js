@@ -28,6 +28,12 @@ export function looksLikeLocation(code) {
   return /^h?t?tps?\W/i.test(code) && /\/l(\/|$)/i.test(code);
 }
 
+/** The one-time code of the link that enrols a device; "" for any other code. It is a secret. */
+export function enrolmentOf(code) {
+  const found = /\/enrol\/([\w-]{43})$/i.exec(code);
+  return found ? found[1] : "";
+}
+
 function decoded(text) {
   try {
     return decodeURIComponent(text);

@@ -11,9 +11,9 @@ let recent = []; // ids of the locations chosen last, the newest first
 /**
  * The current choice of location. Each choice has a new `id`, which every scan carries, so that it is known which scans were
  * made under which label. `location` is null before the first choice, and after a label that could not be resolved: that
- * label is kept in `label`, since the location before it must no longer be used.
+ * label is kept in `label`, since the location before it must no longer be used. `question`: see `askWhich`.
  */
-export let choice = { id: "", location: null, label: "" };
+export let choice = { id: "", location: null, label: "", question: null };
 
 export const all = () => known;
 
@@ -87,8 +87,11 @@ export async function choose(location, id) {
   await Promise.all([queue.save("choice", choice), queue.save("recent", recent)]);
 }
 
-/** A label of no known location: whatever is scanned from now on waits until somebody assigns a location. */
-export async function becomeUnclear(label, id) {
-  choice = { id, location: null, label };
+/**
+ * A label of no known location, or a code with two meanings (`question`): whatever is scanned from now on waits until
+ * somebody assigns a location.
+ */
+export async function becomeUnclear(label, id, question = null) {
+  choice = { id, location: null, label, question };
   await queue.save("choice", choice);
 }

@@ -1,6 +1,6 @@
 // The scan page. What happens to a code: caught, stored on the device, shown, sent, answered, shown again.
 
-import { linkOf, looksLikeLocation } from "./codes.js";
+import { enrolmentOf, linkOf, looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
 import { forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
@@ -16,7 +16,7 @@ import { flush, link, post, recount, start } from "./sync.js";
 import * as stock from "./take.js";
 import { t } from "./texts.js";
 import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
-import { awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
+import { askWhich, awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
 
 const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
@@ -29,6 +29,7 @@ const signalled = new Map(); // id -> outcome by the device's copy, of scans tha
 let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
 async function onCode({ id, code, raw, at }) {
+  if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
   if (raw && raw.isPart) {
     signal("refused");
@@ -41,6 +42,7 @@ async function onCode({ id, code, raw, at }) {
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
+  if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, at, location, thing);
   if (location) return chooseLocation(location);
   if (looksLikeLocation(code)) {
     await loseLocation(code);
@@ -52,12 +54,32 @@ async function onCode({ id, code, raw, at }) {
     const told = t("The check digit of this code is wrong: it was misread or misprinted. Scan it again");
     return showResult({ outcome: "refused", thing: code, told, state: "" });
   }
-  if (!locations.choice.location && !locations.choice.label) {
+  const { choice } = locations;
+  if (!choice.location && !choice.label && !choice.question) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, at, thing);
+}
+
+/** The code names both. The scan waits as one of the asset, by the link of its label, so that the server takes it for one. */
+async function whichOne(id, code, at, location, thing) {
+  await askWhich(id, code, location, thing);
+  await keep(id, `${window.location.origin}/a/${encodeURIComponent(thing.key)}`, at, thing);
+  await recount();
+  openHeld(await useTools(), link.held.filter((item) => item.choice === locations.choice.id), t("Which one is {code}?", { code }));
+}
+
+function openHeld(tools, held, title) {
+  tools.openHeld(held, (...given) => inLine(() => place(...given)), (choice) => inLine(() => takeBackHeld(choice)), title);
+}
+
+/** The code that enrols this device was scanned here, and not with its camera. */
+function openEnrolment(code) {
+  if (link.state === "ok") return location.assign(`/enrol/${enrolmentOf(code)}`);
+  signal("refused");
+  return showResult({ outcome: "refused", thing: t("No connection"), state: "" });
 }
 
 /** Whether the device knows a code, and no longer one that begins with it. */
@@ -82,10 +104,10 @@ async function readyToLoad(thing) {
 }
 
 async function keep(id, code, at, thing) {
-  const { id: choice, location, label } = locations.choice;
+  const { id: choice, location, label, question } = locations.choice;
   let item = {
     id, code, at, choice, locationId: location && location.id, locationName: location ? location.name : "",
-    held: location ? null : { label }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
+    held: location ? null : { label, question }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
     person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
     ...carrier.wireOf(thing),
@@ -213,8 +235,7 @@ function wire() {
   opens("count", ({ openList }) => openList({
     isUndoable, onUndo: (entry) => inLine(() => undo(entry)), onShow: showListed, onBegin: () => inLine(redraw),
   }));
-  opens("held", ({ openHeld }) => openHeld(link.held,
-    (choice, location) => inLine(() => place(choice, location)), (choice) => inLine(() => takeBackHeld(choice))));
+  opens("held", (tools) => openHeld(tools, link.held));
   opens("test", ({ openTest }) => { $("menu").open = false; openTest(); });
   $("mute").addEventListener("click", () => { setMuted(!isMuted()); showMute(); });
   // A tap must not take the focus from the catcher, not even for a moment: what is inserted meanwhile would be lost.

@@ -141,6 +141,12 @@ export async function withdraw(id) {
   return found;
 }
 
+/** Leave no trace of a scan: it was no scan of a thing. */
+export const drop = (id) => work(["queue", "log"], "readwrite", (t) => {
+  byId(t, id, (item) => t.objectStore("queue").delete(item.no));
+  t.objectStore("log").delete(id);
+});
+
 function forHeld(t, choice, task) {
   t.objectStore("queue").openCursor().onsuccess = ({ target: { result: cursor } }) => {
     if (!cursor) return;

@@ -118,11 +118,12 @@ export function logItem(entry) {
   return item;
 }
 
-export function showLocation({ location, label }) {
-  const name = location ? location.name : label ? t("Location unclear") : t("No location yet");
+export function showLocation({ location, label, question }) {
+  const isUnclear = label || question;
+  const name = location ? location.name : isUnclear ? t("Location unclear") : t("No location yet");
   $("location-name").textContent = name;
   $("location-hint").textContent = location ? location.area ? t("in {area}", { area: location.area }) : ""
-    : label ? t("Scan its label again, or tap to choose") : t("Scan a location's label, or tap to choose");
+    : isUnclear ? t("Scan its label again, or tap to choose") : t("Scan a location's label, or tap to choose");
   $("location").classList.toggle("none", !location);
 }
 

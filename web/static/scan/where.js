@@ -38,6 +38,18 @@ export async function loseLocation(code) {
 }
 
 /**
+ * A code names a location and an asset. Until somebody says which one is meant, it waits like a scan of the asset, and so does
+ * what is scanned after it: `question` is { scan, code, location, asset, before }, `before` the location until now.
+ */
+export async function askWhich(scan, code, location, asset) {
+  const { id, name } = locations.choice.location;
+  const named = (one) => ({ id: one.id, name: one.name });
+  const question = { scan, code, location: named(location), asset: named(asset), before: { id, name } };
+  await locations.becomeUnclear("", newId(), question);
+  showLocation(locations.choice);
+}
+
+/**
  * A code that was sent as a thing turned out to be a location's label: from now on it is scanned there. If the check does not
  * cover it, the location stays, under a new choice: what was scanned before this was shown waits for an answer.
  */
@@ -77,7 +89,8 @@ async function releaseKnown() {
 }
 
 /** Somebody, or a label that became known, has said where the held scans of a choice were made. */
-export async function place(choice, location) {
+export async function place(choice, location, label = "") {
+  if (label) await queue.drop(label); // the code meant the location, not the asset
   await queue.release(choice, location);
   if (choice === locations.choice.id && !locations.choice.location) await chooseLocation(location, choice);
   closeSheet();
