@@ -35,12 +35,15 @@ def code_128_modules(content: str) -> int:
     return 11 * (len(content) + 3) + 22
 
 
-def check_fit(labels: Sequence[Label], paper: Paper, code: Code) -> None:
-    """Raises Invalid when a code would be too fine to be read."""
+def check_fit(labels: Sequence[Label], paper: Paper, code: Code, dots_per_mm: int | None = None) -> None:
+    """Raises Invalid when a code would be too fine to be read. A label printer's bars are whole dots wide."""
     if code is not Code.CODE_128:
         return
     for label in labels:
-        if (paper.width - 2 * MARGIN) / code_128_modules(label.external_key) < NARROWEST_BAR:
+        bar = (paper.width - 2 * MARGIN) / code_128_modules(label.external_key)
+        if dots_per_mm:
+            bar = int(bar * dots_per_mm) / dots_per_mm
+        if bar < NARROWEST_BAR:
             message = (
                 f"The bars of {label.external_key} would be too fine to be read: choose larger labels, or a Data Matrix"
             )

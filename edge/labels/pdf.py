@@ -94,6 +94,9 @@ def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, b
 def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: float, height: float) -> None:
     """Name above key, as large as both fit; a name that fits in no size is cut."""
     key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES, width, height * 0.4)
+    if "".join(key_lines) != label.external_key:  # cut: a key is printed whole, and the name gets the room that is left
+        least = NAME_SIZES[-1] * LEADING
+        key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES[-1:], width, height - least)
     room = height - len(key_lines) * key_size * LEADING
     name_size, name_lines = _fitted(label.name, "Label-Bold", NAME_SIZES, width, room)
     total = len(key_lines) * key_size * LEADING + len(name_lines) * name_size * LEADING

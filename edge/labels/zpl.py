@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from edge.labels.label import Code, Label, code_128_modules
 from edge.labels.papers import Paper
 
 DOTS_PER_MM = (8, 12, 24)  # 203, 300 and 600 dpi
 MARGIN = 2  # mm
+SMALLEST_LETTER = 1.25  # mm; people can just read it
+LEADING = 1.15
+KEY_SHARE = 0.4  # of the height for text, as long as the key fits in it
+
+# Widths in heights of a letter, of the printers' scalable font. Rounded up: a line that is too long would run over the
+# edge of the label, and a printer that breaks lines itself prints the ones beyond the last over each other.
+_NARROW, _NORMAL, _CAPITAL, _WIDE, _FULL = 0.36, 0.58, 0.72, 0.92, 1.0
+_NARROW_LETTERS = frozenset(" !'()*,-./:;I[]`fijlrt|")
+_WIDE_LETTERS = frozenset("%@MWmw&—…")
+_LAST_LATIN = 0x24F
+
+
+class _Box(NamedTuple):
+    """A rectangle for text, in dots."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+class _Lines(NamedTuple):
+    """Text as it is printed: the height of its letters, and its lines."""
+
+    size: int
+    lines: Sequence[str]
+
+    @property
+    def height(self) -> int:
+        return round(len(self.lines) * self.size * LEADING)
 
 
 def labels_zpl(labels: Iterable[Label], paper: Paper, code: Code, dots_per_mm: int = 8) -> bytes:
@@ -17,51 +49,124 @@ def labels_zpl(labels: Iterable[Label], paper: Paper, code: Code, dots_per_mm: i
 
 
 def _format(label: Label, paper: Paper, code: Code, dots: int) -> str:
-    width, height, margin = round(paper.width * dots), round(paper.height * dots), MARGIN * dots
-    content = _hexadecimal(label.content(code))
+    width, height = round(paper.width * dots), round(paper.height * dots)
+    symbol, box = _symbol(label.content(code), code, width, height, dots)
+    return f"^XA^CI28^PW{width}^LL{height}{symbol}{_texts(label, box, dots)}^XZ\n"
+
+
+def _symbol(content: str, code: Code, width: int, height: int, dots: int) -> tuple[str, _Box]:
+    """The code, and the room that it leaves for text: below bars, to the right of a square."""
+    margin, data = MARGIN * dots, _hexadecimal(content)
     if code is Code.CODE_128:
         bars = height * 2 // 5
-        module = max((width - 2 * margin) // code_128_modules(label.content(code)), 1)
-        symbol = f"^FO{margin + 10 * module},{margin}^BY{module}^BCN,{bars},N,N,N^FH^FD{content}^FS"
-        left, top = margin, margin + bars + dots
+        module = max((width - 2 * margin) // code_128_modules(content), 1)
+        top = margin + bars + dots
+        symbol = f"^FO{margin + 10 * module},{margin}^BY{module}^BCN,{bars},N,N,N^FH^FD{data}^FS"
+        return symbol, _Box(margin, top, width - 2 * margin, height - top - margin)
+    side = min(height - 2 * margin, width // 2 - margin)
+    modules = _qr_modules(content) if code is Code.QR else _matrix_modules(content)
+    module = max(side // modules, 2)
+    if code is Code.QR:
+        module = min(module, 10)
+        symbol = f"^FO{margin},{margin}^BQN,2,{module}^FH^FDMA,{data}^FS"
     else:
-        side = min(height - 2 * margin, width // 2 - margin)
-        symbol = f"^FO{margin},{margin}" + (
-            f"^BQN,2,{_module(side, _qr_modules(label.content(code)))}^FH^FDMA,{content}^FS"
-            if code is Code.QR
-            else f"^BXN,{max(side // _matrix_modules(label.content(code)), 2)},200^FH^FD{content}^FS"
-        )
-        left, top = margin + side + 2 * dots, margin
-    letters = max(min(height // 8, 5 * dots), 2 * dots)
-    room = width - left - margin
-    lines = max((height - top - margin - letters) // letters, 1)
-    return (
-        f"^XA^CI28^PW{width}^LL{height}{symbol}"
-        f"^FO{left},{top}^A0N,{letters},{letters}^FB{room},{lines},0,L^FH^FD{_hexadecimal(label.name)}^FS"
-        f"^FO{left},{height - margin - letters}^A0N,{letters * 4 // 5},{letters * 4 // 5}"
-        f"^FH^FD{_hexadecimal(label.external_key)}^FS^XZ\n"
+        symbol = f"^FO{margin},{margin}^BXN,{module},200^FH^FD{data}^FS"
+    left = margin + max(side, module * modules) + 2 * dots
+    return symbol, _Box(left, margin, width - left - margin, height - 2 * margin)
+
+
+def _texts(label: Label, box: _Box, dots: int) -> str:
+    """The name at the top, the key at the bottom; each in the largest letters in which all of it fits."""
+    largest, smallest = max(min(box.height // 6, 5 * dots), 2 * dots), round(SMALLEST_LETTER * dots)
+    line = round(smallest * LEADING)
+    key = _fitted(label.external_key, largest * 4 // 5, smallest, box.width, round(box.height * KEY_SHARE))
+    if key.height > box.height * KEY_SHARE:
+        key = _fitted(label.external_key, smallest, smallest, box.width, box.height - line)
+    room = box.height - key.height - line // 2
+    name = _cut(_fitted(label.name, largest, smallest, box.width, room), room)
+    return _printed(name, box.left, box.top) + _printed(key, box.left, box.top + box.height - key.height)
+
+
+def _printed(text: _Lines, left: int, top: int) -> str:
+    """Line by line, each in its own field: nothing depends on how the printer would break the text."""
+    tops = (top + round(number * text.size * LEADING) for number in range(len(text.lines)))
+    return "".join(
+        f"^FO{left},{line_top}^A0N,{text.size},{text.size}^FH^FD{_hexadecimal(line)}^FS"
+        for line_top, line in zip(tops, text.lines, strict=True)
     )
+
+
+def _fitted(text: str, largest: int, smallest: int, width: int, height: int) -> _Lines:
+    """In the largest letters in which it fits, or in the smallest."""
+    found = _Lines(smallest, _wrapped(text, smallest, width))
+    for size in range(largest, smallest, -1):
+        tried = _Lines(size, _wrapped(text, size, width))
+        if tried.height <= height:
+            return tried
+    return found
+
+
+def _cut(text: _Lines, height: int) -> _Lines:
+    """Without the lines that have no room; the last one then ends with an ellipsis."""
+    most = max(int(height / (text.size * LEADING)), 1)
+    if len(text.lines) <= most:
+        return text
+    return _Lines(text.size, [*text.lines[: most - 1], text.lines[most - 1][:-2] + "…"])
+
+
+def _wrapped(text: str, size: int, width: int) -> list[str]:
+    """Broken at blanks where possible, inside a word where it is longer than the line."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        tried = f"{line} {word}" if line else word
+        if text_width(tried, size) <= width:
+            line = tried
+            continue
+        if line:
+            lines.append(line)
+        line = ""
+        for letter in word:
+            if line and text_width(line + letter, size) > width:
+                lines.append(line)
+                line = ""
+            line += letter
+    return [*lines, line]
+
+
+def text_width(text: str, size: int) -> float:
+    """The most dots that a line takes in letters of that height."""
+    return sum(map(_letter_width, text)) * size
+
+
+def _letter_width(letter: str) -> float:
+    if letter in _NARROW_LETTERS:
+        return _NARROW
+    if letter in _WIDE_LETTERS:
+        return _WIDE
+    if ord(letter) > _LAST_LATIN:
+        return _FULL
+    return _CAPITAL if letter.isupper() else _NORMAL
 
 
 def _hexadecimal(text: str) -> str:
     return "".join(f"_{octet:02X}" for octet in text.encode("utf-8"))
 
 
-def _module(side: int, modules: int) -> int:
-    return min(max(side // modules, 2), 10)
+# Bytes that each version of a QR code holds with error correction M, from version 1 on.
+_QR_BYTES = (14, 26, 42, 62, 84, 106, 122, 152, 180, 213, 251, 287, 331, 362, 412, 450, 504, 560, 624, 666)
+# Side and codewords of square Data Matrix symbols; a character takes one codeword at most.
+_MATRIX_SIDES = (10, 12, 14, 16, 18, 20, 22, 24, 26, 32, 36, 40, 44, 48, 52, 64, 72)
+_MATRIX_CODEWORDS = (3, 5, 8, 12, 18, 22, 30, 36, 44, 62, 86, 114, 144, 174, 204, 280, 368)
 
 
 def _qr_modules(content: str) -> int:
-    """Of the smallest version that holds so many bytes with error correction M, with its quiet zone."""
-    capacities = (14, 26, 42, 62, 84, 106, 122, 152, 180, 213, 251, 287, 331, 362, 412)
-    size = len(content.encode())
-    version = next((number for number, most in enumerate(capacities, 1) if size <= most), len(capacities))
+    """Of the smallest version that holds the content, with its quiet zone."""
+    version = 1 + min(bisect_left(_QR_BYTES, len(content.encode())), len(_QR_BYTES) - 1)
     return 17 + 4 * version + 8
 
 
 def _matrix_modules(content: str) -> int:
-    """Of the smallest square symbol that holds so many characters, with its quiet zone."""
-    for side, most in ((10, 3), (12, 5), (14, 8), (16, 12), (18, 18), (20, 22), (22, 30), (24, 36), (26, 44), (32, 62)):
-        if len(content) <= most:
-            return side + 2
-    return 54
+    """Of the smallest square symbol that holds the content, with its quiet zone."""
+    number = min(bisect_left(_MATRIX_CODEWORDS, len(content)), len(_MATRIX_SIDES) - 1)
+    return _MATRIX_SIDES[number] + 2

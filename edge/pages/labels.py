@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import segno
 from flask import render_template, request
@@ -17,6 +19,16 @@ def address() -> str:
     return site.public_url or request.host_url.rstrip("/")
 
 
+def loopback_address() -> str | None:
+    """The address on labels if it leads a phone to the phone itself: the browser is on the box, and none is set."""
+    host = urlsplit(address()).hostname or ""
+    try:
+        is_loopback = ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost" or host.endswith(".localhost")
+    return address() if is_loopback else None
+
+
 def asset_link(external_key: str) -> str:
     return f"{address()}/a/{external_key}"
 
@@ -26,7 +38,9 @@ def location_link(external_key: str) -> str:
 
 
 def page(name: str, key: str, link: str, back: str) -> str:
-    return render_template("label.html", name=name, key=key, link=link, code=qr(link), back=back)
+    return render_template(
+        "label.html", name=name, key=key, link=link, code=qr(link), back=back, loopback=loopback_address()
+    )
 
 
 def qr(text: str) -> Markup:

@@ -70,7 +70,7 @@ def print_labels() -> AnyResponse | tuple[str, int]:
     printer = store.find_printer(current_session().organization_id) or abort(404)
     chosen, paper = _labels() or abort(404), PAPERS[printer.paper]
     try:
-        check_fit(chosen, paper, _code())
+        check_fit(chosen, paper, _code(), printer.dots_per_mm)
         network_printer.send(printer.address, labels_zpl(chosen, paper, _code(), printer.dots_per_mm))
     except Invalid as error:
         return _page(_told(error)), 400
@@ -165,6 +165,7 @@ def _page(errors: Errors) -> str:
         most=MOST,
         printer=store.find_printer(current_session().organization_id),
         errors=errors,
+        loopback=labels.loopback_address(),
     )
 
 

@@ -5,6 +5,8 @@ Tests of edge/labels/label.py, edge/labels/papers.py, edge/labels/printer.py and
 
 from __future__ import annotations
 
+import re
+
 import pypdfium2
 import pytest
 import zxingcpp
@@ -14,7 +16,8 @@ from edge.labels import printer
 from edge.labels.label import Code, Label, check_fit
 from edge.labels.papers import PAPERS, Paper
 from edge.labels.pdf import labels_pdf
-from edge.labels.zpl import labels_zpl
+from edge.labels.zpl import DOTS_PER_MM, labels_zpl, text_width
+from edge.outbound import Network
 from tests.mosquitto import free_port
 
 FORMATS = {Code.QR: "QR", Code.DATA_MATRIX: "DataMatrix", Code.CODE_128: "Code128"}
@@ -97,6 +100,54 @@ def test_the_printer_makes_the_code(code: Code, command: bytes) -> None:
     assert b"^PW684^LL384" in data
 
 
-def test_a_printer_that_is_away_is_told() -> None:
+FIELD = re.compile(rb"\^FO(\d+),(\d+)\^A0N,(\d+),\d+\^FH\^FD([_0-9A-F]*)\^FS")
+
+
+@pytest.mark.parametrize("dots", DOTS_PER_MM)
+@pytest.mark.parametrize("code", list(Code))
+@pytest.mark.parametrize("paper", [name for name, paper in PAPERS.items() if paper.per_page == 1])
+@pytest.mark.parametrize("name", ["Box", "Long words that say what it is " * 8, "W" * 200, "Łódź 東京"])
+@pytest.mark.parametrize("key", ["P-1", "PALLET-2026-000-123-456", "W" * 120, "K" * 255])
+def test_the_texts_of_a_printer_label_are_whole_and_apart(
+    key: str, name: str, paper: str, code: Code, dots: int
+) -> None:
+    """Every line lies inside the label, right of or below the code, and no two overlap. The key is never cut."""
+    size = PAPERS[paper]
+    data = labels_zpl([Label(name, key, f"http://edge.nord.example/a/{key}")], size, code, dots)
+    fields = [
+        (int(left), int(top), int(height), bytes.fromhex(text.decode().replace("_", "")).decode())
+        for left, top, height, text in FIELD.findall(data)
+    ]
+    bottom = 0
+    for left, top, height, text in fields:
+        assert left + text_width(text, height) <= round(size.width * dots)
+        assert height >= 1.2 * dots
+        assert top >= bottom
+        bottom = top + height
+    assert bottom <= round(size.height * dots)
+    texts = [text for *_, text in fields]
+    assert key in "".join(texts)
+    assert "".join(texts).removesuffix(key).replace(" ", "") == name.replace(" ", "") or "…" in "".join(texts)
+    if len(name) < 100:
+        assert "…" not in "".join(texts)
+
+
+def test_a_long_key_is_whole_in_the_pdf() -> None:
+    key = "PALLET-" + "0123456789" * 12
+    document = labels_pdf([Label("Name " * 30, key, "")], PAPERS["roll-57x32"], Code.DATA_MATRIX)
+    text = pypdfium2.PdfDocument(document)[0].get_textpage().get_text_bounded()
+    assert key in re.sub(r"\s", "", text)
+
+
+def test_bars_that_a_printer_cannot_make_fine_enough_are_refused() -> None:
+    """0.2 mm are fine for an office printer, but one dot at 203 dpi is 0.125 mm and two are too wide."""
+    label, paper = Label("Cage", "K" * 18, ""), PAPERS["roll-57x32"]
+    check_fit([label], paper, Code.CODE_128)
+    with pytest.raises(Invalid, match="too fine"):
+        check_fit([label], paper, Code.CODE_128, 8)
+
+
+def test_a_printer_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printer, "NETWORK", Network.LOOPBACK)
     with pytest.raises(Unavailable, match="does not answer"):
         printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pypdfium2
 import pytest
 import zxingcpp
+from flask import Flask
 
 from edge.labels import printer as network_printer
 from edge.outbound import Network
@@ -20,7 +21,7 @@ from edge.store.actors import shell
 from edge.store.people import Role
 from tests.conftest import Cast
 from tests.mosquitto import free_port
-from tests.pages.conftest import Browser, Site
+from tests.pages.conftest import Browser, Site, give
 
 SignIn = Callable[..., Browser]
 
@@ -150,3 +151,15 @@ def test_a_name_that_cannot_be_in_the_dns_is_told(sign_in_as: SignIn, site: Site
     browser.post("/labels/printer", {"address": "label..printer", "paper": "roll-102x51", "dots_per_mm": "8"})
     answer = browser.post("/labels/printer/test")
     assert (answer.status_code, "does not answer" in answer.text) == (503, True)
+
+
+@pytest.mark.parametrize("path", ["/labels?q=roll", "/assets/{asset}/label", "/locations/{location}/label"])
+def test_labels_that_no_phone_could_open_are_announced(sign_in_as: SignIn, app: Flask, site: Site, path: str) -> None:
+    browser, path = sign_in_as(Role.VIEWER), path.format(asset=site.cage.id, location=site.dock.id)
+    assert "no phone can open" in browser.get(path).text  # this browser uses http://localhost
+    for address in ("http://127.0.0.1:8080", "http://[::1]:8080", "http://edge.localhost"):
+        give(app, public_url=address)
+        assert "no phone can open" in browser.get(path).text
+    for address in ("http://192.168.1.50:8080", "http://edge.local"):
+        give(app, public_url=address)
+        assert "no phone can open" not in browser.get(path).text
