@@ -19,7 +19,7 @@ from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.reads import Attempt, Guess
 from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.try_out import try_out
-from edge.store import dead_letters, ignored_messages, ledger, reader_status, readers, unassigned_topics
+from edge.store import dead_letters, ignored_messages, ledger, mapped_fields, reader_status, readers, unassigned_topics
 from edge.store.actors import Actor
 from edge.store.reader_clocks import AUTO, in_words
 from edge.store.reader_status import AntennaState
@@ -123,6 +123,8 @@ def show_reader(organization_id: int, name: str) -> None:
     click.echo(f"Its clock: {in_words(row.clock_setting, *measured)}")
     if state and state.note:
         click.echo(f"It says: {state.note}")
+    for remark in mapped_fields.remarks_of(organization_id, row.id):
+        click.echo(f"Check the mapping: {remark}")
     if antennas := reader_status.antennas(organization_id, row.id):
         print_table(
             ["ANTENNA", "LOCATION", "", "LAST READ"],
@@ -200,6 +202,8 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
         attempt = Attempt(*attempt[:4], row.location_id, row.min_rssi, row.clock_setting, row.id)
     trial = try_out(organization_id, attempt)
     click.echo(f"The message ends as {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
+    for remark in trial.remarks:
+        click.echo(f"Check the mapping: {remark}")
     if not trial.reads:
         if other := _another_format(format_name, recognise(topic, payload)):
             click.echo(f"But {other}")

@@ -10,7 +10,16 @@ from edge.ingest.messages import Earlier, Opened
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
-from edge.store import carriers, dead_letters, ignored_messages, ledger, reader_status, unassigned_topics, unknown_tags
+from edge.store import (
+    carriers,
+    dead_letters,
+    ignored_messages,
+    ledger,
+    mapped_fields,
+    reader_status,
+    unassigned_topics,
+    unknown_tags,
+)
 from edge.store.bounds import Bounds
 from edge.store.dead_letters import NewDeadLetter
 from edge.store.heard import weight_of
@@ -25,6 +34,7 @@ from edge.store.stays import Scan
 from edge.store.tags import match_key
 from edge.store.unassigned_topics import Unassigned
 from edge.store.unknown_tags import Sighting
+from edge.validation.field_counts import FieldCount, added
 
 NO_PORT = 0  # in antennas and their states, where the reader has no antennas
 MAX_NOTE = 500
@@ -53,6 +63,7 @@ class Batch:
         self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
+        self._fields: dict[int, dict[str, FieldCount]] = {}  # what the paths of mappings led to
         self._live: list[live_reads.LiveRead] = []  # of readers that somebody watches
         self._struck_messages: Counter[Tally] = Counter()  # what counts anew, with numbers below zero
         self._struck_reads: Counter[Tally] = Counter()
@@ -133,6 +144,7 @@ class Batch:
         reader_status.record_readers(self._states())
         reader_status.record_offsets(self._offsets)
         reader_status.record_antennas(self._antennas)
+        mapped_fields.record(self._fields)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
 
     def _told_live(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
@@ -186,6 +198,8 @@ class Batch:
                 IgnoredMessage(reader_id, message.topic, payload, len(message.payload), parsed.note, opened.received_at)
             )
             return
+        if parsed.fields:
+            added(self._fields.setdefault(reader_id, {}), parsed.fields)
         self._heard[reader_id] = opened
         if parsed.note:
             printable = filter(str.isprintable, parsed.note)  # some unprintable characters control a terminal

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
+
+from edge.validation.field_counts import FieldCount
 
 
 class Kind(StrEnum):
@@ -44,18 +47,28 @@ class Read(Struct, frozen=True, gc=False):
     antenna_name: str | None = None
 
 
-class Parsed(Struct, frozen=True, gc=False):
+class Parsed(Struct, frozen=True, gc=False, eq=False):
     """One message: its reads in the order of the message, and what else it told.
 
     `skipped` counts entries of a scan list that could not be read; their neighbours are kept.
     `note` is a line for the technician: what a status message told ("antenna 2 disconnected"), or why an
     entry was skipped, or what to change on a reader whose message had to be ignored.
+    `fields` counts what the optional paths of a mapping led to; equality leaves it out.
     """
 
     kind: Kind
     reads: tuple[Read, ...] = ()
     skipped: int = 0
     note: str | None = None
+    fields: Mapping[str, FieldCount] = MappingProxyType({})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Parsed):
+            return NotImplemented
+        return (self.kind, self.reads, self.skipped, self.note) == (other.kind, other.reads, other.skipped, other.note)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.reads, self.skipped, self.note))
 
 
 class Guess(NamedTuple):
@@ -96,12 +109,16 @@ class TrialRead(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The outcome a message would have: its bucket, and its reads as far as it has any."""
+    """The outcome a message would have: its bucket, and its reads as far as it has any.
+
+    `remarks` say which optional fields matched nothing or were unreadable.
+    """
 
     bucket: str
     note: str | None = None
     reads: tuple[TrialRead, ...] = ()
     skipped: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 class Malformed(Exception):

@@ -15,6 +15,7 @@ from edge.store.database import reading
 from edge.store.ledger import Bucket
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.readers import Placement, Route, routes
+from edge.validation.field_counts import remarks
 
 _MOST_READS = 200
 
@@ -27,11 +28,12 @@ def try_out(organization_id: int, attempt: Attempt) -> Trial:
         parsed = parse(attempt.topic, attempt.payload)
     except Malformed as error:
         return Trial(Bucket.MALFORMED, str(error))
+    said = tuple(remarks(parsed.fields))
     if parsed.skipped and not parsed.reads:
-        return Trial(Bucket.MALFORMED, parsed.note)
+        return Trial(Bucket.MALFORMED, parsed.note, remarks=said)
     if not parsed.reads:
         bucket = Bucket.IGNORED if parsed.kind is Kind.IGNORED else Bucket.STATUS
-        return Trial(bucket, parsed.note)
+        return Trial(bucket, parsed.note, remarks=said)
     with reading():
         return _judged(_route(organization_id, attempt), parsed)
 
@@ -75,4 +77,5 @@ def _judged(route: Route, parsed: Parsed) -> Trial:
         buckets.append(bucket or Bucket.RECORDED)
         asset_id = None if isinstance(asset, NoAsset) else asset
         found.append(TrialRead(read, time, asset_id, placement.location_id, buckets[-1]))
-    return Trial(min(buckets, key=WORTH.index), parsed.note, tuple(found), parsed.skipped)
+    said = tuple(remarks(parsed.fields))
+    return Trial(min(buckets, key=WORTH.index), parsed.note, tuple(found), parsed.skipped, said)

@@ -41,6 +41,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "antennas": readers.antennas,
     "topics": readers.topics,
     "reader-formats": readers.formats,
+    "reader-mappings": readers.mappings,
     "dead-letters": readers.dead_letters,
     "events": events.events_delivered,
     "hub": sync.upstream,

@@ -28,6 +28,7 @@ from edge.store import (
     ignored_messages,
     ledger,
     location_board,
+    mapped_fields,
     organizations,
     reader_clocks,
     reader_status,
@@ -84,6 +85,7 @@ def show_reader(reader_id: int) -> str:
         antennas=reader_status.antennas(current_session().organization_id, reader_id),
         kinds=kinds_of(current_session().organization_id),
         kind_names=KIND_NAMES,
+        remarks=mapped_fields.remarks_of(current_session().organization_id, reader_id),
         ignored=[
             (message, formats().recognise(message.topic, message.payload), readable(message.payload, message.size))
             for message in ignored_messages.list_messages(current_session().organization_id, reader_id)

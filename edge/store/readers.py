@@ -168,6 +168,7 @@ def change_reader(
         Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
         if {"format", "mapping"} & set(changes):  # what the old format did not know says nothing about the new one
             execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
+            execute("DELETE FROM mapped_field WHERE reader_id = ?", (reader_id,))
         if set(changes) & REPLAYED:
             raw_messages.order_for_reader(actor.organization_id, reader_id)
         act.note_changes("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from edge.errors import Invalid
@@ -53,3 +54,20 @@ def test_nothing_of_another_organization_is_seen(site: Site, cast: Cast) -> None
 def test_a_mapping_that_cannot_be_used_is_refused(site: Site) -> None:
     with pytest.raises(Invalid):
         try_out(site.organization_id, Attempt("t", b"{}", "mapping", "{}"))
+
+
+def test_what_a_mapping_leaves_out_is_said(site: Site) -> None:
+    payload = orjson.dumps({"tags": [{"epc": epc, "rssi": "C3"} for epc in site.epcs]})
+    mapping = '{"list_path": "tags", "tag_path": "epc", "antenna_path": "ant", "rssi_path": "rssi"}'
+    trial = try_out(site.organization_id, Attempt("t", payload, "mapping", mapping, site.aisle))
+    assert [one.bucket for one in trial.reads] == ["recorded"] * 3
+    assert trial.remarks == (
+        "antenna_path matched nothing in 3 of 3 reads",
+        'rssi_path was unreadable in 3 of 3 reads: rssi is "C3", not a number',
+    )
+    trial = try_out(
+        site.organization_id,
+        Attempt("t", payload, "mapping", '{"list_path": "tags", "tag_path": "epc", "condition": "rssi > `-70`"}'),
+    )
+    assert trial.bucket == "malformed"
+    assert trial.remarks[0].startswith("condition compared text with a number in 3 of 3 reads")

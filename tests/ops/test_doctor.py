@@ -17,13 +17,22 @@ from edge.ops.checks import box
 from edge.ops.findings import Level, Subject, ok
 from edge.ops.lock import hold
 from edge.ops.upgrade import FILE_NAME
-from edge.store import dead_letters, ignored_messages, ledger, reader_status, retention, unassigned_topics
+from edge.store import (
+    dead_letters,
+    ignored_messages,
+    ledger,
+    mapped_fields,
+    reader_status,
+    retention,
+    unassigned_topics,
+)
 from edge.store.actors import shell
 from edge.store.database import execute, writing
 from edge.store.ignored_messages import IgnoredMessage
 from edge.store.organizations import list_organizations
 from edge.store.people import Role, add_person
 from edge.store.readers import add_reader
+from edge.validation.field_counts import FieldCount
 from tests.ops.history import Stay, add_asset
 
 NOW = clock.now()
@@ -337,6 +346,16 @@ def test_a_reader_whose_messages_are_of_another_format_has_power_and_network(sub
     with writing():
         ignored_messages.record([IgnoredMessage(reader_id, "mistaken", b"{}", 2, None, NOW)])
     assert found(subject, "readers")[0] is Level.OK
+
+
+def test_a_mapping_whose_paths_lead_to_nothing(subject: Subject) -> None:
+    assert found(subject, "reader-mappings")[0] is Level.OK
+    reader_id = add_reader(shell(list_organizations()[0].id), name="mapped", topic="mapped", format="csl").id
+    with writing():
+        mapped_fields.record({reader_id: {"antenna_path": FieldCount(30, 30)}})
+    level, text = found(subject, "reader-mappings")
+    assert level is Level.WARNING
+    assert "mapped: antenna_path matched nothing in 30 of 30 reads" in text
 
 
 def test_an_address_for_labels_that_leads_nowhere(subject: Subject) -> None:

@@ -15,6 +15,7 @@ import orjson
 
 from edge.ingest.parsers.fields import Fields, Unreadable, describe
 from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from edge.validation.field_counts import FieldCount, added
 
 IGNORED = Parsed(Kind.IGNORED)
 STATUS = Parsed(Kind.STATUS)
@@ -104,9 +105,16 @@ def together(parts: list[Parsed], strays: int = 0) -> Parsed:
     if any(part.kind is Kind.READS for part in parts):
         reads = tuple(read for part in parts for read in part.reads)
         unknown = sum(part.kind is Kind.IGNORED for part in parts)
-        return Parsed(Kind.READS, reads, strays + unknown + sum(part.skipped for part in parts), note)
+        return Parsed(Kind.READS, reads, strays + unknown + sum(part.skipped for part in parts), note, _added(parts))
     told = [part.kind for part in parts if part.kind is not Kind.IGNORED]
-    return Parsed(told[-1] if told else Kind.IGNORED, note=note)
+    return Parsed(told[-1] if told else Kind.IGNORED, note=note, fields=_added(parts))
+
+
+def _added(parts: Iterable[Parsed]) -> dict[str, FieldCount]:
+    found: dict[str, FieldCount] = {}
+    for part in parts:
+        added(found, part.fields)
+    return found
 
 
 def _run_together(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from edge.ingest.parsers import ble, payloads, tags
 from edge.ingest.parsers.fields import (
@@ -15,11 +18,13 @@ from edge.ingest.parsers.fields import (
     antenna,
     describe,
     instant,
+    number,
     rssi,
     text,
 )
 from edge.ingest.parsers.framing import gather, together
 from edge.ingest.parsers.mapping_settings import Mapping
+from edge.ingest.parsers.optional_fields import OptionalFields
 from edge.ingest.parsers.paths import Path, Scope
 from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
 from edge.validation.values import TAG_TYPES
@@ -27,6 +32,7 @@ from edge.validation.values import TAG_TYPES
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND}
 _WORD = 4  # hex digits of the PC word, and of the CRC
 _LONGEST_NAME = 100
+_OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: in one unit of time only
 
 
 def parser_for(mapping: Mapping) -> Parser:
@@ -51,7 +57,8 @@ def _message(mapping: Mapping, message: Scope) -> Parsed:
         return Parsed(Kind.IGNORED, note=f"list_path {written} leads to no list{_fields_of('message', message.entry)}")
     if not mapping.list_path and not _has_identity(mapping, message):
         return Parsed(Kind.IGNORED, note=_nothing_there(mapping, "message", message.entry))
-    return gather(entries, lambda entry: _read(mapping, entry))
+    fields = OptionalFields()
+    return replace(gather(entries, lambda entry: _read(mapping, entry, fields)), fields=fields.counts)
 
 
 def _entries(lists: tuple[Path, ...], message: Scope) -> list[Scope] | None:
@@ -83,11 +90,11 @@ def _has_identity(mapping: Mapping, scope: Scope) -> bool:
     return False
 
 
-def _read(mapping: Mapping, scope: Scope) -> Read | None:
+def _read(mapping: Mapping, scope: Scope, fields: OptionalFields) -> Read | None:
     def find(path: Path | None) -> Any:
         return path.find(scope) if path else None
 
-    if mapping.condition and not find(mapping.condition):
+    if mapping.condition and not fields.holds(mapping.condition, scope):
         return None
     tag_type = _tag_type(find(mapping.tag_type_path)) if mapping.tag_type_path else mapping.tag_type
     beacons = ble.ibeacon(find(mapping.uuid_path), find(mapping.major_path), find(mapping.minor_path))
@@ -98,9 +105,12 @@ def _read(mapping: Mapping, scope: Scope) -> Read | None:
             raise Unreadable("no whole iBeacon or Eddystone UID where the mapping looks for one, and no tag")
         raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
     value, others = _identities(mapping, tag_type, tag, beacons)
-    port, name = _antenna(find(mapping.reader_path), find(mapping.antenna_path))
-    time = _time(find(mapping.time_path), mapping.time_unit)
-    return Read(tag_type, value, others, port, rssi(find(mapping.rssi_path)), time, name)
+    reader = fields.read("reader_path", mapping.reader_path, scope, _reader)
+    found = fields.read("antenna_path", mapping.antenna_path, scope, partial(_antenna, reader))
+    port, name = found or (None, reader)
+    strength = fields.read("rssi_path", mapping.rssi_path, scope, rssi)
+    time = fields.read("time_path", mapping.time_path, scope, partial(_time, unit=mapping.time_unit))
+    return Read(tag_type, value, others, port, strength, time, name)
 
 
 def _identities(mapping: Mapping, tag_type: str, tag: object, beacons: ble.Identities) -> tuple[str, tuple[str, ...]]:
@@ -148,17 +158,25 @@ def _advertised(mapping: Mapping, raw: object) -> ble.Identities:
     return found
 
 
-def _antenna(reader: object, sent: object) -> tuple[int | None, str | None]:
+def _reader(sent: object) -> str | None:
+    name = text(sent, "reader")
+    return _short(name) if name else None
+
+
+def _antenna(reader: str | None, sent: object) -> tuple[int | None, str | None]:
     """A port, or a name: of the antenna, of the reader where one topic has several, or `reader/antenna`."""
     label = text(sent, "antenna") if isinstance(sent, str) else None
     is_name = label is not None and not label.isdecimal()
     port = None if is_name else antenna(sent)
-    whose = text(reader, "reader")
-    names = [whose, label if is_name else str(port) if port else None] if whose else [label] if is_name else []
-    name = "/".join(part for part in names if part)
+    shown = label if is_name else str(port) if port and reader else None
+    name = "/".join(part for part in (reader, shown) if part)
+    return (None, _short(name)) if name else (port, None)
+
+
+def _short(name: str) -> str:
     if len(name) > _LONGEST_NAME:
         raise Unreadable(f"the antenna's name is longer than {_LONGEST_NAME} characters")
-    return (None, name) if name else (port, None)
+    return name
 
 
 def _tag_type(sent: object) -> str:
@@ -169,9 +187,24 @@ def _tag_type(sent: object) -> str:
 
 
 def _time(sent: object, unit: str) -> int | WallTime | None:
-    if unit == "iso" and isinstance(sent, int | float):
-        raise Unreadable(f"time is {describe(sent)}, not ISO 8601: set time_unit to s, ms or us")
+    """A count since 1970 that is of our time in another unit only is refused: the unit is wrong."""
+    count = _count_of(sent)
+    if count is not None:
+        fitting = [name for name, micros in _MICROSECONDS.items() if _OURS.start <= count * micros < _OURS.stop]
+        if fitting and unit not in fitting:
+            meant = "ISO 8601" if unit == "iso" else f"in {unit}"
+            raise Unreadable(f"time is {describe(sent)}, not {meant}: set time_unit to {fitting[0]}")
+        if unit == "iso":
+            raise Unreadable(f"time is {describe(sent)}, not ISO 8601: set time_unit to s, ms or us")
     return instant(sent, _MICROSECONDS.get(unit, MILLISECOND))
+
+
+def _count_of(sent: object) -> float | None:
+    """A number, also as text; None for anything else."""
+    try:
+        return number(sent, "time")
+    except Unreadable:
+        return None
 
 
 def _nothing_there(mapping: Mapping, what: str, value: object) -> str:

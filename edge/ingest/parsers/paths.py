@@ -13,18 +13,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jmespath
 from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
+from jmespath.visitor import TreeInterpreter
 
 from edge.ingest.parsers.fields import Unreadable, describe
 
 Steps = tuple[str | int, ...]
 
 _LONGEST = 500
+_AT_THE_START = ("and_expression", "or_expression", "not_expression")  # their parts are looked up where they are
 _STEP = re.compile(r"""([^.\[\]|*()'"`,{}?=<>!]+)((?:\[[0-9]{1,4}\])*)""")
 _TOPIC = re.compile(r"\$topic\[(-?[0-9]{1,3})\]")
 _BEGINNINGS = re.compile(r"((?:\^\.)*)(\$\.|\$$)?(.*)", re.DOTALL)
@@ -54,18 +58,34 @@ class Path:
         """What stands there, None where the path leads nowhere. Raises Unreadable for what an expression refuses."""
         if self.level is not None:
             return scope.levels[self.level] if -len(scope.levels) <= self.level < len(scope.levels) else None
-        if self.from_message:
-            start = scope.message
-        elif self.outward:
-            start = scope.around[self.outward - 1] if self.outward <= len(scope.around) else None
-        else:
-            start = scope.entry
+        start = self._start(scope)
         if self.expression is None:
             return follow(start, self.steps)
         try:
             return self.expression.search(start)
-        except JMESPathError as error:
+        except (JMESPathError, TypeError) as error:  # it compares text with a number by Python's own means
             raise Unreadable(f"{self.written}: {' '.join(str(error).split())[:120]}") from None
+
+    def comparisons(self, scope: Scope) -> Iterator[tuple[Any, str, Any]]:
+        """Both sides of each comparison in an expression, with the operator between them."""
+        nodes = [self.expression.parsed] if self.expression else []
+        interpreter, start = TreeInterpreter(), self._start(scope)
+        while nodes:
+            node = nodes.pop()
+            children = [child for child in node.get("children", ()) if isinstance(child, dict)]
+            if node["type"] == "comparator":
+                with suppress(JMESPathError, TypeError):
+                    left, right = (interpreter.visit(child, start) for child in children)
+                    yield left, node["value"], right
+            elif node["type"] in _AT_THE_START:
+                nodes += children
+
+    def _start(self, scope: Scope) -> Any:
+        if self.from_message:
+            return scope.message
+        if self.outward:
+            return scope.around[self.outward - 1] if self.outward <= len(scope.around) else None
+        return scope.entry
 
 
 def follow(document: Any, steps: Steps) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from edge import clock
 from edge.errors import EdgeError
 from edge.ops.findings import Finding, Subject, ok, problem, some, warning
-from edge.store import ignored_messages, stats
+from edge.store import ignored_messages, mapped_fields, stats
 from edge.store.reader_clocks import in_words, is_off
 
 SILENT = clock.DAY
@@ -168,6 +168,17 @@ def formats(subject: Subject) -> Finding:
         f"send messages that their format does not know: {some(told)}",
         "choose the right format, or correct the mapping; edge reader show NAME has the last of them",
     )
+
+
+def mappings(_: Subject) -> Finding:
+    """A wrong optional path costs no read, and puts reads at the wrong location or time."""
+    found = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
+    if found:
+        return warning(
+            f"mappings that leave something out: {some(found)}",
+            "correct the path or unit in the mapping, and see what becomes of a message with: edge reader try NAME",
+        )
+    return ok("every path of a mapping leads to something")
 
 
 def dead_letters(_: Subject) -> Finding:
