@@ -51,6 +51,19 @@ def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> N
     assert not works(acme, winners[0].access_token), "the others count as replays"
 
 
+@pytest.mark.parametrize(("back", "is_valid"), [(59, True), (61, False), (60 * 24 * 365, False)])
+def test_what_was_issued_while_the_clock_was_ahead_ends_when_it_is_set_back_by_more_than_an_hour(
+    acme: Api, monkeypatch: pytest.MonkeyPatch, back: int, is_valid: bool
+) -> None:
+    """It would be valid for longer by as much."""
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + back * 60 * clock.SECOND)
+    pair = acme.exchange().json or {}
+    monkeypatch.setattr(clock, "now", lambda: now)
+    assert works(acme, pair["access_token"]) is is_valid
+    assert (refresh(acme, pair["refresh_token"]).status_code == 200) is is_valid
+
+
 def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """spec: Authentication 3; spec: Limit refresh token"""
     first, second = acme.exchange().json or {}, acme.exchange().json or {}

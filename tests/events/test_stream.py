@@ -19,7 +19,7 @@ from edge import clock, server
 from edge.app import AppSettings, create_app
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
-from edge.errors import Conflict
+from edge.errors import Conflict, Unavailable
 from edge.events import stream
 from edge.events.stream import Streams
 from edge.ops.health import Health
@@ -196,6 +196,18 @@ def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
 )
 def test_what_cannot_be_answered_is_said(site: Site, path: str, status: int) -> None:
     assert site.ask(path, Authorization=site.token("tracking:read")) == status
+
+
+def test_a_database_that_cannot_be_used_is_said_with_the_time_to_wait(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Unavailable("The disk is full; make room and try again")
+
+    token = site.token()
+    monkeypatch.setattr(event_destinations, "open_stream", refuse)
+    answer = site.listen(Authorization=token).answer
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
 
 
 def test_streams_that_somebody_disabled_are_enabled_again_by_who_is_told_how(site: Site) -> None:

@@ -106,5 +106,7 @@ def test_a_page_that_is_not_there_says_so_also_while_the_database_cannot_be_used
 
     browser = sign_in_as(Role.VIEWER)
     monkeypatch.setattr(sessions, "find_session", refuse)
+    busy = browser.get("/readers")
+    assert (busy.status_code, busy.headers["Retry-After"]) == (503, "5")
     answer = browser.get("/nothing/here")
     assert (answer.status_code, "Nothing here" in answer.text) == (404, True)

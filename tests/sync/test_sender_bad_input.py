@@ -237,7 +237,9 @@ def test_a_full_hub(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patched:
         patched.setattr(incoming, "_replace_stays", full)
-        assert "503: The disk is full" in refused(link)
+        with pytest.raises(LinkError, match="503: The disk is full") as told:
+            attempt(link)
+    assert told.value.wait_seconds == 5, "as long as the hub asks"
     assert ber.hub.rows("SELECT count(*) FROM history") == [(0,)]
     attempt(link)
     assert_equal(ber)
