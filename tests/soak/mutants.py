@@ -1,0 +1,330 @@
+"""Do the tests notice? Small faults are put into the code one at a time, and the tests that call it must fail.
+
+    python -m tests.soak.mutants [--count 300] [--seed N] [--only edge/sync] [--callers FILE]
+
+Works on a copy of the tree. First it runs the tests once and records which of them call which functions; `--callers`
+keeps that for the next run. Then each mutant is tried with the tests that call the changed function, quick ones first,
+until one fails. It ends with an error if a mutant survives that `survivors.toml` does not explain,
+or if fewer than 90 % are caught.
+
+mutmut and cosmic-ray change no SQL, drop no statement and no transaction, and start Python for each mutant; here the
+libraries are loaded once, and each mutant is a fork.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.soak.mutations import Mutation, is_another_program, mutations_of
+
+ROOT = Path(__file__).parents[2]
+REASONS = Path(__file__).with_name("survivors.toml")
+COPIED = ("edge", "tests", "web", "data", "systemd", ".ci", "README.md", "pyproject.toml")
+MODULES = (
+    *(f"edge/store/{name}.py" for name in (
+        "evidence", "scans", "retrace", "recent", "recent_reads", "stay_changes", "stays", "carriers", "handheld",
+        "receipts", "held_messages", "raw_messages", "regained", "matching", "incoming", "outgoing", "target",
+        "changes", "mirrors", "events", "event_making", "event_progress",
+    )),
+    "edge/ingest/*.py", "edge/sync/*.py", "edge/events/*.py", "edge/pages/scan.py",
+)  # fmt: skip
+TESTS = (
+    *(f"tests/{name}" for name in ("store", "ingest", "sync", "events", "simulation")),
+    *(f"tests/pages/test_{name}.py" for name in ("scan", "stock_takes", "readers", "inbox", "sync")),
+    "tests/pages/test_event_destinations.py",
+    "tests/api/test_tracking.py",
+)  # fmt: skip
+LIBRARIES = (
+    "hypothesis", "flask", "flask_babel", "flask_cors", "waitress", "peewee", "msgspec", "orjson", "msgpack",
+    "paho.mqtt.client", "jwt", "pyrage", "urllib3", "biip", "epcpy", "jmespath", "yaml", "ulid", "prometheus_client",
+    "reportlab.pdfgen.canvas", "segno", "PIL.Image", "babel.dates", "click", "jsonschema",
+)  # fmt: skip
+LEAST_CAUGHT = 0.9
+FIRST_TESTS = 30  # tried before the others, since most mutants are caught by one of them
+QUICK_SECONDS = 0.5
+GRACE_SECONDS = 60.0  # for starting and collecting
+SLOWER = 8  # times as slow as recorded, and a test hangs
+
+
+class Test(NamedTuple):
+    id: str
+    seconds: float
+
+
+class Verdict(NamedTuple):
+    """How a run of tests ended: the first test that failed, empty when all are green."""
+
+    failed: str
+    is_late: bool = False
+
+
+class Bench:
+    """A copy of the tree in which tests are run, each time in a fork."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "tree"
+        self._verdict = folder / "verdict"
+        self._output = folder / "output"
+        self.root.mkdir()
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.root / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+            else:
+                shutil.copy(source, self.root / name)
+
+    def run(self, arguments: Sequence[str], seconds: float | None) -> Verdict:
+        self._verdict.unlink(missing_ok=True)
+        process = multiprocessing.get_context("fork").Process(target=self._in_fork, args=(arguments,))
+        process.start()
+        try:
+            process.join(seconds)
+            is_late = process.is_alive()
+        finally:
+            _end_group(process)
+        process.join()
+        failed = self._verdict.read_text("utf-8") if self._verdict.exists() else "the process ended"
+        return Verdict(failed or ("too slow" if is_late else ""), is_late)
+
+    def output(self) -> str:
+        return self._output.read_text("utf-8", "replace")
+
+    def _in_fork(self, arguments: Sequence[str]) -> None:
+        os.setsid()
+        with self._output.open("wb") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        os.chdir(self.root)
+        for name in [name for name in sys.modules if name.split(".")[0] in ("edge", "tests")]:
+            del sys.modules[name]
+        sys.path.insert(0, str(self.root))
+        os.environ["PYTHONPATH"] = str(self.root)
+        recorder = _Recorder()
+        options = [
+            "-o",
+            "addopts=",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+        ]
+        code = pytest.main([*options, *arguments], plugins=[recorder])
+        if code and not recorder.failed:
+            recorder.failed = f"pytest ended with {code}"
+        self._verdict.write_text(recorder.failed, "utf-8")
+        sys.stdout.flush()
+        os._exit(0)
+
+
+class _Recorder:
+    def __init__(self) -> None:
+        self.failed = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+
+
+class Callers:
+    """Which tests call which functions; first those that caught another mutant of the module, and its own ones."""
+
+    def __init__(self, tests: dict[str, Any]) -> None:
+        self._by_function: dict[str, list[Test]] = {}
+        self._by_module: dict[str, list[Test]] = {}
+        self._catches: Counter[tuple[str, str]] = Counter()
+        for test_id, told in tests.items():
+            if not told.get("is_green"):
+                continue
+            test = Test(test_id, told["seconds"])
+            for function in told["functions"]:
+                self._by_function.setdefault(function, []).append(test)
+            for module in {function.split("::")[0] for function in told["functions"]}:
+                self._by_module.setdefault(module, []).append(test)
+
+    def of(self, one: Mutation) -> list[Test]:
+        found = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
+        found = found or set(
+            self._by_module.get(one.path, ())
+        )  # what runs as the module is loaded, or is called by none
+        called_after = f"/test_{Path(one.path).stem}"
+        return sorted(
+            found, key=lambda test: (-self._catches[one.path, test.id], called_after not in test.id, test.seconds)
+        )
+
+    def note_catch(self, one: Mutation, test_id: str) -> None:
+        self._catches[one.path, test_id] += 1
+
+
+class Outcome(NamedTuple):
+    mutation: Mutation
+    key: Key
+    failed: str  # empty: it survived
+    tests: int
+
+
+def record_callers(bench: Bench, file: Path | None) -> Callers:
+    if file and file.exists():
+        return Callers(json.loads(file.read_text("utf-8")))
+    kept = file.absolute() if file else bench.root.parent / "callers.json"
+    os.environ["CALLERS"] = str(kept)
+    began = time.monotonic()
+    bench.run(["-p", "tests.soak.callers", "--maxfail=100000", *TESTS], None)
+    if not kept.exists():
+        sys.exit(f"The tests could not be run:\n{bench.output()[-3000:]}")
+    told = json.loads(kept.read_text("utf-8"))
+    red = [test_id for test_id, test in told.items() if not test.get("is_green")]
+    print(f"{len(told)} tests in {time.monotonic() - began:.0f} s; not green, and not used: {red}", flush=True)
+    return Callers(told)
+
+
+def try_mutant(bench: Bench, callers: Callers, one: Mutation, most_seconds: float) -> Outcome:
+    file = bench.root / one.path
+    source, key = file.read_text("utf-8"), key_of(bench.root, one)
+    tests = list(_within(callers.of(one), most_seconds))
+    file.write_text(one.apply(source), "utf-8")
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    try:
+        first, rest = tests[:FIRST_TESTS], tests[FIRST_TESTS:]
+        failed = _first_failure(bench, first) or _first_failure(bench, rest)
+    finally:
+        file.write_text(source, "utf-8")
+    if failed:
+        callers.note_catch(one, failed)
+    return Outcome(one, key, failed, len(tests))
+
+
+def _first_failure(bench: Bench, tests: list[Test]) -> str:
+    """The first test that fails. A slow one has to fail twice: it may wait for something that a busy machine delays."""
+    while tests:
+        verdict = bench.run([test.id for test in tests], GRACE_SECONDS + SLOWER * sum(test.seconds for test in tests))
+        named = [test for test in tests if test.id == verdict.failed]
+        if not named or named[0].seconds < QUICK_SECONDS:
+            return verdict.failed
+        again = bench.run([named[0].id], GRACE_SECONDS + SLOWER * named[0].seconds)
+        if again.failed:
+            return named[0].id
+        tests = [test for test in tests if test is not named[0]]
+    return ""
+
+
+def _within(tests: Sequence[Test], seconds: float) -> Iterator[Test]:
+    spent = 0.0
+    for number, test in enumerate(tests):
+        spent += test.seconds
+        if number and spent > seconds:
+            return
+        yield test
+
+
+def choose(root: Path, count: int, seed: int, only: str) -> list[Mutation]:
+    paths = sorted({str(path.relative_to(root)) for pattern in MODULES for path in root.glob(pattern)})
+    found = [one for path in paths if path.startswith(only) for one in mutations_of(root, path)]
+    random.Random(seed).shuffle(found)
+    chosen: list[Mutation] = []
+    for one in found:
+        if len(chosen) == count:
+            break
+        if is_another_program(root, one):
+            chosen.append(one)
+    print(f"{len(chosen)} of {len(found)} possible mutants of {len(paths)} modules, seed {seed}", flush=True)
+    return chosen
+
+
+class Key(NamedTuple):
+    """What stays the same when other lines of the file change."""
+
+    file: str
+    was: str
+    becomes: str
+
+
+def key_of(root: Path, one: Mutation) -> Key:
+    was, becomes = one.lines((root / one.path).read_text("utf-8"))
+    return Key(one.path, " ".join(was.split()), " ".join(becomes.split()))
+
+
+def read_reasons() -> dict[Key, str]:
+    listed = tomllib.loads(REASONS.read_text("utf-8")).get("survivor", [])
+    return {Key(one["file"], one["was"], one["becomes"]): one["reason"] for one in listed}
+
+
+def report(outcomes: Sequence[Outcome], reasons: dict[Key, str]) -> bool:
+    """Whether enough were caught, and every survivor is explained."""
+    survivors = [outcome for outcome in outcomes if not outcome.failed]
+    unexplained = [outcome for outcome in survivors if outcome.key not in reasons]
+    share = 1 - len(survivors) / max(len(outcomes), 1)
+    print(f"\n{len(outcomes)} mutants, {len(outcomes) - len(survivors)} caught ({share:.1%}), "
+          f"{len(survivors)} survived, {len(unexplained)} of these without a reason in {REASONS.name}")  # fmt: skip
+    return share >= LEAST_CAUGHT and not unexplained
+
+
+def _show(number: int, outcome: Outcome, reasons: dict[Key, str]) -> None:
+    one = outcome.mutation
+    place = f"{number} {one.path}:{one.line} {one.operator}"
+    if outcome.failed:
+        print(f"caught   {place}: {outcome.failed}", flush=True)
+        return
+    changed = f"    - {outcome.key.was}\n    + {outcome.key.becomes}"
+    print(
+        f"SURVIVED {place} ({outcome.tests} tests)\n{changed}\n    {reasons.get(outcome.key, 'no reason')}", flush=True
+    )
+
+
+def _end_group(process: ForkProcess) -> None:
+    """A fork, and the processes that its tests started."""
+    with suppress(ProcessLookupError):
+        if process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Do the tests notice small faults in the code?")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--only", default="", help="modules whose path begins with this")
+    parser.add_argument("--callers", type=Path, help="keep which tests call what in this file, or use it if it exists")
+    parser.add_argument("--most-seconds", type=float, default=120, help="of tests for one mutant, as recorded")
+    options = parser.parse_args(arguments)
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    reasons, outcomes = read_reasons(), []
+    with tempfile.TemporaryDirectory(prefix="edge-mutants-") as folder:
+        bench = Bench(Path(folder))
+        chosen = choose(bench.root, options.count, options.seed, options.only)
+        callers = record_callers(bench, options.callers)
+        for number, one in enumerate(chosen, start=1):
+            outcomes.append(try_mutant(bench, callers, one, options.most_seconds))
+            _show(number, outcomes[-1], reasons)
+    return 0 if report(outcomes, reasons) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
