@@ -27,7 +27,7 @@ def list_assets(call: Call) -> Response:
         q=call.query.get("q", ""),
     )
     page = assets.list_page(call.organization_id, wanted, **listing(call.query, assets.DEFAULT_SORT))
-    return responses.page([serializers.asset(row) for row in page.rows], page.total_count, call.query)
+    return responses.page(serializers.asset, page.rows, page.total_count, call.query)
 
 
 @operation("POST", "/assets", tag=TAG, scope=WRITE, body=bodies.ASSET_CREATE, status=201, answer="Asset", errors=(409,))

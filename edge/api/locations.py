@@ -116,7 +116,7 @@ def detach_location_tag(call: Call) -> Response:
 
 
 def _page(call: Call, page: Page[LocationRow]) -> Response:
-    return responses.page([serializers.location(row) for row in page.rows], page.total_count, call.query)
+    return responses.page(serializers.location, page.rows, page.total_count, call.query)
 
 
 def parent_of(body: Mapping[str, Any]) -> Parent:

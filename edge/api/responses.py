@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import orjson
 from flask import Response
@@ -11,6 +12,10 @@ from flask import Response
 from edge.validation.query import DEFAULT_LIMIT
 
 PREFIX = "/api/v1"
+
+log = logging.getLogger(__name__)
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def one(data: Any, **beside: Any) -> Response:
@@ -23,7 +28,14 @@ def created(data: Any, path: str) -> Response:
     return Response(orjson.dumps({"data": data}), 201, headers, content_type="application/json")
 
 
-def page(data: Sequence[Any], total_count: int, query: Mapping[str, Any]) -> Response:
+def page(render: Callable[[Row], Any], rows: Sequence[Row], total_count: int, query: Mapping[str, Any]) -> Response:
+    """Render a list; a damaged row is left out and logged, so that it does not take the others with it."""
+    data = []
+    for row in rows:
+        try:
+            data.append(render(row))
+        except (ValueError, OverflowError, TypeError):
+            log.error("Left out of a list because it is damaged: record %s. See: edge doctor", row[0])
     content = {"data": data, **paging(query), "total_count": total_count}
     return Response(orjson.dumps(content), content_type="application/json")
 

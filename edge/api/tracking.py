@@ -28,7 +28,7 @@ def list_asset_locations(call: Call) -> Response:
         q=call.query.get("q", ""),
     )
     page = tracking.list_asset_locations(call.organization_id, wanted, **listing(call.query, tracking.DEFAULT_SORT))
-    return responses.page([serializers.asset_location(row) for row in page.rows], page.total_count, call.query)
+    return responses.page(serializers.asset_location, page.rows, page.total_count, call.query)
 
 
 @operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")
@@ -41,4 +41,4 @@ def list_asset_history(call: Call) -> Response:
         until=call.query.get("to"),
         **listing(call.query, tracking.NEWEST_FIRST),
     )
-    return responses.page([serializers.stay(row) for row in page.rows], page.total_count, call.query)
+    return responses.page(serializers.stay, page.rows, page.total_count, call.query)

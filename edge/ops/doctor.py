@@ -23,6 +23,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "version": box.version,
     "database": data.database,
     "schema": data.schema,
+    "records": data.records,
     "administrators": data.administrators,
     "backup": data.backup_recent,
     "backup-sound": data.backup_sound,

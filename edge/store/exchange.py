@@ -116,6 +116,7 @@ class Batch(NamedTuple):
     patches: Sequence[Patch]
     report: Mapping[str, int] = {}  # the site's own status: how much waits, and so on
     antennas: Sequence[AntennaName] = ()
+    refused: Sequence[str] = ()  # positions that arrived with values no box records; they do not travel
 
 
 class Needs(NamedTuple):

@@ -42,6 +42,9 @@ class Taken(NamedTuple):
     aside: Sequence[str] = ()
 
 
+_NOT_RECORDED = "it has a time or a number that no box records"
+
+
 class _NotKnown(Exception):
     def __init__(self, needs: Needs) -> None:
         super().__init__("the batch refers to something that was never declared")
@@ -74,6 +77,9 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
     known = _known_tracks(peer.no, [state.no for state in batch.tracks])
     _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
     aside = mirrors.apply(peer, batch.assets, batch.locations)
+    for refused in batch.refused:
+        mirrors.set_aside(peer.no, refused, _NOT_RECORDED)
+        aside.append(f"{refused}: {_NOT_RECORDED}")
     _keep_names(peer.no, Kind.READER, batch.readers)
     _keep_names(peer.no, Kind.PERSON, batch.people)
     _keep_antennas(peer.no, batch.antennas)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.errors import Conflict, EdgeError
-from edge.store import record_copies
+from edge.errors import Conflict, EdgeError, Invalid
+from edge.store import record_checks, record_copies
 from edge.store.changes import Kind
 from edge.store.database import database, execute
 from edge.store.exchange import HUB, AssetRecord, LocationRecord, Record
@@ -23,6 +23,8 @@ from edge.store.records import moment
 from edge.validation.values import MAX_KEY
 
 MOST_RETRIED = 200  # clashes, with each batch
+MOST_ASIDE = 1000  # entries of one peer
+MOST_REASON = 1000  # characters
 
 
 class Peer(NamedTuple):
@@ -67,7 +69,7 @@ def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[Locatio
     """Make the records what they are at their home; returns in words what could not be taken."""
     fresh: list[Record] = [*in_order(locations), *assets]
     for record in fresh:
-        if not _is_too_long(_key(peer, record)):  # it will be refused, and what is here stays
+        if _is_sound(peer, record):  # otherwise it is refused, and what is here stays
             _make_way(peer, record)
     aside = [told for record in fresh if (told := _take(peer, record))]
     retry_conflicts(peer)
@@ -125,11 +127,11 @@ def _known(peer: Peer, record: Record) -> int | None:
 
 
 def _take(peer: Peer, record: Record) -> str:
-    """Why the record was set aside; empty if it was taken."""
-    what = f"{table_of(record)} {record.external_key}"
+    """Return why the record was set aside; empty if it was taken."""
+    what = f"{table_of(record)} {record.external_key[:MAX_KEY]}"
     try:
         with database.savepoint():
-            clash = _store(peer, record)
+            clash = _store(peer, record_checks.checked(record, _key(peer, record)))
     except EdgeError as error:
         set_aside(peer.no, what, str(error))
         return f"{what}: {error}"
@@ -144,8 +146,6 @@ def _take(peer: Peer, record: Record) -> str:
 def _store(peer: Peer, record: Record) -> _Clash | None:
     """Write the record, or the part of it that does not clash. Raises Conflict if it cannot be kept at all."""
     key = _key(peer, record)
-    if _is_too_long(key):
-        raise Conflict(f"{key} would be longer than the {MAX_KEY} characters a key may have")
     local = _known(peer, record)
     if (
         record.ref < 0
@@ -172,8 +172,12 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     return clash
 
 
-def _is_too_long(key: str) -> bool:
-    return len(key) > MAX_KEY
+def _is_sound(peer: Peer, record: Record) -> bool:
+    try:
+        record_checks.checked(record, _key(peer, record))
+    except Invalid:
+        return False
+    return True
 
 
 def _parent_id(peer: Peer, record: LocationRecord) -> int:
@@ -213,11 +217,16 @@ def _keep_conflict(peer: Peer, record: Record, clash: _Clash) -> None:
 
 
 def set_aside(peer_no: int, what: str, reason: str) -> None:
-    """Remember what could not be taken, so that somebody looks at it."""
+    """Record what could not be accepted and why; the oldest of `MOST_ASIDE` entries of a peer go first."""
     execute(
         "INSERT INTO set_aside (peer, what, reason, since) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET reason = excluded.reason",
-        (peer_no, what, reason, clock.now()),
+        (peer_no, what, reason[:MOST_REASON], clock.now()),
+    )
+    execute(
+        "DELETE FROM set_aside WHERE peer = ?1 AND what IN (SELECT what FROM set_aside WHERE peer = ?1 "
+        "ORDER BY since DESC LIMIT -1 OFFSET ?2)",
+        (peer_no, MOST_ASIDE),
     )
 
 

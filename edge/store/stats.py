@@ -35,6 +35,17 @@ _READERS = """
 """
 
 
+def damaged_records(first: int, last: int) -> list[tuple[str, str]]:
+    """Return (kind, external_key) of records that no list can show: times outside first to last, metadata not JSON."""
+    times = ("valid_from", "ifnull(valid_to, 0)", "created_at", "updated_at", "ifnull(deleted_at, 0)")
+    is_odd = " OR ".join(f"{column} NOT BETWEEN ?1 AND ?2" for column in times)
+    return execute(
+        f"SELECT 'asset', external_key FROM asset WHERE {is_odd} OR NOT json_valid(metadata) "
+        f"UNION ALL SELECT 'location', external_key FROM location WHERE {is_odd} LIMIT 20",
+        (first, last),
+    ).fetchall()
+
+
 def unplaced_antennas(heard_since: int) -> list[tuple[str, str]]:
     """(reader, antenna) of antennas that read something lately and have no location."""
     return execute(_UNPLACED, (heard_since,)).fetchall()

@@ -42,8 +42,8 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
         version = max(set(content["versions"]) & set(wire.VERSIONS), default=None)
         instance, mine = str(content["instance"]), _cursor(content["cursor"])
         former = {str(epoch) for epoch in content["former"]}
-        report = dict(content["report"])
-    except (KeyError, TypeError, ValueError) as error:
+        report = wire.checked_report(content["report"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"the greeting is not what this program sends: {error!r}") from error
     if version is None:
         raise OtherVersion(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import orjson
 
 from edge.errors import Unreadable
+from edge.store.evidence import Rule
 from edge.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -29,13 +30,17 @@ from edge.store.exchange import (
     Stay,
     TrackState,
 )
+from edge.validation import times
+from edge.validation.values import MAX_NAME
 
 VERSION = 1
 VERSIONS = (1,)  # that this program supports, newest first
 MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
+MOST_REPORTED = 50
 _MAX_INT = 2**63 - 1
+_RULES = frozenset(Rule)
 
 Row = TypeVar("Row", Origin, TrackState)
 
@@ -107,6 +112,10 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
         if content["v"] not in VERSIONS:
             raise Unreadable(f"version {content['v']} of the batch is not one that this program knows")
         epoch, acked, chain = content["base"]
+        tracks = _rows(TrackState, _sums(content["tracks"], (0, 3, 4, 5)), {1})
+        patches = _patches(content["patches"], content["stays"], len(content["origins"][0]))
+        refused = {track.no for track in tracks if not _is_sound(track)}
+        refused |= {patch.track for patch in patches if not all(map(_is_sound_stay, patch.stays))}
         batch = Batch(
             _whole(content["until"]),
             _whole(content["horizon"]),
@@ -114,12 +123,13 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
             [_record(LocationRecord, row) for row in content["locations"]],
             _names(content["readers"]),
             _names(content["people"]),
-            _rows(TrackState, _sums(content["tracks"], (0, 3, 4, 5)), {1}),
+            [track for track in tracks if track.no not in refused],
             [_whole(no) for no in content["gone"]],
             _rows(Origin, content["origins"], {1, 2, 3}),
-            _patches(content["patches"], content["stays"], len(content["origins"][0])),
-            {str(name): _whole(value) for name, value in content["report"].items()},
+            [patch for patch in patches if patch.track not in refused],
+            checked_report(content["report"]),
             tuple(_antenna(*row) for row in content.get("antennas", ())),
+            [f"position {no}" for no in sorted(refused)],
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
@@ -148,6 +158,21 @@ def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[A
         Patch(track, begin, end, list(islice(stays, count)))
         for track, begin, end, count in zip(tracks, since, until, counts, strict=True)
     ]
+
+
+def _is_sound(track: TrackState) -> bool:
+    """False for values that would break every list that shows them."""
+    return all(map(times.is_representable, track[3:6])) and track.row_rule in _RULES
+
+
+def _is_sound_stay(stay: Stay) -> bool:
+    return (
+        times.is_representable(stay.observed_at)
+        and 0 <= stay.seen_for <= times.LAST - stay.observed_at
+        and stay.seq >= 0
+        and stay.quality >= 0
+        and stay.rule in _RULES
+    )
 
 
 def _each(values: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
@@ -188,11 +213,23 @@ def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
 
 
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
-    return {_whole(remote_id): str(name) for remote_id, name in pairs}
+    return {_whole(remote_id): _name(name) for remote_id, name in pairs}
 
 
 def _antenna(reader: Any, port: Any, name: Any) -> AntennaName:
-    return AntennaName(_whole(reader), _whole(port), str(name))
+    return AntennaName(_whole(reader), _whole(port), _name(name))
+
+
+def checked_report(report: Any) -> dict[str, int]:
+    """Return what a site reports of itself: at most `MOST_REPORTED` numbers. Raises TypeError or ValueError."""
+    if len(report) > MOST_REPORTED:
+        raise ValueError("a report with too many numbers")
+    return {_name(name): _whole(value) for name, value in report.items()}
+
+
+def _name(name: Any) -> str:
+    """Return a name of another box as one line, shortened to what a name may have."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(name)[:MAX_NAME]).strip()
 
 
 def _whole(value: Any) -> int:

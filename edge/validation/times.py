@@ -12,9 +12,9 @@ _RFC3339 = re.compile(
 )
 _LONGEST = 255  # characters that are looked at: no clock measures as finely
 _CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar repeats itself
-_FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
-_LAST = clock.to_micros(datetime.max.replace(tzinfo=UTC))
-_SENTINELS = (_FIRST // 1000, 0)  # 0001-01-01 and 1970-01-01, in milliseconds, as the wire would show them
+FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
+LAST = clock.to_micros(datetime.max.replace(tzinfo=UTC))
+_SENTINELS = (FIRST // 1000, 0)  # 0001-01-01 and 1970-01-01, in milliseconds, as the wire would show them
 
 
 def parse(text: str) -> int | None:
@@ -36,7 +36,12 @@ def parse(text: str) -> int | None:
     except ValueError:
         return None
     micros = clock.to_micros(moment) - (_CYCLE // timedelta(microseconds=1) if shift else 0)
-    return micros if _FIRST <= micros <= _LAST else None
+    return micros if is_representable(micros) else None
+
+
+def is_representable(micros: int) -> bool:
+    """True for the years 0001 to 9999, which a calendar, and so every response, can show."""
+    return FIRST <= micros <= LAST
 
 
 def is_sentinel(micros: int) -> bool:

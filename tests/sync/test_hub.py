@@ -353,7 +353,7 @@ def test_what_cannot_be_renamed_at_the_hub_stays_there_under_its_old_name(compan
     company.settle()
     there = "SELECT deleted_at FROM location WHERE external_key = 'BER-DOCK-0'"
     assert company.hub.rows(there) == [(None,)]
-    assert "longer than" in company.hub.rows("SELECT reason FROM set_aside")[0][0]
+    assert "at most 255 characters" in company.hub.rows("SELECT reason FROM set_aside")[0][0]
 
 
 def traced(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ from edge.store import stats
 from edge.store.database import FILE_NAME
 from edge.store.migrate import newest_schema, present_schema
 from edge.store.retention import last_dropped
+from edge.validation import times
 
 LATE = timedelta(hours=36)
 LOST = timedelta(days=7)
@@ -40,6 +41,17 @@ def schema(_: Subject) -> Finding:
     if present < newest:
         return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
     return ok(f"schema {present}")
+
+
+def records(_: Subject) -> Finding:
+    damaged = stats.damaged_records(times.FIRST, times.LAST)
+    if damaged:
+        named = ", ".join(f"{kind} {key}" for kind, key in damaged[:5])
+        return problem(
+            f"{len(damaged)} records or more cannot be shown: {named}",
+            "they were sent by another box before this version checked it; remove that site, then retire them",
+        )
+    return ok("every record can be shown")
 
 
 def administrators(_: Subject) -> Finding:

@@ -1,0 +1,162 @@
+"""A hub takes from a site only what its own API could have created: a stolen box breaks no list, here or elsewhere.
+
+Tests of edge/store/record_checks.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.errors import Invalid
+from edge.ops.checks import data
+from edge.ops.findings import Level
+from edge.store import assets, lookup, sites
+from edge.store.database import execute
+from edge.store.exchange import AssetRecord
+from edge.store.record_checks import checked
+from edge.sync import wire
+from edge.validation.values import MAX_INT64
+from tests.api.conftest import make_app, sign_up
+from tests.sync.world import EPOCH, Hub, SiteBox
+
+FORGED = '{}},{"id":1,"external_key":"FORGED","metadata":{}'
+GOOD = AssetRecord(5, "P-1", "Pallet", None, 1, "{}", EPOCH, None, EPOCH, EPOCH, None, [("rfid", "AA01")])
+NEVER = MAX_INT64
+
+
+class Stolen(SiteBox):
+    """A site whose thief writes what he likes into its database."""
+
+    def plant(self, key: str, **values: object) -> None:
+        asset_id = self.add_asset(key)
+        with self.in_use():
+            execute("PRAGMA ignore_check_constraints = ON")
+            columns = ", ".join(f"{name} = ?" for name in values)
+            execute(f"UPDATE asset SET {columns} WHERE id = ?", (*values.values(), asset_id))
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    return Hub(tmp_path / "hub", "hub")
+
+
+@pytest.fixture
+def stolen(tmp_path: Path, hub: Hub) -> Stolen:
+    site = Stolen(tmp_path / "ber", "BER", hub)
+    site.join()
+    return site
+
+
+def listed(box: Hub, path: str = "/assets") -> list[dict[str, Any]]:
+    """Return the list as a client of the hub gets it."""
+    app = make_app()
+    with box.in_use():
+        answer = sign_up(app.test_client(), box.organization_id).get(path)
+        assert answer.status_code == 200, answer.text
+        rows: list[dict[str, Any]] = (answer.json or {})["data"]
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("created_at", NEVER), ("updated_at", -NEVER), ("valid_from", NEVER), ("deleted_at", NEVER)),
+        *(("metadata", FORGED), ("metadata", "[]"), ("metadata", "NaN"), ("metadata", '{"a": 1e999}')),
+        *(("name", "a\nb"), ("name", "x" * 256), ("description", "\x00"), ("external_key", "a b")),
+        *(("external_key", "K" * 300), ("is_active", 7)),
+    ],
+)
+def test_a_record_that_no_api_could_create_is_set_aside_with_the_reason(
+    hub: Hub, stolen: Stolen, column: str, value: object
+) -> None:
+    """Before, a created_at of 2^63-1 broke the lists of the hub and every site, and metadata forged rows in them."""
+    stolen.plant("BAD", **{column: value})
+    stolen.add_asset("GOOD")
+    stolen.sync()
+    assert [row["external_key"] for row in listed(hub)] == ["GOOD"]
+    [(what, reason)] = hub.rows("SELECT what, reason FROM set_aside")
+    assert what.startswith("asset ")
+    assert len(what) + len(reason) < 2000
+    assert column in reason
+
+
+def test_a_hub_cannot_break_its_sites_either(tmp_path: Path, hub: Hub, stolen: Stolen) -> None:
+    with hub.in_use():
+        bad = assets.create(hub.actor, name="Bad", external_key="BAD").id
+        assets.create(hub.actor, name="Good", external_key="GOOD")
+        execute("UPDATE asset SET metadata = ? WHERE id = ?", (FORGED, bad))
+    stolen.sync()
+    stolen.fetch()
+    assert stolen.rows("SELECT external_key FROM asset") == [("GOOD",)]
+    assert [what for (what,) in stolen.rows("SELECT what FROM set_aside")] == ["asset BAD"]
+
+
+@pytest.mark.parametrize("column", ["last_seen_at", "dwell_started_at", "row_at"])
+def test_a_position_at_a_time_without_a_calendar_is_set_aside(hub: Hub, stolen: Stolen, column: str) -> None:
+    stolen.scan(stolen.add_asset("P-1"), 0, EPOCH)
+    with stolen.in_use():
+        execute(f"UPDATE track SET {column} = ?", (NEVER,))
+    stolen.scan(stolen.add_asset("P-2"), 0, EPOCH)
+    stolen.sync()
+    assert [row["asset_external_key"] for row in listed(hub, "/reports/asset-locations")] == ["P-2"]
+    assert {row["external_key"] for row in listed(hub)} == {"P-1", "P-2"}
+    assert [what for (what,) in hub.rows("SELECT what FROM set_aside")] == ["position 1"]
+
+
+@pytest.mark.parametrize(("column", "value"), [("seen_for", NEVER), ("rule", 99), ("quality", -1), ("seq", -5)])
+def test_a_stay_that_no_box_records_is_set_aside(hub: Hub, stolen: Stolen, column: str, value: int) -> None:
+    stolen.scan(stolen.add_asset("P-1"), 0, EPOCH)
+    with stolen.in_use():
+        execute("PRAGMA ignore_check_constraints = ON")
+        execute(f"UPDATE history SET {column} = ?", (value,))
+    stolen.scan(stolen.add_asset("P-2"), 0, EPOCH)
+    stolen.sync()
+    assert [row["asset_external_key"] for row in listed(hub, "/reports/asset-locations")] == ["P-2"]
+
+
+def test_names_from_a_site_are_one_line_of_ordinary_length() -> None:
+    assert wire._name("a\nb\u202e" + "x" * 1000) == "a b " + "x" * 251
+
+
+def test_a_report_has_few_numbers() -> None:
+    assert wire.checked_report({"waiting": 3}) == {"waiting": 3}
+    for hostile in ({str(number): 1 for number in range(51)}, {"a": []}, [], {"a": 2**70}):
+        with pytest.raises((TypeError, ValueError, AttributeError)):
+            wire.checked_report(hostile)
+
+
+def test_a_good_record_passes_unchanged() -> None:
+    assert checked(GOOD, "P-1") == GOOD
+
+
+@pytest.mark.parametrize("tag", [("rfid", ""), ("smell", "AA"), ("rfid", "x" * 256), ("ble", "a\x07b")])
+def test_a_tag_that_no_api_could_attach_is_a_fault(tag: tuple[str, str]) -> None:
+    with pytest.raises(Invalid):
+        checked(GOOD._replace(tags=[tag]), "P-1")
+
+
+def test_a_damaged_row_is_left_out_of_a_list_and_shown_by_the_doctor(hub: Hub) -> None:
+    """From a version that did not check what sites send."""
+    with hub.in_use():
+        bad = assets.create(hub.actor, name="Bad", external_key="BAD").id
+        assets.create(hub.actor, name="Good", external_key="GOOD")
+        execute("UPDATE asset SET created_at = ? WHERE id = ?", (NEVER, bad))
+        finding = data.records(None)  # type: ignore[arg-type]
+    assert [row["external_key"] for row in listed(hub)] == ["GOOD"]
+    assert finding.level is Level.PROBLEM
+    assert "asset BAD" in finding.text
+
+
+def test_what_a_removed_site_sent_can_be_retired(hub: Hub, stolen: Stolen) -> None:
+    stolen.add_asset("P-1")
+    stolen.sync()
+    with hub.in_use():
+        site = sites.find_by_code(hub.organization_id, "BER")
+        sites.remove_site(hub.actor, site.no)
+        found = lookup.asset_by_key(hub.organization_id, "P-1")
+        assert found
+        assets.delete(hub.actor, found.id)
+    assert listed(hub) == []
