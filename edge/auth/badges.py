@@ -19,6 +19,20 @@ def hash_badge(code: str) -> bytes:
     return hmac.digest(badge_key(), b"badge:" + code.strip().encode("utf-8", "surrogatepass"), "sha256")
 
 
+def mark(code: str) -> int:
+    """Ten bits of a badge, by which a handheld recognizes codes that may be badges. It is computed there as well."""
+    state = 0x811C9DC5
+    for byte in (mark_salt() + code.strip()).encode("utf-8", "surrogatepass"):
+        state = (state ^ byte) * 0x01000193 & 0xFFFFFFFF
+    state = (state ^ state >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    state = (state ^ state >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return (state ^ state >> 16) >> 22
+
+
+def mark_salt() -> str:
+    return hmac.digest(badge_key(), b"marks", "sha256").hex()[:16]
+
+
 def hash_pin(pin: str, role: Role) -> str:
     """Raises Invalid for a PIN that is too short for the role, or one of the first that anybody would try."""
     shortest = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN

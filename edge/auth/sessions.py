@@ -170,6 +170,8 @@ def sign_in_on_device(
             attempts.count_wrong()
             return Refused(WRONG_PIN, needs_pin=True, name=person.name)
     attempts.forgive()
+    if badge:
+        people.set_badge_mark(person, badges.mark(badge))
     actor = actors.person(person.organization_id, person.id, person.name, device.id, device.name)
     return _begin(actor, person, hours)
 

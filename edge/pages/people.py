@@ -62,6 +62,8 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
         for name in ("pin", "badge"):
             if f"no_{name}" in request.form:
                 entered[f"{name}_hash"] = None
+        if "no_badge" in request.form:
+            entered["badge_mark"] = None
         keep = hash_secret(cookies.session_token())
         save_merged(
             lambda: _person(person_id),
@@ -123,6 +125,7 @@ def _entered() -> dict[str, Any]:
         values["pin_hash"] = badges.hash_pin(form["pin"], values["role"])
     if text(form, "badge"):
         values["badge_hash"] = badges.hash_badge(text(form, "badge"))
+        values["badge_mark"] = badges.mark(text(form, "badge"))
     return values
 
 

@@ -11,7 +11,7 @@ from flask_babel import gettext
 
 from edge import clock
 from edge.errors import EdgeError
-from edge.pages import device_acts, labels
+from edge.pages import device_acts, labels, scanned_badges
 from edge.pages.compression import compressed
 from edge.pages.forms import is_id, json_object, search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
@@ -43,6 +43,7 @@ SERVICE_WORKER = "scan/sw.js"
 # All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
 FIRST_SCRIPTS = (
     *("scan/catch.js", "scan/scanner.js", "scan/assembly.js", "scan/burst.js", "scan/codes.js", "scan/profile.js"),
+    "scan/badges.js",
     *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
     *(
         "scan/carrier.js",
@@ -109,6 +110,7 @@ def scan_state() -> Response:
         may_edit=has_role(Role.EDITOR),
         device=here.name if here else None,
         now=clock.now() // 1000,
+        badges=scanned_badges.marks(),
     )
 
 
@@ -221,6 +223,8 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return Answer(scan_id, Result.REFUSED, N_("This scan is not complete"))
     sent_by = current_session().person_id
     scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment, sent_by=sent_by)
+    if scanned_badges.is_badge(scan.code):
+        return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
     if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
         answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
     else:

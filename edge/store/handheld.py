@@ -39,6 +39,7 @@ class Result(StrEnum):
     RETIRED = "retired"  # not recorded: its location has been retired, and the device must ask where it was made
     COUNTED = "counted"  # kept by a stock-take until it is signed off
     DONE = "done"  # an action that is not a scan
+    BADGE = "badge"  # not recorded: somebody's badge
     REFUSED = "refused"
     UNDONE = "undone"
 

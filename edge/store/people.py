@@ -36,6 +36,7 @@ class PersonRow(NamedTuple):
     pin_hash: str | None
     wrong_pins: int
     badge_hash: bytes | None
+    badge_mark: int | None  # see `auth.badges.mark`
     language: str | None  # of the pages they see; None: as their browser asks
     created_at: int
     updated_at: int
@@ -54,13 +55,14 @@ def add_person(
     password_hash: str | None = None,
     pin_hash: str | None = None,
     badge_hash: bytes | None = None,
+    badge_mark: int | None = None,
 ) -> PersonRow:
     """Raises Conflict when the email, the name or the badge is taken within the organization."""
     moment = clock.now()
     with acting(actor) as act:
         row = PersonRow(
-            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, 0, badge_hash, None),
-            *(moment, moment, None),
+            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, 0, badge_hash, badge_mark),
+            *(None, moment, moment, None),
         )
         _check(row)
         Person.insert(row._asdict()).execute()
@@ -119,7 +121,7 @@ def disable_person(actor: Actor, person_id: int) -> None:
         if person.role == Role.ADMINISTRATOR:
             _keep_an_administrator(person)
         moment = clock.now()
-        change = Person.update(disabled_at=moment, updated_at=moment, badge_hash=None)
+        change = Person.update(disabled_at=moment, updated_at=moment, badge_hash=None, badge_mark=None)
         change.where(Person.id == person_id).execute()
         WebSession.delete().where(WebSession.person_id == person_id).execute()
         act.note("person.disabled", subject_of(person))
@@ -166,6 +168,18 @@ def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
     """Only people who may sign in."""
     of_organization = Person.organization_id == organization_id
     return _one(of_organization & (Person.badge_hash == badge_hash) & Person.disabled_at.is_null())
+
+
+def badge_marks(organization_id: int) -> list[int]:
+    """The marks of all badges, without names."""
+    marked = (Person.organization_id == organization_id) & Person.badge_mark.is_null(False)
+    return sorted({mark for (mark,) in rows(Person.select(Person.badge_mark).where(marked))})
+
+
+def set_badge_mark(person: PersonRow, mark: int) -> None:
+    """Add the mark of a badge that was registered before there were marks."""
+    if person.badge_mark is None:
+        Person.update(badge_mark=mark).where(Person.id == person.id).execute()
 
 
 def _one(condition: Any) -> PersonRow | None:

@@ -43,6 +43,7 @@ class Person(Table):
     pin_hash = TextField(null=True)
     wrong_pins = IntegerField()
     badge_hash = BlobField(null=True)
+    badge_mark = IntegerField(null=True)
     language = TextField(null=True)
     created_at = IntegerField()
     updated_at = IntegerField()

@@ -203,6 +203,47 @@ def test_the_code_that_enrols_a_device_opens_whatever_field_a_scanner_types_it_i
     expect(page.locator("h1")).to_contain_text("Scanner 2")
 
 
+def test_a_badge_on_the_scan_page_switches_the_person_and_is_stored_nowhere(
+    open_context: Callable[..., BrowserContext], site: Site
+) -> None:
+    for name, badge in (("Pia", "BADGE-77"), ("Paul", "BADGE-78")):
+        given = {"badge_hash": badges.hash_badge(badge), "badge_mark": badges.mark(badge)}
+        people.add_person(shell(site.organization_id), name, Role.OPERATOR, **given)
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
+    page = open_context(viewport=PHONE, expected=OFFLINE).new_page()
+    page.goto(f"/enrol/{code}")
+    page.click("text=Yes, enrol it")
+    scan(page, "BADGE-77")
+    page.wait_for_selector("body[data-copied]")
+    scan(page, "DOCK-1")
+    expect(page.locator("#who")).to_contain_text("Pia")
+    page.evaluate(
+        """() => {
+          window.written = [];
+          for (const [what, name] of [[Storage.prototype, "setItem"], [IDBObjectStore.prototype, "add"],
+            [IDBObjectStore.prototype, "put"]]) {
+            const write = what[name];
+            what[name] = function (...given) { written.push(JSON.stringify(given)); return write.apply(this, given); };
+          }
+        }"""
+    )
+    page.context.set_offline(True)
+    scan(page, "BADGE-78")
+    outcome(page, "refused", "This may be a badge")
+    scan(page, "NOBODY-KNOWS")
+    outcome(page, "queued", "NOBODY-KNOWS")
+    written = str(page.evaluate("written"))
+    assert "NOBODY-KNOWS" in written
+    assert "BADGE" not in written
+    page.context.set_offline(False)
+    expect(page.locator("#link")).to_have_text("All saved")
+    scan(page, "BADGE-78")
+    expect(page.locator("#who")).to_contain_text("Paul")
+    assert "BADGE" not in str(page.evaluate("() => JSON.stringify(localStorage)"))
+    assert execute("SELECT code FROM handheld_scan").fetchall() == [("NOBODY-KNOWS",)]
+    assert execute("SELECT value FROM unknown_tag").fetchall() == [("NOBODY-KNOWS",)]
+
+
 def test_a_code_that_enrols_a_device_is_no_tag(scan_page: ScanPage, site: Site) -> None:
     page = scan_page()
     _, code = devices.invite(shell(site.organization_id), "Scanner 1")

@@ -14,7 +14,7 @@ from edge.store.database import execute
 from edge.store.stays import Quality, Scan
 from edge.store.tags import NewTag
 from tests.browser.conftest import PHONE, Site, outcome, scan
-from tests.store.test_gs1 import SGTIN, SPELLINGS
+from tests.store.test_gs1 import SGTIN
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -134,19 +134,3 @@ def test_gs1_codes_in_any_spelling_are_known_without_a_connection(scan_page: Sca
         scan(page, code)
         outcome(page, "refused", code.removeprefix("]C1"))
         expect(page.locator("#told")).to_contain_text("check digit")
-
-
-def test_the_device_knows_gs1_as_the_server_does(scan_page: ScanPage) -> None:
-    page = scan_page()
-    told = page.evaluate(
-        """async (codes) => {
-          const base = document.querySelector("script[src*='scan/catch.js']").src;
-          const { identity } = await import(base.replace("catch.js", "gs1.js"));
-          return codes.map(identity);
-        }""",
-        [code for _, code in SPELLINGS],
-    )
-    by_server = {code: identity for identity, code in SPELLINGS}
-    for (_, code), identity in zip(SPELLINGS, told, strict=True):
-        is_epc = code.startswith("urn:") or code.upper().replace(" ", "").removeprefix("0X")[:1] == "3"
-        assert identity == ("" if is_epc else by_server[code]), code

@@ -2,13 +2,14 @@
 // once and removed when it is in the queue, so that reloading a busy device loses none; it has its id already, so none is
 // queued twice.
 
+import { mayBeBadge } from "./badges.js";
 import { enrolmentOf } from "./codes.js";
 import { listen } from "./scanner.js";
 
 const KEPT = "edge-caught";
 let pending = read();
 let handle = null;
-let isKept = () => true;
+let isKept = (code, raw) => !mayBeBadge(code) && !mayBeBadge(raw ? raw.typed : ""); // a badge is stored nowhere
 let showRaw = () => {};
 
 listen(document.getElementById("catcher"), take, (name, isText) => showRaw(name, isText));
@@ -17,7 +18,7 @@ document.body.dataset.listening = String(Math.round(performance.now()));
 /** A code came, by a scanner or by the camera; `raw` is the text before cleaning. */
 export function take(code, raw) {
   const one = { id: newId(), code, raw, at: Date.now() }; // not when it is processed
-  if (isKept(code) && !enrolmentOf(code)) {
+  if (isKept(code, raw) && !enrolmentOf(code)) {
     pending.push(one);
     write();
   }
@@ -26,7 +27,7 @@ export function take(code, raw) {
 
 /**
  * From now on each code is passed to `onCode` as it arrives. Codes that arrived earlier, or that a page that was closed too
- * early left behind, are returned in order. Codes are stored only while `isScan()`; `onRaw` receives each key and text as
+ * early left behind, are returned in order. Codes are stored only if `isScan(code, raw)`; `onRaw` receives each key and text as
  * it arrives.
  */
 export function handOver(onCode, isScan, onRaw) {

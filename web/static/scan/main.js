@@ -1,5 +1,6 @@
 // The scan page. What happens to a code: caught, stored on the device, shown, sent, answered, shown again.
 
+import { keepMarks, mayBeBadge } from "./badges.js";
 import { enrolmentOf, linkOf, looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
 import { forget, handOver, newId } from "./catch.js";
@@ -12,7 +13,7 @@ import * as queue from "./queue.js";
 import { knowBy } from "./scanner.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
-import { flush, link, post, recount, start } from "./sync.js";
+import { flush, greet, link, post, recount, start } from "./sync.js";
 import * as stock from "./take.js";
 import { t } from "./texts.js";
 import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
@@ -31,6 +32,7 @@ let line = Promise.resolve(); // codes are processed one at a time, in the order
 async function onCode({ id, code, raw, at }) {
   if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
+  if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim()))) return;
   if (raw && raw.isPart) {
     signal("refused");
     return showResult({ outcome: "refused", thing: code, told: t("The code did not arrive whole. Scan it again"), state: "" });
@@ -61,6 +63,39 @@ async function onCode({ id, code, raw, at }) {
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, at, thing);
+}
+
+/** Unknown here, and perhaps somebody's badge: then it must not be stored. */
+function mayBeOneOf(code, raw) {
+  const isPossible = mayBeBadge(code) || Boolean(raw && raw.typed && mayBeBadge(raw.typed));
+  return isPossible && !copy.find(code) && !locations.find(code);
+}
+
+/** Ask the server. A badge signs in who it belongs to, like on the sign-in page. */
+async function isNoBadge(badge) {
+  const refuse = (told) => {
+    signal("refused");
+    showResult({ outcome: "refused", thing: t("This may be a badge"), told, state: "" });
+    return false;
+  };
+  try {
+    if (!(await post("/scan/badge", { code: badge })).badge) return true;
+  } catch (error) {
+    if (!error.state) throw error;
+    const isTooOften = error.status === 429;
+    return refuse(isTooOften ? t("It was not kept. Scan it again in a minute") : t("It was not kept. Scan it again when there is a connection"));
+  }
+  if (!link.me || !link.me.device) return refuse(t("It was not kept. Badges sign in on enrolled devices only"));
+  const form = document.createElement("form");
+  [form.method, form.action] = ["post", "/sign-in?next=/scan"];
+  for (const [name, value] of Object.entries({ badge, csrf: link.me.csrf, next: "/scan" })) {
+    const field = document.createElement("input");
+    [field.type, field.name, field.value] = ["hidden", name, value];
+    form.append(field);
+  }
+  document.body.append(form);
+  form.submit();
+  return false;
 }
 
 /** The code names both. The scan waits as one of the asset, by the link of its label, so that the server takes it for one. */
@@ -152,14 +187,20 @@ function announce(entry) {
 async function onAnswers(answers) {
   showLink(link);
   const isRetired = answers.some(({ result }) => result === "retired");
+  if (link.me && link.me.badges) keepMarks(link.me.badges);
   const results = answers.map((one) => (one.result === "retired" ? { ...one, result: "unclear" } : one));
   if (link.state === "ok" && (isRetired || awaitsLabel())) refreshLocations().catch(report);
   if (!results.length) return;
+  if (results.some(({ result }) => result === "badge")) {
+    signal("refused"); // it was not recognized as one here, and is no longer stored
+    showResult({ outcome: "refused", thing: t("This may be a badge"), told: "", state: "" });
+    greet().catch(() => {});
+  }
   const log = await queue.recent(300);
   const byId = new Map(log.map((entry) => [entry.id, entry]));
   const news = [];
   let isCorrection = false;
-  for (const { id, result, reason } of results) {
+  for (const { id, result, reason } of results.filter((one) => one.result !== "badge")) {
     if (result === "refused" && !byId.has(id)) say(reason); // not a scan
     const entry = byId.get(id);
     const [before, outcome] = [signalled.get(id), entry && result !== "undone" ? facts(entry).outcome : result];
@@ -293,7 +334,7 @@ async function begin() {
   knowBy(isWhole);
   handOver(
     (one) => inLine(() => workOn(one)),
-    () => !["test", "find"].includes(sheet.name),
+    (code, raw) => !["test", "find"].includes(sheet.name) && !mayBeOneOf(code, raw),
     (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)),
   ).forEach((one) => inLine(() => workOn(one)));
   wire();

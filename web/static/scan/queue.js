@@ -70,6 +70,7 @@ export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("q
 export const settle = (answers) => work(["queue", "log", "kept"], "readwrite", (t) => {
   for (const answer of answers) {
     byId(t, answer.id, (item) => {
+      if (answer.result === "badge") return erase(t, item);
       if (answer.result === "unclear") return; // it stays, held by the answer to the label before it
       if (answer.result === "retired") return hold(t, item);
       t.objectStore("queue").delete(item.no);
@@ -142,10 +143,12 @@ export async function withdraw(id) {
 }
 
 /** Leave no trace of a scan: it was no scan of a thing. */
-export const drop = (id) => work(["queue", "log"], "readwrite", (t) => {
-  byId(t, id, (item) => t.objectStore("queue").delete(item.no));
+export const drop = (id) => work(["queue", "log"], "readwrite", (t) => byId(t, id, (item) => erase(t, item)));
+
+function erase(t, { no, id }) {
+  t.objectStore("queue").delete(no);
   t.objectStore("log").delete(id);
-});
+}
 
 function forHeld(t, choice, task) {
   t.objectStore("queue").openCursor().onsuccess = ({ target: { result: cursor } }) => {
