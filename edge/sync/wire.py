@@ -129,7 +129,7 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
             [patch for patch in patches if patch.track not in refused],
             checked_report(content["report"]),
             tuple(_antenna(*row) for row in content.get("antennas", ())),
-            [f"position {no}" for no in sorted(refused)],
+            tuple(f"position {no}" for no in sorted(refused)),
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
