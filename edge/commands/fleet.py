@@ -65,6 +65,8 @@ def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> No
 def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
     cells = line.cells
     key, weakest = cells.get("location", ""), cells.get("min_rssi", "")
+    if line.fault:
+        raise Invalid.one("file", "invalid_value", line.fault)
     try:
         check_format(cells["format"], None)
         location_id = location_id_of(organization_id, key)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from edge.auth.secrets import new_token
 from edge.errors import Conflict, EdgeError
-from edge.pages.import_rows import records_of
+from edge.pages.import_rows import Table, records_of
 from edge.store.actors import Actor
 from edge.store.database import close_database
 from edge.store.imports import NewRecord, Outcome, check_records, import_records
@@ -31,6 +31,8 @@ class Job:
     actor: Actor
     kind: str
     lines: Sequence[Line] = ()
+    data: bytes = field(default=b"", repr=False)  # of a dry run, to be read again in another encoding
+    table: Table | None = None
     records: Sequence[NewRecord] = ()
     step: str = ""  # what is being done
     id: str = field(default_factory=new_token)

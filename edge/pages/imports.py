@@ -11,11 +11,13 @@ from edge.pages.csv_files import csv_file
 from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
 from edge.pages.import_jobs import Job
-from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, lines_of
+from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, table_of
 from edge.pages.live import fragment
 from edge.store.people import Role
+from edge.validation.encodings import ENCODINGS
 
 KINDS = {"asset": "Assets", "location": "Locations"}
+SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 FAULTS = 100  # that the page lists; the file of results has them all
 
 
@@ -35,14 +37,32 @@ def check_import() -> AnyResponse | tuple[str, int]:
     if file is None or not file.filename:
         return _form({"file": "Choose a file"}), 400
     try:
-        job = import_jobs.start(Job(actor(), kind, lines=lines_of(kind, file.read())))
+        job = _check(kind, file.read())
     except EdgeError as error:
-        found = errors_of(error)
-        return _form({"file": next(iter(found.values()))}), 400
+        return _form({"file": next(iter(errors_of(error).values()))}), 400
     return redirect(f"/import/{job.id}", 303)
 
 
+def _check(kind: str, data: bytes, encoding: str = "") -> Job:
+    table = table_of(kind, data, encoding)
+    return import_jobs.start(Job(actor(), kind, lines=table.lines, data=data, table=table))
+
+
 check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
+
+
+@pages.post("/import/<job_id>/encoding")
+@require_role(Role.EDITOR)
+def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
+    """The same file, read in the encoding that somebody chose."""
+    job, encoding = _job(job_id), request.form.get("encoding", "")
+    if encoding not in ENCODINGS or not job.data:
+        abort(400, "Choose one of the encodings.")
+    try:
+        again = _check(job.kind, job.data, encoding)
+    except EdgeError as error:
+        return _form({"file": next(iter(errors_of(error).values()))}), 400
+    return redirect(f"/import/{again.id}", 303)
 
 
 @pages.get("/import/<job_id>")
@@ -65,6 +85,8 @@ def run_import(job_id: str) -> AnyResponse:
     checked = _job(job_id)
     if not checked.is_done or not checked.dry_run or checked.faults or checked.trouble:
         abort(409, "Only a file that was checked, and in which nothing is wrong, can be imported.")
+    if checked.table and not checked.table.is_certain:
+        abort(409, "Choose the encoding of the file first.")
     try:
         job = import_jobs.start(Job(actor(), checked.kind, records=checked.records))
     except EdgeError as error:
@@ -92,7 +114,7 @@ def _job(job_id: str) -> Job:
 
 
 def _words() -> dict[str, object]:
-    return {"kinds": KINDS, "most_faults": FAULTS}
+    return {"kinds": KINDS, "most_faults": FAULTS, "encodings": ENCODINGS, "separators": SEPARATOR_NAMES}
 
 
 def _form(errors: Errors) -> str:

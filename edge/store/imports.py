@@ -17,6 +17,7 @@ from edge.store.locations import LocationChanges, LocationRow
 from edge.store.parents import NO_PARENT, UNSET, Parent
 from edge.store.tags import NewTag, is_taken
 
+MOST_TAKEN = 5  # tags of one row that are listed as taken
 _TRIES = 3  # of an import whose assets others change between check and writing
 
 
@@ -145,18 +146,18 @@ def _judge_all(
 
 def _judge(organization_id: int, kind: str, record: NewRecord, new_keys: set[str]) -> _Judged:
     """`new_keys` are those of the rows above."""
-    if record.fault:
-        return _faulty(record, record.fault)
     parent = record.parent_key
-    if parent and parent not in new_keys and not lookup.location_by_key(organization_id, parent):
-        return _faulty(record, f"there is no location {parent}, nor in a row above")
     row = _find(organization_id, kind, record.external_key)
-    if row is None and "name" not in record.values:
-        return _faulty(record, "name is required for a new record")
     new_tags, changes = _difference(row, record) if row else (record.tags, dict(record.values))
-    taken = next((tag for tag in new_tags if is_taken(organization_id, tag)), None)
-    if taken:
-        return _faulty(record, f"tag {taken.tag_type}:{taken.value} is on something else")
+    faults = [record.fault] if record.fault else []
+    if parent and parent not in new_keys and not lookup.location_by_key(organization_id, parent):
+        faults.append(f"there is no location {parent}, nor in a row above")
+    if row is None and "name" not in record.values and not record.fault:
+        faults.append("name is required for a new record")
+    taken = [tag for tag in new_tags if is_taken(organization_id, tag)][:MOST_TAKEN]
+    faults += [f"tag {tag.tag_type}:{tag.value} is on something else" for tag in taken]
+    if faults:
+        return _faulty(record, "; ".join(faults))
     if row is None:
         return _judged(record, "created", None, changes, new_tags)
     if not (changes or new_tags or (parent and parent != getattr(row, "parent_external_key", None))):

@@ -4,58 +4,77 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge.errors import Invalid
+from edge.validation.encodings import detected
 
 SEPARATORS = (",", ";", "\t", "|")
+MOST_NAMES, LONGEST_NAME = 5, 40  # in a message
+_SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?\r?\n""", re.IGNORECASE)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 
 
 class Line(NamedTuple):
-    """One row of a file; `number` is its line as editors count them: the heading is line 1."""
+    """One row of a file; `number` is its line as editors count them: the heading is usually line 1.
+
+    `fault` says why its cells cannot be assigned to columns.
+    """
 
     number: int
     cells: Mapping[str, str]
+    fault: str = ""
 
 
 def decoded(data: bytes) -> str:
-    """UTF-16 and UTF-8 by their byte order marks, then UTF-8 if valid, or else Windows-1252."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return data.decode("utf-16")
-        except UnicodeDecodeError as error:
-            raise _unusable("The file begins like UTF-16 but is not. Save it as CSV UTF-8") from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+    """The text in the encoding that is most likely."""
+    return detected(data).text
+
+
+def separator_of(text: str) -> str:
+    """As its first line names it (`sep=;`, which Excel writes and reads), or the most frequent one in the heading."""
+    if named := _named_separator(text):
+        return named
+    heading = text.partition("\n")[0]
+    return max(SEPARATORS, key=heading.count)
+
+
+def _named_separator(text: str) -> str:
+    found = _SEPARATOR_LINE.match(text)
+    return found[1] if found else ""
 
 
 def lines(text: str, columns: Sequence[str], required: Sequence[str]) -> list[Line]:
     """The rows below the heading, without blank ones. Raises Invalid for a heading that does not fit."""
     if "\0" in text:
         raise _unusable("The file is not text. Save the table as CSV")
-    heading = text.partition("\n")[0]
-    separator = max(SEPARATORS, key=heading.count)
+    separator = separator_of(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
+        if _named_separator(text):
+            next(reader)
         names = [name.strip().lower() for name in next(reader, [])]
         _check_heading(names, columns, required)
         found = []
         before = reader.line_num
         for cells in reader:
             number, before = before + 1, reader.line_num
-            if any(cell.strip() for cell in cells[len(names) :]):
-                raise _unusable(_too_many(number, len(cells), len(names), separator))
             if any(cell.strip() for cell in cells):
-                padded = [_plain(cell.strip()) for cell in cells] + [""] * (len(names) - len(cells))
-                found.append(Line(number, dict(zip(names, padded, strict=False))))
+                found.append(_line(number, cells, names, separator))
     except csv.Error as error:
         raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
     return found
+
+
+def _line(number: int, cells: Sequence[str], names: Sequence[str], separator: str) -> Line:
+    fault = ""
+    if any(cell.strip() for cell in cells[len(names) :]):
+        fault = _too_many(number, len(cells), len(names), separator)
+    padded = [_plain(cell.strip()) for cell in cells] + [""] * (len(names) - len(cells))
+    return Line(number, dict(zip(names, padded, strict=False)), fault)
 
 
 def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
@@ -67,9 +86,11 @@ def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
 
 
 def _check_heading(names: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> None:
-    unknown = [name for name in names if name and name not in columns]
+    unknown = [repr(name[:LONGEST_NAME]) for name in names if name and name not in columns]
     if unknown:
-        raise _unusable(f"There is no column {unknown[0]!r}. The columns are {', '.join(columns)}")
+        more = f" and {len(unknown) - MOST_NAMES} more" if len(unknown) > MOST_NAMES else ""
+        listed = ", ".join(unknown[:MOST_NAMES]) + more
+        raise _unusable(f"There is no column {listed}. The columns are {', '.join(columns)}")
     missing = [name for name in required if name not in names]
     if missing:
         raise _unusable(f"The column {missing[0]!r} is missing. The columns are {', '.join(columns)}")

@@ -1,18 +1,20 @@
 """Tables in and out: what spreadsheets write is understood, each row is judged, and it is all or nothing.
 
-Tests of edge/pages/import_jobs.py, edge/pages/import_rows.py, edge/store/asset_import.py, edge/store/imports.py and
-edge/validation/csv_text.py.
+Tests of edge/pages/import_jobs.py, edge/pages/import_rows.py, edge/store/asset_import.py, edge/store/imports.py,
+edge/validation/csv_text.py and edge/validation/encodings.py.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from edge import clock
 from edge.auth.sessions import csrf_token
@@ -28,6 +30,7 @@ from edge.store.imports import NewRecord, import_records
 from edge.store.people import Role
 from edge.store.tags import NewTag
 from edge.validation import csv_text
+from edge.validation.encodings import detected
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -224,7 +227,6 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
         (b"external_key,name\n", "no row"),
         (b"key,name\nA,B\n", "no column"),
         (b"name,name\nA,B\n", "twice"),
-        (b"external_key;name\nA;Box\n\nB;Pallet; large\n", "Line 4 has 3 cells and the heading 2"),
         (b"PK\x03\x04\0\0\0", "not text"),
         (b"\xff\xfea", "UTF-16"),
     ],
@@ -258,6 +260,115 @@ def test_what_is_written_is_read_back_the_same(rows: list[list[str]]) -> None:
     text = "".join(csv_text.written(["name", "description"], rows))
     found = csv_text.lines(csv_text.decoded(text.encode()), ["name", "description"], [])
     assert [list(line.cells.values()) for line in found] == [row for row in rows if any(row)]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "mac-roman", "cp850"]
+)
+@pytest.mark.parametrize(
+    "names", ["Gerät für Ölfässer; Größe M", "Étagère à côté, reçu l'élévateur", "Señor Muñoz, estación de año"]
+)
+def test_the_encoding_is_found_by_its_letters(sign_in_as: SignIn, cast: Cast, encoding: str, names: str) -> None:
+    """Either it is read right, or somebody is asked; it is never imported wrong."""
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, f"external_key\tname\nP-1\t{names}\n".encode(encoding))
+    page = browser.get(path).text
+    if "not certain" in page:
+        assert browser.post(path).status_code == 409
+        path = finished(browser.post(f"{path}/encoding", {"encoding": encoding}).location)
+    assert escape(names) in browser.get(path).text
+    browser.get(finished(browser.post(path).location))
+    found = lookup.asset_by_key(cast.acme, "P-1")
+    assert found
+    assert found.name == names
+
+
+def test_polish_of_windows_is_found_too() -> None:
+    for text in ("Łódź, śruba, część", "Gdańsk", "żółty wózek"):
+        assert detected(text.encode("cp1250")) == (text, "cp1250", True)
+
+
+def test_an_encoding_that_cannot_be_decided_is_asked_for(sign_in_as: SignIn, cast: Cast) -> None:
+    """0x8A is ä on a Macintosh and è in DOS, and both are usual letters."""
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, "name\nGerät\n".encode("mac-roman"))
+    page = browser.get(path).text
+    assert "The encoding of the file is not certain" in page
+    assert "Import 1 row" not in page
+    assert browser.post(path).status_code == 409
+    again = finished(browser.post(f"{path}/encoding", {"encoding": "mac-roman"}).location)
+    page = browser.get(again).text
+    assert "Gerät" in page
+    assert "Import 1 row" in page
+    assert browser.post(f"{path}/encoding", {"encoding": "utf-8"}).status_code == 400
+    assert browser.post(f"{path}/encoding", {"encoding": "rot13"}).status_code == 400
+    rival = sign_in_as(Role.EDITOR, organization_id=cast.rival)
+    assert rival.post(f"{path}/encoding", {"encoding": "cp850"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("barcode", "4,00638E+12"),
+        ("barcode", "4.00638E+12"),
+        ("external_key", "1,23E+15"),
+        ("rfid", "3,03426E+23|AA01"),
+        ("barcode", "4006381333931.0"),
+        ("ble", "1E+11"),
+    ],
+)
+def test_a_number_that_a_spreadsheet_shortened_is_refused(
+    sign_in_as: SignIn, cast: Cast, column: str, value: str
+) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    page = browser.get(send(browser, f"name;{column}\nBox;{value}\n".encode())).text
+    assert f"{column}: {value.partition('|')[0]} is a number as a spreadsheet shows it" in page
+    assert "Format the column as text" in page
+    assert total(cast) == 0
+
+
+@pytest.mark.parametrize("code", ["30E1234567", "1234E56789", "4006381333931", "12E5", "E2801170"])
+def test_codes_that_look_like_numbers_are_taken(sign_in_as: SignIn, cast: Cast, code: str) -> None:
+    assert "Imported." in run(sign_in_as(Role.EDITOR), f"name;rfid\nBox;{code}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [("ja", "nein"), ("Oui", "Non"), ("SÍ", "no"), ("tak", "nie"), ("WAHR", "FALSCH")]
+)
+def test_yes_and_no_are_understood_in_five_languages(sign_in_as: SignIn, cast: Cast, yes: str, no: str) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    data = f"sep=;\nexternal_key;name;is_active\nA;One;{yes}\nB;Two;{no}\n".encode()
+    page = browser.get(send(browser, data)).text
+    assert re.findall(r'data-name="is_active">([^<]*)<', page) == ["yes", "no"]
+    assert "Imported." in run(browser, data)
+    found = [lookup.asset_by_key(cast.acme, key) for key in "AB"]
+    assert [bool(assets.get(cast.acme, one.id).is_active) for one in found if one] == [True, False]
+
+
+def test_every_fault_of_every_row_is_reported(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    rows = ["bad key;;perhaps;4006381333931", "OK-1;;;4,1E+12|" + "x" * 300, "A;B;C;D;E", ";Fine;ja;"]
+    data = "\n".join(["sep=;", "external_key;name;is_active;barcode", *rows]).encode()
+    page = browser.get(send(browser, data)).text
+    assert "3 rows are wrong" in page
+    third = page.split("<b>Line 3</b>")[1].split("</li>")[0]
+    for words in ("external_key", "is_active is yes or no", "is on something else"):
+        assert words in third
+    fourth = page.split("<b>Line 4</b>")[1].split("</li>")[0]
+    assert "as a spreadsheet shows it" in fourth
+    assert "255" in fourth
+    assert "Line 5 has 5 cells and the heading 4" in page
+    many = "\n".join(["external_key;name", *("bad key;" for _ in range(250))]).encode()
+    page = browser.get(send(browser, many)).text
+    assert "250 rows are wrong" in page
+    assert "and 150 more" in page
+
+
+def test_all_columns_that_are_not_known_are_named(sign_in_as: SignIn) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    form = {"csrf": csrf_token(browser.token), "kind": "asset", "file": (io.BytesIO(b"key;title;x\nA;B;C"), "x.csv")}
+    page = browser.client.post("/import", data=form, content_type="multipart/form-data").text
+    assert "There is no column &#39;key&#39;, &#39;title&#39;, &#39;x&#39;" in page
 
 
 @pytest.mark.parametrize("name", ["=1+1", "@SUM(A1)", "-x", "+x"])

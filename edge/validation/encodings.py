@@ -1,0 +1,110 @@
+"""The encoding of a text file that does not say it: found by what its letters would be."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from edge.errors import Invalid
+
+# Programs of offices write these; the titles are for people who choose.
+ENCODINGS = {
+    "utf-8": "Unicode (UTF-8)",
+    "utf-16": "Unicode (UTF-16)",
+    "cp1252": "Windows, Western Europe",
+    "cp1250": "Windows, Central Europe",
+    "mac-roman": "Macintosh",
+    "cp850": "DOS, Western Europe",
+}
+_OF_ONE_BYTE = ("cp1252", "cp1250", "mac-roman", "cp850")
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_MOST_JUDGED = 20_000  # letters
+_CLEARLY = 1  # points by which the best must be ahead
+
+_USUAL = frozenset("äöüßàâæçéèêëîïôœùûüÿáéíñóúąćęłńśźżåøæ")  # of the languages of the pages and their neighbors
+_SIGNS = frozenset("–—„“”‘’‚«»…°§€²³µ×½¼·•¿¡®™")
+_VOWELS = frozenset("aeiouyáéíóúąęäöü")
+
+
+class Decoded(NamedTuple):
+    """`is_certain` is false where another encoding reads the text just as well."""
+
+    text: str
+    encoding: str
+    is_certain: bool
+
+
+def decoded_as(data: bytes, encoding: str) -> Decoded:
+    """The text in the encoding that somebody chose. Raises Invalid when it cannot be in it."""
+    try:
+        text = data.decode({"utf-8": "utf-8-sig"}.get(encoding, encoding))
+    except UnicodeError as error:
+        message = f"The file is not {ENCODINGS[encoding]}. Choose another encoding, or save it as CSV UTF-8"
+        raise Invalid.one("file", "invalid_value", message) from error
+    return Decoded(text, encoding, is_certain=True)
+
+
+def detected(data: bytes) -> Decoded:
+    """By the mark at its beginning, as Unicode if valid, or else the encoding that gives the most usual letters."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return decoded_as(data, encoding)
+    if half := _half_of_utf_16(data):
+        return Decoded(data.decode(half), "utf-16", is_certain=True)
+    try:
+        return Decoded(data.decode(), "utf-8", is_certain=True)
+    except UnicodeDecodeError:
+        return _most_usual(data)
+
+
+def _half_of_utf_16(data: bytes) -> str | None:
+    """Which UTF-16 without a mark it is: every second byte of Latin text is zero."""
+    sample = data[:1000]
+    if len(data) % 2 or len(sample) < 4:
+        return None
+    for encoding, zeros, others in (("utf-16-le", sample[1::2], sample[::2]), ("utf-16-be", sample[::2], sample[1::2])):
+        if zeros.count(0) > len(zeros) * 0.7 and not others.count(0):
+            return encoding
+    return None
+
+
+def _most_usual(data: bytes) -> Decoded:
+    found: list[tuple[float, int, str, str]] = []
+    for order, encoding in enumerate(_OF_ONE_BYTE):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        found.append((_points(text), -order, encoding, text))
+    found.sort(reverse=True)
+    best, _, encoding, text = found[0]  # Macintosh and DOS have a letter for every byte
+    others = [points for points, _, _, other in found[1:] if other != text]
+    return Decoded(text, encoding, best > 0 and best - max(others, default=0) >= _CLEARLY)
+
+
+def _points(text: str) -> float:
+    return sum(_points_of(before, letter, after) for before, letter, after in _foreign(text))
+
+
+def _foreign(text: str) -> Iterator[tuple[str, str, str]]:
+    """The letters that are not ASCII, each with its neighbors."""
+    count = 0
+    for number, letter in enumerate(text):
+        if letter > "\x7f":
+            yield text[number - 1 : number], letter, text[number + 1 : number + 2]
+            count += 1
+            if count == _MOST_JUDGED:
+                return
+
+
+def _points_of(before: str, letter: str, after: str) -> float:
+    if letter.lower() in _USUAL:
+        if letter.isupper() and before.islower():
+            return -2  # a capital inside a word
+        if letter in "ńñ" and (after.lower() in _VOWELS and after != "") != (letter == "ñ"):
+            return -1  # Polish writes "ni" before vowels, Spanish has ñ only there
+        return 1
+    if letter in _SIGNS:
+        return -1 if before.isalpha() and after.isalpha() and letter != "’" else 0.3
+    return -1 if unicodedata.category(letter).startswith("L") else -2
