@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from flask import Response, request
+from flask import Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from edge.api.middleware import request_context
@@ -102,7 +102,15 @@ def _of_routing(error: HTTPException) -> Response:
         return _response("payload_too_large", "The body is too large")
     if error.code == 400:
         return _response("bad_request", "The request cannot be read")
-    return _response("not_found", "There is nothing at this path")
+    return _response("not_found", "There is nothing at this path" + _without_slash(request.path))
+
+
+def _without_slash(path: str) -> str:
+    """Advice for a path that is known but for the slash at its end."""
+    shorter = path.removesuffix("/")
+    if shorter == path or not current_app.url_map.bind("").allowed_methods(shorter):
+        return ""
+    return f"; without the slash at its end it is {shorter}"
 
 
 def _first_of(fields: Sequence[FieldError]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from edge.errors import FieldError, Invalid, Unreadable
 from edge.validation import json_text
+from edge.validation.suggestions import did_you_mean
 
 MAX_FAULTS = 1000  # reported at most; a body of 1 MiB can have half a million
 
@@ -88,7 +89,8 @@ def _misplaced(declared: Body, value: Mapping[str, Any], current: Any, prefix: s
         if key in declared.refused:
             yield FieldError(name, "read_only", f"{name} is set by the server")
         elif field is None:
-            yield FieldError(name, "unknown_field", f"{name} is not a field of this request")
+            meant = did_you_mean(key, declared.fields)
+            yield FieldError(name, "unknown_field", f"{name} is not a field of this request{meant}")
         elif field.compare and field.type is None and current is not None:
             yield from field.compare(name, inner, current)
         elif field.items and isinstance(inner, list):

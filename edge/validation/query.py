@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from edge.errors import FieldError, Invalid
-from edge.validation import values
+from edge.validation import times, values
 from edge.validation.bodies import KEY_SCHEMA, TIME_SCHEMA
 from edge.validation.json_text import has_lone_surrogate
+from edge.validation.suggestions import did_you_mean
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 MAX_OFFSET = 2**31 - 1
 
+_LOST_PLUS = re.compile(r":\d\d(\.\d+)? \d\d:\d\d$", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -111,9 +113,17 @@ def _ids(name: str) -> Parameter:
     return Parameter(name, record_id, schema, "Rows with any of these ids", repeatable=True)
 
 
+def _instant(field: str, text: str) -> int:
+    """A + in a query stands for a blank, so that of an offset arrives as one."""
+    if _LOST_PLUS.search(text) and times.parse(text.replace(" ", "+")) is not None:
+        message = f"{field} must be an RFC 3339 timestamp: in a query, write the + of its offset as %2B"
+        raise Invalid.one(field, "invalid_value", message)
+    return values.timestamp(field, text)
+
+
 def _until(field: str, text: str) -> int:
     """The last microsecond that the wire shows as this instant, so that a time read from it is within the range."""
-    micros = values.timestamp(field, text)
+    micros = _instant(field, text)
     return micros - micros % 1000 + 999
 
 
@@ -161,7 +171,7 @@ ASSET_LOCATIONS = _list(
 )
 HISTORY = _list(
     "/assets/{asset_id}/history",
-    Parameter("from", values.timestamp, TIME_SCHEMA, "Not before this instant"),
+    Parameter("from", _instant, TIME_SCHEMA, "Not before this instant"),
     Parameter("to", _until, TIME_SCHEMA, "Not after this instant, in milliseconds"),
     _sort("event_observed_at", default="-event_observed_at"),
 )
@@ -219,7 +229,8 @@ def _undeclared(declared: Query, name: str) -> FieldError:
         return FieldError(name, "invalid_value", "sort parameter not supported on this endpoint")
     if not declared.home and name in _FILTER_HOMES:
         return FieldError(name, "invalid_context", f"{name} is a filter of {_FILTER_HOMES[name]}")
-    return FieldError(shown, "unknown_field", f"{shown} is not a parameter of this endpoint")
+    meant = did_you_mean(name, declared.parameters)
+    return FieldError(shown, "unknown_field", f"{shown} is not a parameter of this endpoint{meant}")
 
 
 def _ambiguous(given: Mapping[str, Sequence[str]]) -> list[FieldError]:

@@ -44,6 +44,13 @@ def is_representable(micros: int) -> bool:
     return FIRST <= micros <= LAST
 
 
+def problem(text: str) -> str:
+    """Why a text in the form of a timestamp is not one; empty for text in another form."""
+    if len(text) > _LONGEST or not _RFC3339.fullmatch(text):
+        return ""
+    return ": this day or time does not exist, or is outside the years 0001 to 9999 in UTC"
+
+
 def is_sentinel(micros: int) -> bool:
     """Whether it is a zero time, by which some program meant "none"."""
     return micros // 1000 in _SENTINELS

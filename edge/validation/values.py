@@ -68,7 +68,8 @@ def external_key(field: str, value: str) -> str:
 def timestamp(field: str, value: str) -> int:
     micros = times.parse(value)
     if micros is None:
-        raise Invalid.one(field, "invalid_value", f"{field} must be an RFC 3339 timestamp")
+        message = f"{field} must be an RFC 3339 timestamp{times.problem(value)}"
+        raise Invalid.one(field, "invalid_value", message)
     return micros
 
 

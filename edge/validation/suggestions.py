@@ -1,0 +1,23 @@
+"""The name that a misspelt one was probably meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_LONGEST = 40
+_LIKE = 0.75
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question to put behind an error message; empty without a likely name."""
+    if len(name) > _LONGEST:
+        return ""
+    names = {_bare(one): one for one in known}
+    found = get_close_matches(_bare(name), names, n=1, cutoff=_LIKE)
+    return f"; did you mean `{names[found[0]]}`?" if found else ""
+
+
+def _bare(name: str) -> str:
+    """Without what differs between spellings such as externalKey, external-key and external_key."""
+    return name.lower().replace("_", "").replace("-", "")
