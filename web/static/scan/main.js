@@ -16,7 +16,7 @@ import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, greet, link, post, recount, start } from "./sync.js";
 import * as stock from "./take.js";
 import { t } from "./texts.js";
-import { isUndoable, redraw, showAgain, showEntry, shown, useTools } from "./view.js";
+import { drawWith, isUndoable, redraw, showAgain, showEntry, shown } from "./view.js";
 import { askWhich, awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
 
 const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
@@ -249,16 +249,30 @@ function inLine(task) {
   return line;
 }
 
+let tools = null; // the modules of what opens over the page, once they are loaded
+function useTools() {
+  tools = tools || import("./tools.js").catch((error) => {
+    tools = null; // asked for again when it is needed
+    throw error;
+  });
+  return tools;
+}
+
+async function drawSheet(log) {
+  if (sheet.name === "list") (await useTools()).showList(log);
+  if (sheet.name === "take") (await useTools()).showLines(log);
+}
+
 /** What a control opens is loaded with the tools; a connection that breaks meanwhile is reported. */
 function opens(id, open) {
   $(id).addEventListener("click", async () => {
-    let tools;
+    let loaded;
     try {
-      tools = await useTools();
+      loaded = await useTools();
     } catch {
       return say(t("No connection: this could not be loaded yet"));
     }
-    await Promise.resolve(open(tools)).catch(report);
+    await Promise.resolve(open(loaded)).catch(report);
   });
 }
 
@@ -332,6 +346,7 @@ async function workOn(one) {
 async function begin() {
   inLine(load);
   knowBy(isWhole);
+  drawWith({ drawSheet, attachButtons: async (...given) => (await useTools()).attachButtons(...given) });
   handOver(
     (one) => inLine(() => workOn(one)),
     (code, raw) => !["test", "find"].includes(sheet.name) && !mayBeOneOf(code, raw),

@@ -4,7 +4,7 @@ import { loading } from "./carrier.js";
 import { countOf } from "./count.js";
 import { signal } from "./feedback.js";
 import * as queue from "./queue.js";
-import { fill, sheet } from "./sheets.js";
+import { fill } from "./sheets.js";
 import { $, facts, showCount, showLog, showLoading, showResult, showTake } from "./show.js";
 import { link } from "./sync.js";
 import { groupsOf, take } from "./take.js";
@@ -13,21 +13,19 @@ const UNDOABLE = ["queued", "recorded", "again", "unknown", "unclear", "counted"
 
 export const shown = { id: "" }; // the scan in the large result
 
-let tools = null; // the modules of what opens over the page, once they are loaded
-export function useTools() {
-  tools = tools || import("./tools.js").catch((error) => {
-    tools = null; // asked for again when it is needed
-    throw error;
-  });
-  return tools;
+let later = { drawSheet: async () => {}, attachButtons: async () => [] };
+
+/** What is loaded after the page: `drawSheet(log)` draws the open sheet, `attachButtons(entry, onDone)` makes buttons. */
+export function drawWith(given) {
+  later = given;
 }
 
 export async function showEntry(entry, flash) {
   if (!entry) return;
   showResult(facts(entry), flash);
   if (entry.state === "unknown" && link.me && link.me.may_edit) {
-    const { attachButtons } = await useTools();
-    if (shown.id === entry.id) fill($("acts"), attachButtons(entry, (answer) => onAttached(entry, answer)));
+    const buttons = await later.attachButtons(entry, (answer) => onAttached(entry, answer));
+    if (shown.id === entry.id) fill($("acts"), buttons);
   }
 }
 
@@ -63,8 +61,7 @@ async function draw() {
   showCount(countOf(log));
   showTake(take, take && groupsOf(log));
   showLoading(loading);
-  if (sheet.name === "list") (await useTools()).showList(log);
-  if (sheet.name === "take") (await useTools()).showLines(log);
+  await later.drawSheet(log);
   $("undo").disabled = !log.find(isUndoable);
 }
 
