@@ -91,11 +91,12 @@ class Contents:
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
         room = max(max_rows - self._rows, 1)
-        rows = execute(_SELECT_RANGE, (track, since, until, room + 1)).fetchall()
+        owner = self._organization_id
+        rows = execute(_SELECT_RANGE, (track, since, until, owner, room + 1)).fetchall()
         if len(rows) > room:
             last = rows[-1][1]
             if rows[0][1] == last:  # more rows of one instant than fit: they go together
-                rows, last = execute(_SELECT_RANGE, (track, last, last, -1)).fetchall(), last + 1
+                rows, last = execute(_SELECT_RANGE, (track, last, last, owner, -1)).fetchall(), last + 1
             rows = [row for row in rows if row[1] < last]
             self.rest.append((track, last, until))
             until = last - 1
@@ -107,7 +108,7 @@ class Contents:
     def _instant_patches(self) -> Iterable[Patch]:
         keys = json.dumps(sorted(self._instants))
         found: dict[tuple[int, int], list[Stay]] = {}
-        for row in execute(_SELECT_INSTANTS, (keys,)).fetchall():
+        for row in execute(_SELECT_INSTANTS, (keys, self._organization_id)).fetchall():
             found.setdefault((row[0], row[1]), []).append(self._stay(row))
         for track, at in self._instants:
             stays = found.get((track, at), [])
@@ -137,12 +138,13 @@ _STAY_COLUMNS = (
 )
 _SELECT_RANGE = (
     f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "
-    "WHERE h.position_no = ? AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
+    "WHERE h.position_no = ? AND h.observed_at BETWEEN ? AND ? AND s.organization_id = ? "
+    "ORDER BY h.observed_at, h.seq LIMIT ?"
 )
 _SELECT_INSTANTS = (
     f"SELECT {_STAY_COLUMNS} FROM json_each(?) k "
     "CROSS JOIN history h ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
-    "JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq"
+    "JOIN source s ON s.no = h.source_no AND s.organization_id = ? ORDER BY h.position_no, h.observed_at, h.seq"
 )
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from edge import clock
+from edge.clock import now
 from edge.store import target
 from edge.sync import files, sender, worker
 from edge.sync.sender import LinkError
 from edge.sync.worker import Pace, Worker
+from tests.sync.http import SECRET, Connected
 from tests.sync.world import Hub, SiteBox
 
 
@@ -32,8 +35,8 @@ def test_while_reads_wait_it_works_a_fortieth_of_the_time(
     has_reads_waiting: bool, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
-    clock = count()
-    monkeypatch.setattr(worker.time, "thread_time", lambda: next(clock))  # each round takes a second
+    seconds_of_work = count()
+    monkeypatch.setattr(worker.time, "thread_time", lambda: next(seconds_of_work))  # each round takes a second
     one: Any = Worker(ber.folder, Pace(5.0, 0, 14), lambda: has_reads_waiting)
     one._stopping = Rounds(3)
     with ber.in_use():
@@ -83,3 +86,43 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
     assert max(cut, cut_again) < 0.2
     assert 0.5 < away < 5
     assert noted == ["cut", "cut"]  # not a third time, for nothing has changed since
+
+
+@pytest.mark.parametrize("direction", ["sent", "received"])
+def test_what_is_sent_and_what_is_received_count_for_the_bytes_of_a_day(
+    direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mobile line bills both; the next day begins anew, by the clock of the box in UTC."""
+    ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+    link = Connected(ber)
+    ber.join()
+    files.write(ber.folder, SECRET, "")
+    sent: list[str] = []
+
+    def counted(_url: str, *_: object) -> Any:
+        client = link.client
+        call = client.call
+
+        def noted(path: str, body: bytes) -> Any:
+            sent.append(path)
+            answer = call(path, body)
+            setattr(client, "received" if direction == "sent" else "sent", 0)
+            return answer
+
+        monkeypatch.setattr(client, "call", noted)
+        return client
+
+    monkeypatch.setattr(worker, "HubClient", counted)
+    today, rounds = now(), Rounds(4)
+    monkeypatch.setattr(clock, "now", lambda: today)
+    one: Any = Worker(ber.folder, Pace(5.0, 1, 14), lambda: False)
+    one._stopping = rounds
+    with ber.in_use():
+        one._run()
+    assert "used up" in ber.rows("SELECT last_error FROM target")[0][0]
+    first = len(sent)
+    monkeypatch.setattr(clock, "now", lambda: today + clock.DAY)
+    one._stopping = Rounds(4)
+    with ber.in_use():
+        one._run()
+    assert len(sent) > first > 0
