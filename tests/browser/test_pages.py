@@ -221,8 +221,10 @@ def test_the_pages_are_worked_by_keyboard_alone(enter: Enter, site: Site) -> Non
 def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     enter: Enter, open_context: Callable[..., BrowserContext], site: Site, language: str
 ) -> None:
-    """Under 60 KB over the wire, compressed and with headers: all but the copy of the site's assets in English, until
-    it is ready in other languages. Takes scans soon with a processor four times slower, on Slow 4G."""
+    """At most 60 KB over the wire until it is ready, compressed and with headers, and 75 KB with what opens over it.
+
+    Takes scans soon with a processor four times slower, on Slow 4G. The copy of the site's assets is not counted.
+    """
     page = enter("olga", viewport=PHONE)
     state = page.context.storage_state()
     fresh = open_context(
@@ -247,7 +249,8 @@ def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     )
     weight, in_all = sum(size for start, size in loaded if start < ready), sum(size for _, size in loaded)
     print(f"scan page: takes scans after {takes_scans} ms, ready after {ready} ms; {weight} bytes, {in_all} in all")
-    assert (in_all if language == "en" else weight) < 60 * 1024
+    assert weight < 60 * 1024
+    assert in_all < 75 * 1024
     assert takes_scans < ready < 20_000  # under a second on an idle box; here others have the processor, too
 
 

@@ -1,0 +1,92 @@
+// The queue of a device: the order of scans, what undo leaves, and whose name and which location each scan has.
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { empty } from "./database.mjs";
+import * as queue from "../../../web/static/scan/queue.js";
+
+const [OLGA, OTTO] = [{ person: 1, organization: 9 }, { person: 2, organization: 9 }];
+const DOCK = { choice: "at-dock", locationId: 10, locationName: "Dock 1" };
+const GATE = { id: 70, key: "GATE-7", name: "Gate 7" };
+
+let clock = 1000;
+const scan = (id, more = {}) => queue.add({ id, code: `code-${id}`, at: clock += 10, held: null, ...DOCK, ...OLGA, ...more });
+const places = async () => (await queue.waiting()).map(({ id, locationName }) => [id, locationName]);
+const states = async () => Object.fromEntries((await queue.recent(Infinity)).map(({ id, state }) => [id, state]));
+
+beforeEach(empty);
+
+test("scans wait in the order they were made, also after the clock was set back", async () => {
+  await scan("1");
+  await scan("2", { at: 5 });
+  await scan("3");
+  assert.deepEqual((await queue.waiting()).map(({ id }) => id), ["1", "2", "3"]);
+});
+
+test("what is answered leaves the queue and stays in the log", async () => {
+  for (const id of ["1", "2"]) await scan(id);
+  await queue.settle([{ id: "1", result: "recorded", asset: { id: 5, name: "Pallet 1" } }]);
+  assert.deepEqual(await places(), [["2", "Dock 1"]]);
+  assert.deepEqual(await states(), { 1: "recorded", 2: "queued" });
+});
+
+test("what was scanned after the label of a location belongs to it, whenever it is stored", async () => {
+  for (const id of ["1", "label", "2"]) await scan(id);
+  await scan("elsewhere", { choice: "at-rack", locationId: 20, locationName: "Rack A" });
+  const settled = queue.settle([{ id: "1", result: "recorded" }, { id: "label", result: "location", location: GATE }, { id: "2", result: "unclear" }]);
+  const late = scan("3"); // before the page knows
+  await settled;
+  assert.equal((await late).locationName, "Gate 7");
+  await scan("4");
+  assert.deepEqual(await places(), [["2", "Gate 7"], ["elsewhere", "Rack A"], ["3", "Gate 7"], ["4", "Gate 7"]]);
+});
+
+test("two labels one after the other divide what follows", async () => {
+  for (const id of ["first", "1", "second", "2"]) await scan(id);
+  await queue.settle([{ id: "first", result: "location", location: GATE }]);
+  await queue.settle([{ id: "1", result: "recorded" }, { id: "second", result: "location", location: { id: 80, key: "G-8", name: "Gate 8" } }]);
+  await scan("3"); // still by the choice before both
+  assert.deepEqual(await places(), [["2", "Gate 8"], ["3", "Gate 8"]]);
+});
+
+test("an undo takes the scan out of the log's saved ones; one that is refused changes nothing", async () => {
+  for (const id of ["1", "2"]) await scan(id);
+  await queue.settle([{ id: "1", result: "recorded" }, { id: "2", result: "recorded" }]);
+  await queue.add({ id: "u1", undo: "1", at: clock, ...OLGA });
+  await queue.settle([{ id: "u1", result: "undone" }]);
+  await queue.add({ id: "u2", undo: "2", at: clock, ...OTTO });
+  const before = (await states())["2"];
+  await queue.settle([{ id: "u2", result: "refused", reason: "Only your own scans can be undone" }]);
+  assert.deepEqual(await states(), { 1: "undone", 2: before });
+  assert.deepEqual(await queue.waiting(), []);
+});
+
+test("a scan that waits for a location is withdrawn at once, one that may be on its way is not", async () => {
+  await scan("1");
+  await scan("2", { locationId: null, locationName: "", held: { label: "X" } });
+  assert.deepEqual([await queue.withdraw("1"), await queue.withdraw("2")], [false, true]);
+  assert.deepEqual([await places(), (await states())["2"]], [[["1", "Dock 1"]], "undone"]);
+});
+
+test("scans that waited are released to their location only", async () => {
+  await scan("1", { choice: "a", locationId: null, locationName: "", held: { label: "X" } });
+  await scan("2", { choice: "b", locationId: null, locationName: "", held: { label: "Y" } });
+  await queue.release("a", GATE);
+  assert.deepEqual(await places(), [["1", "Gate 7"], ["2", ""]]);
+});
+
+test("each scan keeps the name of who made it, whatever happens to it", async () => {
+  await scan("label");
+  await scan("1");
+  await scan("2", OTTO);
+  await queue.settle([{ id: "label", result: "location", location: GATE }]);
+  await scan("3", OTTO);
+  assert.deepEqual((await queue.waiting()).map(({ id, person }) => [id, person]), [["1", 1], ["2", 2], ["3", 2]]);
+});
+
+test("a badge leaves no trace", async () => {
+  await scan("1", { code: "BADGE-1" });
+  await queue.settle([{ id: "1", result: "badge" }]);
+  assert.deepEqual([await queue.waiting(), await queue.recent(Infinity)], [[], []]);
+});
