@@ -36,6 +36,7 @@ class SignIn(NamedTuple):
     token: str
     person: PersonRow
     expires_at: int
+    ref: str  # for scripts of the browser, see `store.sessions.made_by`
     proof: str = ""  # for the browser to keep, see `known_browsers`
 
 
@@ -213,8 +214,8 @@ def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | 
 
 def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:
     token, expires_at = new_token(), clock.now() + hours * clock.HOUR
-    sessions.add_session(actor, hash_secret(token), expires_at)
-    return SignIn(token, person, expires_at)
+    ref = sessions.add_session(actor, hash_secret(token), expires_at)
+    return SignIn(token, person, expires_at, ref)
 
 
 def _matches(stored: str | None, given: str) -> bool:

@@ -13,6 +13,7 @@ SESSION = "edge_session"
 FORM = "edge_form"  # binds the forms of visitors who are not signed in
 DEVICE = "edge_device"
 LANGUAGE = "edge_language"
+WHO = "edge_who"  # who is signed in, for the scripts of the scan page: it names the session and opens nothing
 KNOWN = "edge_known"  # proof of an earlier sign-in, see `auth.known_browsers`
 LONGEST_SECONDS = 400 * 86400  # browsers keep no cookie for longer
 
@@ -27,14 +28,21 @@ def read(name: str) -> str:
 
 
 def write(response: Response, name: str, value: str, seconds: int | None = None) -> None:
-    """Set a cookie; without `seconds` it ends with the browser."""
+    """Set a cookie; without `seconds` it ends with the browser. Scripts can read WHO only."""
     response.set_cookie(
-        _full_name(name), value, max_age=seconds, httponly=True, samesite="Lax", secure=request.is_secure
+        _full_name(name), value, max_age=seconds, httponly=name != WHO, samesite="Lax", secure=request.is_secure
     )
 
 
 def delete(response: Response, name: str) -> None:
     response.delete_cookie(_full_name(name), httponly=True, samesite="Lax", secure=request.is_secure)
+
+
+def write_who(response: Response, ref: str, person_id: int, organization_id: int) -> None:
+    """Say to scripts whose session it is. It outlasts the session: work may go on without a connection."""
+    value = f"{ref}.{person_id}.{organization_id}"
+    if request.cookies.get(_full_name(WHO)) != value:
+        write(response, WHO, value, LONGEST_SECONDS)
 
 
 def session_token() -> str:

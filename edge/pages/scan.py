@@ -11,7 +11,7 @@ from flask_babel import gettext
 
 from edge import clock
 from edge.errors import EdgeError
-from edge.pages import device_acts, labels, scanned_badges
+from edge.pages import cookies, device_acts, labels, scanned_badges
 from edge.pages.compression import compressed
 from edge.pages.forms import is_id, json_object, search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
@@ -34,11 +34,12 @@ from edge.store import devices as device_store
 from edge.store.actors import Actor, on_behalf_of
 from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
-from edge.store.sessions import was_on_device
+from edge.store.sessions import made_by
 from edge.texts import N_
 from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
+LONGEST_DELAY = 60 * clock.SECOND  # of a request
 SERVICE_WORKER = "scan/sw.js"
 # All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
 FIRST_SCRIPTS = (
@@ -47,10 +48,12 @@ FIRST_SCRIPTS = (
     *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
     *(
         "scan/carrier.js",
+        "scan/clock.js",
         "scan/copy.js",
         "scan/count.js",
         "scan/feedback.js",
         "scan/gs1.js",
+        "scan/handover.js",
         "scan/leave.js",
         "scan/locations.js",
     ),
@@ -72,6 +75,12 @@ def scan_page() -> Response:
     response.headers["Edge-Version"] = (
         files.version
     )  # the service worker keeps the page beside the files of its version
+    return _saying_who(response)
+
+
+def _saying_who(response: Response) -> Response:
+    session = current_session()
+    cookies.write_who(response, session.ref, session.person_id, session.organization_id)
     return response
 
 
@@ -101,17 +110,17 @@ def scan_state() -> Response:
     here = device()
     if here is not None:
         device_store.seen(here.id)
-    return jsonify(
+    response = jsonify(
         csrf=g.csrf,
         person=current_session().person_id,
         name=current_session().name,
         organization=current_session().organization_id,
-        since=current_session().created_at // 1000,
         may_edit=has_role(Role.EDITOR),
         device=here.name if here else None,
         now=clock.now() // 1000,
         badges=scanned_badges.marks(),
     )
+    return _saying_who(response)
 
 
 @pages.get("/scan/locations")
@@ -158,7 +167,7 @@ def scan_batch() -> Response:
     ended: set[str] = set()  # choices of a location that a label has ended
     with handheld.one_batch():
         answers = [_handle(item, correction, received_at, ended) for item in items]
-    return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf)
+    return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
 
 
 @pages.get("/scan/find")
@@ -208,21 +217,22 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, N_("This scan has no id"))
     at, scan_id = item.get("at"), str(item["id"])
     moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
-    sender = _sender(item.get("person"), moment)
+    sender = _sender(item.get("session"), moment)
+    if sender is None:
+        return Answer(scan_id, Result.WHOSE)
     act = device_acts.handle(sender, scan_id, item, moment, received_at)
     if act is not None:
         return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
         stock_takes.take_back(sender, str(item["undo"]))
         gap = installation().sighting_gap
-        return handheld.undo(actor(), str(item["undo"]), gap)._replace(id=scan_id)
-    code, location, choice = item.get("code"), item.get("location"), str(item.get("choice", ""))
+        return handheld.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
+    choice = str(item.get("choice", ""))
     if choice in ended:
         return Answer(scan_id, Result.UNCLEAR, N_("It was scanned after the label of another location"))
-    if not isinstance(code, str) or not is_id(location) or not isinstance(at, int | float):
+    scan = _submitted(scan_id, item, moment)
+    if scan is None:
         return Answer(scan_id, Result.REFUSED, N_("This scan is not complete"))
-    sent_by = current_session().person_id
-    scan = Submitted(scan_id, typable(gs1.printable(code)), location, moment, sent_by=sent_by)
     if scanned_badges.is_badge(scan.code):
         return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
     if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
@@ -231,35 +241,52 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         answer = handheld.submit(sender, [scan], received_at)[0]
     if answer.result is Result.LOCATION:
         ended.add(choice)
-    if answer.result in (Result.RECORDED, Result.AGAIN) and answer.found:
-        _put(sender, answer.found.id, item, moment)
     return answer
 
 
-def _put(sender: Actor, asset_id: int, item: dict[str, Any], at: int) -> None:
-    """Load the asset onto a carrier, or take it off the one it was on."""
-    if is_id(item.get("onto")):
-        carriers.load(sender, item["onto"], asset_id, at)
-    elif item.get("off") is True:
-        carriers.unload(asset_id, at)
+def _submitted(scan_id: str, item: dict[str, Any], moment: int) -> Submitted | None:
+    """The scan of an item; None if something is missing."""
+    code, location = item.get("code"), item.get("location")
+    if not isinstance(code, str) or not is_id(location) or not isinstance(item.get("at"), int | float):
+        return None
+    asset, onto = item.get("asset"), item.get("onto")
+    return Submitted(
+        scan_id,
+        typable(gs1.printable(code)),
+        location,
+        moment,
+        sent_by=current_session().person_id,
+        asset_id=asset if is_id(asset) else None,
+        onto=onto if is_id(onto) else None,
+        is_off=item.get("off") is True,
+    )
 
 
-def _sender(person_id: Any, at: int) -> Actor:
-    """A shared device also brings the scans of whoever used it before: theirs, if they were signed in on it then."""
+def _sender(ref: Any, at: int) -> Actor | None:
+    """Return who made something; None if it was somebody else and that is not proven.
+
+    A shared device also brings what was scanned in earlier sessions there. Without a reference it is the work of the
+    person who is signed in.
+    """
     session = current_session()
-    if session.device_id is not None and is_id(person_id) and person_id != session.person_id:
-        earlier = people.find_person(session.organization_id, person_id)
-        if earlier is not None and was_on_device(session.device_id, earlier.id, at):
-            return on_behalf_of(actor(), earlier.id, earlier.name)
-    return actor()
+    if ref is None or ref == session.ref:
+        return actor()
+    if session.device_id is None or not isinstance(ref, str):
+        return None
+    person_id = made_by(session.device_id, ref, at)
+    earlier = people.find_person(session.organization_id, person_id) if person_id is not None else None
+    return on_behalf_of(actor(), earlier.id, earlier.name) if earlier else None
 
 
 def _correction(sent_at: Any, received_at: int) -> int:
-    """The correction of the device's times. Its own clock is believed when it is right to within two seconds."""
+    """The correction of the times of a program that does not compare its clock with the site's, as the scan page does.
+
+    The request took part of the difference, so only one beyond all delays is a wrong clock.
+    """
     if not isinstance(sent_at, int | float) or not 0 < sent_at < 1e14:
         return 0
     offset = received_at - int(sent_at * 1000)
-    return offset if abs(offset) > clock.NOTICEABLE else 0
+    return offset if abs(offset) > LONGEST_DELAY else 0
 
 
 def _observed(at: float, correction: int, received_at: int) -> int:

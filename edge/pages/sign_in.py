@@ -73,6 +73,7 @@ def sign_in() -> AnyResponse:
     else:
         response = redirect(wanted(fallback), 303)
     cookies.write(response, cookies.SESSION, answer.token, site.session_hours * 3600)
+    cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
     if answer.proof:
         cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
     if here is not None:  # while it is used, its enrollment does not expire
@@ -92,6 +93,7 @@ def sign_out() -> AnyResponse:
     sessions.sign_out(cookies.session_token())
     response = redirect("/sign-in", 303)
     cookies.delete(response, cookies.SESSION)
+    cookies.delete(response, cookies.WHO)
     return response
 
 

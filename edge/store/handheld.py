@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.store import actors, board, carriers, gs1, lookup, scans, stay_changes, tags, unknown_tags
+from edge.store import actors, board, carriers, gs1, loads, lookup, scans, stay_changes, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
@@ -36,6 +36,7 @@ class Result(StrEnum):
     UNKNOWN = "unknown"  # listed among the unknown tags
     LOCATION = "location"  # the label of a location: not a scan of a thing
     UNCLEAR = "unclear"  # not recorded: it follows such a label, and the device must ask where it was made
+    WHOSE = "whose"  # not recorded: it is not proven who made it, and the device must ask
     RETIRED = "retired"  # not recorded: its location has been retired, and the device must ask where it was made
     COUNTED = "counted"  # kept by a stock-take until it is signed off
     DONE = "done"  # an action that is not a scan
@@ -52,10 +53,16 @@ class Submitted(NamedTuple):
     location_id: int
     observed_at: int
     sent_by: int | None = None  # who was signed in when it was sent, if not the person who made it
+    asset_id: int | None = None  # chosen from a list; otherwise the code says which it is
+    onto: int | None = None  # the carrier that the asset was put on
+    is_off: bool = False  # it was taken off its carrier
 
 
 class Answer(NamedTuple):
-    """What became of a scan. `was` is where the asset was before; None if an earlier answer has said so."""
+    """What became of a scan. `was` is where the asset was before; None if an earlier answer has said so.
+
+    `found` of an unknown code is the retired asset that it was on.
+    """
 
     id: str
     result: Result
@@ -89,6 +96,8 @@ def why_unusable(organization_id: int, scan: Submitted) -> str:
         return N_("The code is empty or too long")
     if _is_live_location(organization_id, scan.location_id) is None:
         return N_("This location is not known here; choose another one")
+    if scan.asset_id is not None:
+        return "" if lookup.asset_by_id(organization_id, scan.asset_id) else N_("This asset was retired")
     if gs1.has_wrong_check_digit(scan.code) and lookup.by_code(organization_id, scan.code) is None:
         return WRONG_CHECK_DIGIT
     return ""
@@ -171,14 +180,28 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, was_accepte
         return _refuse(sender, scan, received_at, reason)
     if not was_accepted and not _is_live_location(sender.organization_id, scan.location_id):
         return Answer(scan.id, Result.RETIRED)
-    found = lookup.by_code(sender.organization_id, scan.code)
+    found = find(sender.organization_id, scan)
     if found is None:
         _park(sender, scan, received_at)
-        return Answer(scan.id, Result.UNKNOWN)
+        return _unknown(sender.organization_id, scan.id, scan.code)
     if found.kind == "location":
         _keep(sender, scan, Result.LOCATION, received_at)
         return Answer(scan.id, Result.LOCATION, found=found)
+    if scan.onto is not None and (reason := loads.why_not(sender.organization_id, scan.onto, found.id)):
+        return _refuse(sender, scan, received_at, reason)
     return _record(sender, scan, found, received_at)
+
+
+def find(organization_id: int, scan: Submitted) -> Found | None:
+    """The asset or location that a scan is of; None for an unknown code."""
+    if scan.asset_id is not None:
+        return lookup.asset_by_id(organization_id, scan.asset_id)
+    return lookup.by_code(organization_id, scan.code)
+
+
+def _unknown(organization_id: int, scan_id: str, code: str) -> Answer:
+    retired = lookup.retired_asset(organization_id, code)
+    return Answer(scan_id, Result.UNKNOWN, N_("This asset was retired") if retired else "", retired)
 
 
 def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int, gap: int) -> None:
@@ -188,6 +211,7 @@ def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int,
             stay_changes.take_back(row.asset_id, row.observed_at, row.seq, gap)
             scans.reconsider(row.asset_id, row.observed_at)
             carriers.take_back(row.asset_id, row.observed_at, gap)
+            _take_back_load(row, row.asset_id, gap)
         if row.outcome == Result.UNKNOWN:
             _unpark(row)
         subject = Subject("scan", row.id, row.code)
@@ -196,6 +220,14 @@ def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int,
         location = execute("SELECT name FROM location WHERE id = ?", (row.location_id,)).fetchone()
         facts = {"code": row.code, "location": location and location[0], "observed_at": clock.rfc3339(row.observed_at)}
         act.note("scan.undone", subject, {"scan": row.id, **facts})
+
+
+def _take_back_load(row: StoredScan, asset_id: int, gap: int) -> None:
+    if row.carrier_act == "load":
+        loads.undo_load(row.organization_id, asset_id, row.observed_at, gap)
+    elif row.carrier_act == "unload" and row.carrier_id is not None:
+        cut = loads.Cut(row.carrier_id, row.load_ended_at)
+        loads.undo_unload(row.organization_id, asset_id, row.observed_at, cut)
 
 
 def _record(sender: Actor, scan: Submitted, found: Found, received_at: int) -> Answer:
@@ -213,7 +245,10 @@ def _record(sender: Actor, scan: Submitted, found: Found, received_at: int) -> A
     )
     seq = scans.record_by_person(seen)
     carriers.follow([seen], gap=0)
-    _keep(sender, scan, result, received_at, asset_id=found.id, seq=seq)
+    cut = loads.unload(found.id, scan.observed_at) if scan.is_off and scan.onto is None else None
+    _keep(sender, scan, result, received_at, asset_id=found.id, seq=seq, cut=cut)
+    if scan.onto is not None:
+        carriers.load(sender, scan.onto, found.id, scan.observed_at)
     return Answer(scan.id, result, found=found, was=was)
 
 
@@ -225,6 +260,8 @@ def first_answer(sender: Actor, row: StoredScan) -> Answer:
         found = lookup.by_code(sender.organization_id, row.code)
     if row.undone_at is not None:
         return Answer(row.id, Result.UNDONE, found=found)
+    if row.outcome == Result.UNKNOWN:
+        return _unknown(sender.organization_id, row.id, row.code)
     reason = N_("It was refused when it first arrived") if row.outcome == Result.REFUSED else ""
     return Answer(row.id, Result(row.outcome), reason, found)
 
@@ -268,6 +305,9 @@ class StoredScan(NamedTuple):
     seq: int | None
     undone_at: int | None
     waits_for: str | None
+    carrier_act: str | None = None
+    carrier_id: int | None = None
+    load_ended_at: int | None = None
 
 
 def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
@@ -293,6 +333,7 @@ def _keep(
     asset_id: int | None = None,
     seq: int | None = None,
     undone_at: int | None = None,
+    cut: loads.Cut | None = None,
 ) -> None:
     row = StoredScan(
         scan.id,
@@ -309,6 +350,9 @@ def _keep(
         seq,
         undone_at,
         waits_for(scan.code) if result is Result.UNKNOWN else None,
+        "load" if scan.onto is not None else "unload" if scan.is_off else None,
+        cut.carrier_id if cut else scan.onto,
+        cut.ended_at if cut else None,
     )
     HandheldScan.insert(row._asdict()).execute()
 

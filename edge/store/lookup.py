@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -23,6 +24,13 @@ class Found(NamedTuple):
 
 def asset_by_key(organization_id: int, external_key: str) -> Found | None:
     return _by_key("asset", organization_id, external_key)
+
+
+def asset_by_id(organization_id: int, asset_id: int) -> Found | None:
+    """A live asset."""
+    sql = "SELECT id, external_key, name FROM asset WHERE organization_id = ? AND id = ? AND deleted_at IS NULL"
+    row = execute(sql, (organization_id, asset_id)).fetchone()
+    return Found("asset", *row) if row else None
 
 
 def location_by_key(organization_id: int, external_key: str) -> Found | None:
@@ -61,6 +69,29 @@ def label_key(code: str) -> tuple[str, str]:
     kind = {"a": "asset", "l": "location"}.get(letter.lower(), "")
     return (kind, unquote(key)) if kind and key and "/" not in key else ("", "")
 
+
+def retired_asset(organization_id: int, code: str) -> Found | None:
+    """The asset retired last that had this code as its key or as a tag. Only for a code that means nothing now."""
+    code = code.strip()
+    kind, key = label_key(code)
+    if kind == "location":
+        return None
+    keys = [] if kind else [[tag_type, match_key(tag_type, code)] for tag_type in TAG_TYPES]
+    asked = {"organization_id": organization_id, "key": key or code, "tags": json.dumps(keys)}
+    row = execute(_RETIRED, asked).fetchone()
+    return Found("asset", *row) if row else None
+
+
+_RETIRED = """
+SELECT id, external_key, name FROM (
+    SELECT * FROM asset WHERE organization_id = :organization_id AND external_key = :key AND deleted_at IS NOT NULL
+    UNION
+    SELECT asset.* FROM json_each(:tags) given JOIN tag ON tag.organization_id = :organization_id
+        AND tag.tag_type = given.value ->> 0 AND tag.match_key = given.value ->> 1
+        AND tag.deleted_at IS NOT NULL AND tag.asset_id IS NOT NULL
+    JOIN asset ON asset.id = tag.asset_id AND asset.deleted_at = tag.deleted_at
+) ORDER BY deleted_at DESC LIMIT 1
+"""
 
 _BY_TAG = """
 SELECT tag.asset_id, tag.location_id FROM tag

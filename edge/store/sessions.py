@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import NamedTuple
 
 from edge import clock
@@ -14,6 +15,7 @@ from edge.store.people import PersonRow
 from edge.store.tables import WebSession
 
 CLOCK_ERROR = 5 * 60 * clock.SECOND
+AFTER_EXPIRY = 12 * clock.HOUR  # a shift without a connection
 
 
 class SessionRow(NamedTuple):
@@ -29,11 +31,15 @@ class SessionRow(NamedTuple):
     device_name: str
     created_at: int
     expires_at: int
+    ref: str  # by which devices say in whose session something was made
 
 
-def add_session(person: Actor, token_hash: bytes, expires_at: int) -> None:
-    """Sign a person in. Also deletes what has expired, so that the table does not outgrow the staff."""
-    moment = clock.now()
+def add_session(person: Actor, token_hash: bytes, expires_at: int) -> str:
+    """Sign a person in; returns the reference of the session.
+
+    Also deletes what has expired, so that the table does not outgrow the staff.
+    """
+    moment, ref = clock.now(), secrets.token_hex(16)
     with acting(person) as act:
         WebSession.delete().where(WebSession.expires_at <= moment).execute()
         WebSession.insert(
@@ -42,13 +48,16 @@ def add_session(person: Actor, token_hash: bytes, expires_at: int) -> None:
             device_id=person.device_id,
             created_at=moment,
             expires_at=expires_at,
+            ref=ref,
         ).execute()
         act.note("person.signed_in", _subject(person))
+    return ref
 
 
 _FIND = """
 SELECT session.person_id, person.organization_id, organization.name, person.name, person.role, person.language,
-       session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at
+       session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at,
+       session.ref
 FROM web_session session
 JOIN person ON person.id = session.person_id
 JOIN organization ON organization.id = person.organization_id
@@ -68,18 +77,34 @@ def find_session(token_hash: bytes) -> SessionRow | None:
     return SessionRow(*row) if row else None
 
 
-def was_on_device(device_id: int, person_id: int, at: int) -> bool:
-    """Whether the person had a session on that shared device at the time, by its clock, which may be slightly off."""
-    asked = {"device_id": device_id, "person_id": person_id, "since": at - CLOCK_ERROR, "until": at + CLOCK_ERROR}
-    return execute(_ON_DEVICE, asked).fetchone() is not None
+def made_by(device_id: int, ref: str, at: int) -> int | None:
+    """Return the person in whose session on a shared device something was made, None if that is not proven.
+
+    A session counts until the next one begins there: without a connection work goes on after it has expired, but not
+    after somebody ended it.
+    """
+    session = execute(_WITH_REF, {"device_id": device_id, "ref": ref}).fetchone()
+    if session is None:
+        return None
+    person_id, began_at, ended_at, expires_at = session
+    if began_at - CLOCK_ERROR <= at <= ended_at + CLOCK_ERROR:
+        return int(person_id)
+    if ended_at < expires_at or not ended_at < at <= ended_at + AFTER_EXPIRY:
+        return None
+    asked = {"device_id": device_id, "since": began_at, "until": at - CLOCK_ERROR}
+    return None if execute(_NEXT_ON_DEVICE, asked).fetchone() else int(person_id)
 
 
-_ON_DEVICE = """
-SELECT 1 FROM web_session
-WHERE device_id = :device_id AND person_id = :person_id AND created_at <= :until AND expires_at >= :since
+_WITH_REF = """
+SELECT person_id, created_at, expires_at, expires_at FROM web_session WHERE device_id = :device_id AND ref = :ref
 UNION ALL
-SELECT 1 FROM device_use
-WHERE device_id = :device_id AND person_id = :person_id AND began_at <= :until AND ended_at >= :since
+SELECT person_id, began_at, ended_at, expires_at FROM device_use
+WHERE device_id = :device_id AND ref = :ref AND ref <> ''
+"""
+_NEXT_ON_DEVICE = """
+SELECT 1 FROM web_session WHERE device_id = :device_id AND created_at > :since AND created_at < :until
+UNION ALL
+SELECT 1 FROM device_use WHERE device_id = :device_id AND began_at > :since AND began_at < :until
 """
 
 

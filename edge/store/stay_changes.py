@@ -161,10 +161,11 @@ def _settle(position: Position, only_location: int | None = None, at: int = 0) -
     ).fetchone()[0]
 
 
-def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
+def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: bool = True) -> None:
     """Remove one person's scan: position and history become what they would be without it.
 
-    Where a fixed reader saw the asset at that location afterwards, the stay begins with that sighting instead.
+    Where a fixed reader saw the asset at that location afterwards, the stay begins with that sighting instead. Without
+    `keep_end` it was not seen there itself, only its carrier was.
     """
     with writing():
         position = load_positions({asset_id}).get(asset_id)
@@ -176,7 +177,7 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
         previous = before[0] if before else None
         is_newest = (position.row_at, position.row_seq) == (row.observed_at, row.seq)
         _delete(position, row)
-        if row.ended_at > row.observed_at:
+        if keep_end and row.ended_at > row.observed_at:
             _keep_confirmed(position, previous, row)
         elif previous and is_newest:
             position.last_seen_at = previous.ended_at

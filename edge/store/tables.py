@@ -69,6 +69,7 @@ class WebSession(Table):
     device_id = IntegerField(null=True)
     created_at = IntegerField()
     expires_at = IntegerField()
+    ref = TextField()
 
 
 class ApiKey(Table):
@@ -150,3 +151,6 @@ class HandheldScan(Table):
     seq = IntegerField(null=True)
     undone_at = IntegerField(null=True)
     waits_for = TextField(null=True)
+    carrier_act = TextField(null=True)
+    carrier_id = IntegerField(null=True)
+    load_ended_at = IntegerField(null=True)

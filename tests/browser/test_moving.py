@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from edge.store import board
+from edge import clock
+from edge.store import assets, board, carriers, scans
+from edge.store.actors import shell
 from edge.store.database import execute
+from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
@@ -20,7 +23,7 @@ def location_of(site: Site, number: int) -> str | None:
     return row.location_name if row else None
 
 
-def test_everything_at_a_location_is_moved_and_each_line_can_be_taken_back(scan_page: ScanPage, site: Site) -> None:
+def test_everything_at_a_location_is_moved_and_moved_back_by_one_undo(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(viewport=PHONE)
     for number in (1, 2, 3):
         scan(page, f"BC-{number:04}")
@@ -43,7 +46,92 @@ def test_everything_at_a_location_is_moved_and_each_line_can_be_taken_back(scan_
     page.click("#undo")
     expect(page.locator(".station[data-outcome=undone]")).to_be_visible()
     expect(page.locator("#link")).to_have_text("All saved")
-    assert [location_of(site, number) for number in (1, 2, 3)].count("Dock 1") == 1
+    assert [location_of(site, number) for number in (1, 2, 3)] == ["Dock 1"] * 3
+
+
+def test_of_what_was_moved_together_one_line_can_be_undone(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(viewport=PHONE)
+    for number in (1, 2):
+        scan(page, f"BC-{number:04}")
+    outcome(page, "recorded", "Pallet 2")
+    move_everything(page, "Rack B")
+    expect(page.locator("#link")).to_have_text("All saved")
+    scan(page, "RACK-B")
+    page.click("#count")
+    page.locator("#sheet li", has_text="Pallet 2").get_by_text("Undo").click()
+    expect(page.locator("#sheet li[data-outcome=undone]")).to_contain_text("Pallet 2")
+    assert [location_of(site, number) for number in (1, 2)] == ["Rack B", "Dock 1"]
+
+
+@pytest.mark.parametrize(("key", "other"), [("A?B", "A"), ("C#1", "C"), ("Q%41", "QA"), ("M/1", "M"), ("BC-0007", "x")])
+def test_a_key_with_any_character_moves_its_own_asset(scan_page: ScanPage, site: Site, key: str, other: str) -> None:
+    """Also one that is the tag of another asset: `BC-0007` is that of Pallet 7."""
+    named = {name: assets.create(shell(site.organization_id), name=name, external_key=name) for name in (key, other)}
+    page = scan_page(viewport=PHONE)
+    now = clock.now()
+    dock = site.docks[0].id
+    scans.record([Scan(site.organization_id, named[key].id, dock, None, None, now, now, Quality.HANDHELD)], 0)
+    move_everything(page, "Rack B")
+    expect(page.locator("#link")).to_have_text("All saved")
+    where = {name: board.whereabouts(site.organization_id, row.id) for name, row in named.items()}
+    assert {name: row and row.location_name for name, row in where.items()} == {key: "Rack B", other: None}
+    assert location_of(site, 7) is None
+
+
+def test_a_retired_asset_is_reported_as_retired(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(viewport=PHONE)
+    for number in (1, 2):
+        scan(page, f"BC-{number:04}")
+    outcome(page, "recorded", "Pallet 2")
+    page.click("#jobs")
+    page.click("text=Move everything")
+    page.click(".choice-button:has-text('Rack B')")
+    assets.delete(shell(site.organization_id), site.assets[1].id)
+    page.click("button:has-text('Move 2 things')")
+    outcome(page, "refused", "Pallet 2")
+    expect(page.locator("#told")).to_have_text("This asset was retired")
+    scan(page, "ASSET-0002")
+    outcome(page, "unknown", "Pallet 2")
+    expect(page.locator("#told")).to_have_text("This asset was retired")
+    assert location_of(site, 1) == "Rack B"
+
+
+def move_everything(page: Page, to: str) -> None:
+    page.click("#jobs")
+    page.click("text=Move everything")
+    page.click(f".choice-button:has-text('{to}')")
+    page.click("#sheet button.wide:has-text('Move')")
+
+
+def test_a_load_and_an_unload_are_undone_with_their_scan(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(viewport=PHONE)
+    page.click("#jobs")
+    page.click("text=Load a carrier")
+    scan(page, "BC-0001")
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
+    page.click("#undo")
+    outcome(page, "undone", "Pallet 2")
+    assert carriers.on(site.organization_id, site.assets[0].id) == []
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
+    page.click("#loading")
+    page.click("#jobs")
+    page.click("text=Take things off their carrier")
+    scan(page, "ASSET-0002")  # the same code would be the same scan
+    outcome(page, "again", "Pallet 2")
+    expect(page.locator("#link")).to_have_text("All saved")
+    assert carriers.on(site.organization_id, site.assets[0].id) == []
+    page.click("#undo")
+    outcome(page, "undone", "Pallet 2")
+    assert carriers.on(site.organization_id, site.assets[0].id) == [(site.assets[1].id, "Pallet 2")]
+    page.click("#loading")
+    page.click("#jobs")
+    page.click("text=Load a carrier")
+    scan(page, "BC-0002")
+    scan(page, "BC-0001")
+    outcome(page, "refused", "Pallet 1")
+    expect(page.locator("#told")).to_have_text("The carrier is itself on this")
 
 
 def test_things_put_on_a_pallet_go_where_it_goes(scan_page: ScanPage, site: Site) -> None:

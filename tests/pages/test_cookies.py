@@ -37,7 +37,7 @@ def names(client: Client) -> set[str]:
 @pytest.mark.parametrize(("base", "prefix"), [(SECURE, "__Host-"), ("http://edge.example/", "")])
 def test_the_prefix_comes_with_https(app: Flask, ada: PersonRow, base: str, prefix: str) -> None:
     client = sign_in(app, base)
-    assert names(client) == {f"{prefix}{name}" for name in (cookies.FORM, cookies.SESSION, cookies.KNOWN)}
+    assert names(client) == {f"{prefix}{name}" for name in (cookies.FORM, cookies.SESSION, cookies.KNOWN, cookies.WHO)}
     assert client.get("/account", base_url=base).status_code == 200
     assert all(cookie.path == "/" and cookie.origin_only for cookie in client._cookies.values())  # type: ignore[union-attr]
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.auth import devices
-from edge.store import actors, assets, audit_trail, board, handheld, locations, people
+from edge.store import actors, assets, audit_trail, board, handheld, locations, people, retired
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.handheld import Result, Submitted
 from edge.store.people import Role
+from edge.store.tags import NewTag
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -213,12 +214,12 @@ def test_one_that_makes_no_sense_does_not_hold_up_the_others(sign_in_as: SignIn,
 
 @pytest.mark.parametrize(
     ("ahead", "expected"),
-    [(0, 0), (3600, 0), (-3600, 0), (1, 1)],
+    [(0, 0), (3600, 0), (-3600, 0), (30, 30), (-30, -30)],
 )
 def test_a_wrong_clock_of_the_device_is_corrected(
     sign_in_as: SignIn, cast: Cast, site: Site, ahead: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clock right to within two seconds is believed; nothing is ever in the future."""
+    """Of a program that does not compare its clock with the site's. What may be a delay corrects nothing."""
     now = 1_800_000_000 * clock.SECOND
     monkeypatch.setattr(clock, "now", lambda: now)
     scanned = (now - 600 * clock.SECOND) // 1000 + ahead * 1000
@@ -232,16 +233,132 @@ def test_a_wrong_clock_of_the_device_is_corrected(
     assert seen == now - (600 - expected) * clock.SECOND
 
 
-def test_a_shared_device_brings_the_scans_of_whoever_used_it_before(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+class SharedDevice:
+    """A device on which one person was signed in before another one is."""
 
-    device, _ = devices.invite(shell(cast.acme), "Gun 1")
-    before = sign_in_as(Role.OPERATOR, device_id=device.id).get("/scan/state").json["person"]  # type: ignore[index]
-    after = sign_in_as(Role.OPERATOR, device_id=device.id)
-    send(after, item("1", BARCODE, site.dock.id) | {"person": before})
-    assert execute("SELECT person_id FROM handheld_scan").fetchone() == (before,)
-    alone = sign_in_as(Role.OPERATOR)
-    send(alone, item("2", BARCODE, site.dock.id) | {"person": before})
-    assert execute("SELECT person_id FROM handheld_scan WHERE id = 'scan-no-2'").fetchone() != (before,)
+    def __init__(self, sign_in_as: SignIn, cast: Cast, *, begun: int, expired: int | None = None) -> None:
+        self.row, _ = devices.invite(shell(cast.acme), "Gun 1")
+        before = sign_in_as(Role.OPERATOR, device_id=self.row.id)
+        (self.person, self.ref) = execute("SELECT person_id, ref FROM web_session").fetchone()
+        assert before.get("/scan/state").status_code == 200
+        now = clock.now()
+        execute("UPDATE web_session SET created_at = ?", (now - begun * clock.SECOND,))
+        if expired is not None:
+            execute("UPDATE web_session SET expires_at = ?", (now - expired * clock.SECOND,))
+        self.browser = before
+        self.sign_in_as = sign_in_as
+
+    def made_by(self, scan: dict[str, object]) -> str:
+        """The result under the session of the next person, and whose name it has."""
+        next_one = self.sign_in_as(Role.OPERATOR, device_id=self.row.id)
+        result = send(next_one, scan | {"session": self.ref})[0]["result"]
+        found = execute("SELECT person_id FROM handheld_scan WHERE id = ?", (scan["id"],)).fetchone()
+        return "first" if found == (self.person,) else "next" if found else str(result)
+
+
+def ago(seconds: int) -> int:
+    return clock.now() - seconds * clock.SECOND
+
+
+@pytest.mark.parametrize(
+    ("begun", "expired", "made", "whose"),
+    [
+        (7200, None, 3600, "first"),
+        (7200, 1800, 3600, "first"),
+        (7200, 1800, 1500, "first"),  # five minutes after it had expired
+        (40 * 3600, 28 * 3600, 17 * 3600, "first"),
+        (40 * 3600, 28 * 3600, 15 * 3600, "whose"),  # more than a shift after it had expired
+        (7200, None, 10_800, "whose"),  # before it began
+    ],
+)
+def test_a_scan_has_the_name_of_the_person_who_was_signed_in_when_it_was_made(
+    sign_in_as: SignIn, cast: Cast, site: Site, begun: int, expired: int | None, made: int, whose: str
+) -> None:
+    device = SharedDevice(sign_in_as, cast, begun=begun, expired=expired)
+    assert device.made_by(item("1", BARCODE, site.dock.id, ago(made))) == whose
+
+
+def test_after_the_next_sign_in_on_the_device_nothing_is_made_in_the_session_before(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    device = SharedDevice(sign_in_as, cast, begun=7200, expired=3600)
+    between = sign_in_as(Role.OPERATOR, device_id=device.row.id)
+    execute("UPDATE web_session SET created_at = ?", (ago(3000),))
+    assert between.get("/scan/state").status_code == 200
+    assert device.made_by(item("1", BARCODE, site.dock.id, ago(3300))) == "first"
+    assert device.made_by(item("2", BARCODE, site.dock.id, ago(1800))) == "whose"
+
+
+def test_after_somebody_signed_out_nothing_is_made_in_that_session(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    device = SharedDevice(sign_in_as, cast, begun=7200)
+    device.browser.post("/sign-out")
+    execute("UPDATE device_use SET ended_at = ?", (ago(3600),))
+    assert device.made_by(item("1", BARCODE, site.dock.id, ago(3700))) == "first"
+    assert device.made_by(item("2", BARCODE, site.dock.id, ago(1800))) == "whose"
+
+
+def test_the_reference_of_a_session_counts_on_its_own_device_only(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    device = SharedDevice(sign_in_as, cast, begun=7200)
+    other, _ = devices.invite(shell(cast.acme), "Gun 2")
+    for number, device_id in enumerate((other.id, None)):
+        browser = sign_in_as(Role.OPERATOR, device_id=device_id)
+        for ref in (device.ref, "", "x" * 32, 5, str(device.person)):
+            made = item(f"{number}-{ref}"[:20], BARCODE, site.dock.id, ago(60)) | {
+                "session": ref,
+                "person": device.person,
+            }
+            assert send(browser, made)[0]["result"] == "whose"
+    own = item("own", BARCODE, site.dock.id, ago(60)) | {"person": device.person}
+    assert send(browser, own)[0]["result"] == "recorded"
+    assert execute("SELECT person_id = ? FROM handheld_scan", (device.person,)).fetchall() == [(0,)]
+
+
+def test_an_undo_and_a_check_that_wait_for_the_next_sign_in_are_the_work_of_the_person_before(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    device = SharedDevice(sign_in_as, cast, begun=7200)
+    send(device.browser, item("1", BARCODE, site.dock.id, ago(90)))
+    next_one = sign_in_as(Role.OPERATOR, device_id=device.row.id)
+    late = {"session": device.ref, "at": ago(60) // 1000}
+    begin = {"id": "take-of-first", "act": "begin", "location": site.dock.id, "expected": [], **late}
+    undo = {"id": "undo-late-1", "undo": "scan-no-1", **late}
+    assert [one["result"] for one in send(next_one, undo, begin)] == ["undone", "done"]
+    assert execute("SELECT started_by FROM stock_take").fetchone() == (device.person,)
+    assert place_of(cast.acme, site.pallet.id) is None
+
+
+def test_the_code_of_a_retired_asset_says_so_and_waits_until_it_is_restored(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    assets.delete(shell(cast.acme), site.pallet.id)
+    for number, code in enumerate((BARCODE, f"]E0{BARCODE}", "ASSET-0001", "http://box/a/ASSET-0001")):
+        answer = send(browser, item(f"{number}", code, site.dock.id), item(f"{number}", code, site.dock.id))
+        for one in answer:
+            assert (one["result"], one["reason"]) == ("unknown", "This asset was retired"), code
+            assert one["asset"]["name"] == "Pallet 1"  # type: ignore[index]
+    stranger = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
+    place = locations.create(shell(cast.rival), name="Theirs")
+    assert "asset" not in send(stranger, item("foreign", BARCODE, place.id))[0]
+    retired.restore(shell(cast.acme), site.pallet.id)
+    assert place_of(cast.acme, site.pallet.id) == "Dock 1"
+    assert send(browser, item("0", BARCODE, site.dock.id))[0]["result"] == "recorded"
+
+
+def test_an_asset_is_scanned_by_its_id_whatever_its_key_means(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    other = assets.create(shell(cast.acme), name="Other", external_key=BARCODE)
+    theirs = assets.create(shell(cast.rival), name="Theirs")
+    by_id = [item(str(no), BARCODE, site.dock.id) | {"asset": no} for no in (other.id, theirs.id)]
+    assert [one["result"] for one in send(browser, *by_id)] == ["recorded", "refused"]
+    assert (place_of(cast.acme, other.id), place_of(cast.acme, site.pallet.id)) == ("Dock 1", None)
+
+
+def test_an_undone_scan_that_waited_for_its_tag_is_not_recorded(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    send(browser, item("1", "NEW-1", site.dock.id), {"id": "undo-waiting", "undo": "scan-no-1"})
+    assets.attach_tag(shell(cast.acme), site.cage.id, NewTag("barcode", "NEW-1"))
+    assert moves_of(cast.acme, site.cage.id) == []
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

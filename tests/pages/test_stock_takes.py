@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import board, scans
+from edge.store import assets, board, locations, scans
+from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
@@ -184,6 +185,11 @@ def test_another_organization_sees_and_changes_nothing(sign_in_as: SignIn, cast:
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site, site.cage.id), scanned(1, PALLET, site.dock.id))
     stranger = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
+    theirs, place = assets.create(shell(cast.rival), name="Theirs"), locations.create(shell(cast.rival), name="There")
+    own = {**begin(site, site.cage.id, theirs.id), "id": "stock-take-2", "location": place.id}
+    assert send(stranger, own)[0]["result"] == "done"
+    assert stranger.get("/scan/stock-takes/stock-take-2").json["expected_ids"] == [theirs.id]  # type: ignore[index]
+    assert send(stranger, {**FINISH, "stock_take": "stock-take-2"})[0]["result"] == "done"
     assert stranger.get(f"/scan/stock-takes/{TAKE}").status_code == 404
     assert stranger.get("/scan/stock-takes").json["stock_takes"] == []  # type: ignore[index]
     assert send(stranger, begin(site, site.cage.id))[0]["result"] == "refused"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from edge import clock
 from edge.store import actors, assets, board, carriers, handheld, locations, people, scans
 from edge.store.actors import Actor, shell
-from edge.store.handheld import Submitted
+from edge.store.handheld import Answer, Result, Submitted
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
 from tests.conftest import Cast
@@ -32,17 +34,27 @@ class Yard:
             row.id: row.external_key for row in assets.list_page(cast.acme, assets.AssetFilter(), limit=10).rows
         }
         self._number = 0
+        self.answers: dict[str, Answer] = {}
         for number, asset_id in enumerate((self.pallet, self.box, self.crate)):
             self.scan(asset_id, self.dock, number)
         for asset_id in (self.box, self.crate):
             assert carriers.load(self.olga, self.pallet, asset_id, START + 5 * clock.SECOND)
 
-    def scan(self, asset_id: int, location_id: int, second: int) -> str:
+    def scan(
+        self, asset_id: int, location_id: int, second: int, *, onto: int | None = None, is_off: bool = False
+    ) -> str:
         self._number += 1
         scan_id = f"scan-no-{self._number}"
         at = START + second * clock.SECOND
-        handheld.submit(self.olga, [Submitted(scan_id, self.keys[asset_id], location_id, at)], at)
+        scan = Submitted(scan_id, self.keys[asset_id], location_id, at, onto=onto, is_off=is_off)
+        self.answers[scan_id] = handheld.submit(self.olga, [scan], at)[0]
         return scan_id
+
+    def undo(self, scan_id: str) -> None:
+        assert handheld.undo(self.olga, scan_id, GAP).result is Result.UNDONE
+
+    def on(self, carrier_id: int) -> list[str]:
+        return [name for _, name in carriers.on(self.organization_id, carrier_id)]
 
     def read(self, asset_id: int, location_id: int, second: int) -> None:
         """By a fixed reader; what stands behind does not matter here."""
@@ -180,3 +192,68 @@ def test_a_load_that_arrives_late_ends_when_the_thing_was_taken_off(cast: Cast) 
     carriers.unload(yard.box, START + 100 * clock.SECOND)
     assert carriers.load(yard.olga, trolley, yard.box, START + 50 * clock.SECOND)
     assert carriers.carrier_of(cast.acme, yard.box) is None
+
+
+def test_undoing_a_load_takes_it_off_and_back_from_where_the_carrier_went(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 10 * clock.SECOND)
+    scan_id = yard.scan(yard.box, yard.dock, 20, onto=yard.pallet)
+    assert yard.on(yard.pallet) == ["Box", "Crate"]
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.read(yard.pallet, yard.gate, 120)
+    yard.read(yard.pallet, yard.gate, 130)
+    assert yard.at(yard.box) == yard.gate
+    yard.undo(scan_id)
+    assert yard.on(yard.pallet) == ["Crate"]
+    assert yard.qualities(yard.box) == [Quality.HANDHELD]
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.gate)
+
+
+def test_undoing_a_load_puts_it_back_on_the_carrier_before(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    scan_id = yard.scan(yard.box, yard.dock, 20, onto=trolley.id)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert yard.at(yard.box) == yard.dock
+    yard.undo(scan_id)
+    assert (yard.on(yard.pallet), yard.on(trolley.id)) == (["Box", "Crate"], [])
+    assert yard.at(yard.box) == yard.rack
+
+
+def test_undoing_an_unload_puts_it_back_and_it_goes_after_its_carrier(cast: Cast) -> None:
+    yard = Yard(cast)
+    scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.on(yard.pallet), yard.at(yard.box)) == (["Crate"], yard.dock)
+    yard.undo(scan_id)
+    assert (yard.on(yard.pallet), yard.at(yard.box)) == (["Box", "Crate"], yard.rack)
+    yard.undo(scan_id)
+    assert yard.on(yard.pallet) == ["Box", "Crate"]
+
+
+@pytest.mark.parametrize("later", ["unload", "load"])
+def test_an_unload_that_is_undone_lasts_until_the_next_one(cast: Cast, later: str) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
+    yard.scan(yard.box, yard.dock, 40, is_off=later == "unload", onto=trolley.id if later == "load" else None)
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.undo(scan_id)
+    assert yard.on(yard.pallet) == ["Crate"]
+    assert yard.on(trolley.id) == (["Box"] if later == "load" else [])
+    assert yard.at(yard.box) == yard.dock
+
+
+def test_a_load_that_is_not_possible_is_refused_and_records_nothing(cast: Cast) -> None:
+    yard = Yard(cast)
+    stranger = assets.create(shell(cast.rival), name="Theirs")
+    retired = assets.create(shell(cast.acme), name="Old")
+    assets.delete(shell(cast.acme), retired.id)
+    tried = [
+        yard.scan(yard.pallet, yard.rack, 20, onto=one) for one in (yard.box, stranger.id, retired.id, yard.pallet)
+    ]
+    answers = [yard.answers[one] for one in tried]
+    assert {answer.result for answer in answers} == {Result.REFUSED}
+    assert answers[0].reason == "The carrier is itself on this"
+    assert yard.at(yard.pallet) == yard.dock
+    assert yard.on(yard.box) == []

@@ -1,8 +1,9 @@
 // Put things on a carrier, or take them off: a mode of scanning that stays until it is ended.
 
 import { newId } from "./catch.js";
+import { stamp } from "./clock.js";
 import * as queue from "./queue.js";
-import { flush, link } from "./sync.js";
+import { flush } from "./sync.js";
 
 // { kind: "load", carrier: { id, name } or null until it is scanned } or { kind: "unload" }
 export let loading = null;
@@ -25,7 +26,6 @@ export function wireOf(thing) {
 
 /** Everything on a carrier is taken off at once. */
 export async function unloadAll(carrier) {
-  const { person = null, organization = null } = link.me || {};
-  await queue.add({ id: newId(), act: "unload_all", asset: carrier.id, at: Date.now(), person, organization });
+  await queue.add({ id: newId(), act: "unload_all", asset: carrier.id, ...stamp() });
   flush();
 }

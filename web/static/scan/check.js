@@ -1,13 +1,14 @@
 // Check a location: begin or continue a stock-take, see what was found and what is missing, sign off.
 
 import { ago } from "../times.js";
+import { siteNow } from "./clock.js";
 import * as copy from "./copy.js";
 import { newId } from "./catch.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { button, choice, closeSheet, fill, message, openSheet, part, anchor } from "./sheets.js";
 import { say } from "./show.js";
-import { ask, link, siteNow } from "./sync.js";
+import { ask, link } from "./sync.js";
 import { begin, cancel, expectedAt, finish, groupsOf, join, markLost, setAside, take } from "./take.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";

@@ -45,6 +45,16 @@ export function openHeld(held, onPlaced, onDiscard, title = t("Where were these 
   openSheet("held", title, ...[...groups].map(([id, items]) => group(id, items, onPlaced, onDiscard)));
 }
 
+/** The scans of which it is not proven who made them; `onClaimed(isMine)` when somebody says so. */
+export function openWhose(items, onClaimed) {
+  const list = part("log-list", "", "ol");
+  list.append(...items.filter(({ code }) => code !== undefined).slice(0, 50).map((item) => logItem({ ...item, state: "unclear" })));
+  openSheet("whose", t("Who made these scans?"),
+    message(t("Somebody else was signed in before, and that has expired. If you did not make them, ask that person to sign in here.")), list,
+    button(t("I made them"), () => onClaimed(true), "button wide"),
+    button(tn("Take {count} scan back", "Take {count} scans back", items.length), () => onClaimed(false), "button plain wide"));
+}
+
 function group(id, items, onPlaced, onDiscard) {
   const { label, shown, location, retired, question } = items[0].held;
   const section = part("held-group", "", "section");

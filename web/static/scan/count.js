@@ -1,7 +1,7 @@
 // How much was scanned at this location in this session, and how much of it twice.
 
 import { choice } from "./locations.js";
-import { link } from "./sync.js";
+import { signedIn } from "./session.js";
 
 const COUNTED = ["queued", "recorded", "again", "unknown"];
 let since = Number(localStorage.getItem("edge-count-since")) || 0; // when it was restarted by hand
@@ -15,8 +15,8 @@ export function countOf(log) {
 
 export function isHere(entry) {
   if (!choice.location || entry.locationId !== choice.location.id || entry.at < since || entry.take) return false;
-  if (!link.me) return true;
-  return entry.at + link.me.skew >= link.me.since && [null, link.me.person].includes(entry.person);
+  const by = signedIn();
+  return Boolean(by) && entry.session === by.session;
 }
 
 export function beginAnew() {

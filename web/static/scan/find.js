@@ -1,10 +1,11 @@
 // Find an asset: where it is and where it was. Nothing is recorded here. Without a connection the device's copy is used.
 
 import { ago, duration } from "../times.js";
+import { siteNow } from "./clock.js";
 import * as copy from "./copy.js";
 import * as locations from "./locations.js";
 import { anchor, askFor, choice, fill, message, openSheet, part } from "./sheets.js";
-import { ask, siteNow } from "./sync.js";
+import { ask } from "./sync.js";
 import { t, tn } from "./texts.js";
 
 export function openFind() {

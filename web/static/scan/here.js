@@ -1,11 +1,12 @@
 // What is here: the assets at a location, from the server or, without a connection, from the device's copy.
 
 import { ago } from "../times.js";
+import { siteNow } from "./clock.js";
 import * as copy from "./copy.js";
 import { asOf } from "./find.js";
 import { choice, withBelow } from "./locations.js";
 import { choice as choiceButton, fill, message, openSheet, part } from "./sheets.js";
-import { link, siteNow } from "./sync.js";
+import { link } from "./sync.js";
 import { t, tn } from "./texts.js";
 
 const MOST = 300; // lines shown; the number counts all

@@ -3,19 +3,24 @@
 import { keepMarks, mayBeBadge } from "./badges.js";
 import { enrolmentOf, linkOf, looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
+import * as clock from "./clock.js";
+import { stamp } from "./clock.js";
 import { forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { hasWrongCheckDigit } from "./gs1.js";
 import { guardExits } from "./leave.js";
+import * as handover from "./handover.js";
+import { passTo } from "./handover.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { knowBy } from "./scanner.js";
+import { signedIn } from "./session.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, greet, link, post, recount, start } from "./sync.js";
 import * as stock from "./take.js";
-import { t } from "./texts.js";
+import { t, tn } from "./texts.js";
 import { drawWith, isUndoable, redraw, showAgain, showEntry, shown } from "./view.js";
 import { askWhich, awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
 
@@ -29,7 +34,7 @@ let lastCode = { code: "", at: 0 };
 const signalled = new Map(); // id -> outcome by the device's copy, of scans that the server has not answered yet
 let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
-async function onCode({ id, code, raw, at }) {
+async function onCode({ id, code, raw, at, by = signedIn() }) {
   if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
   if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim()))) return;
@@ -40,11 +45,16 @@ async function onCode({ id, code, raw, at }) {
   if (sheet.name === "find") return (await useTools()).find(code);
   if (sheet.onCode && sheet.onCode(code)) return;
   closeSheet();
+  if (!by) {
+    signal("refused");
+    return showResult({ outcome: "refused", thing: t("Sign in again"), told: t("{code} was not recorded", { code }), state: "" });
+  }
+  await passTo(by);
   if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
-  if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, at, location, thing);
+  if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, stamp(by, at), location, thing);
   if (location) return chooseLocation(location);
   if (looksLikeLocation(code)) {
     await loseLocation(code);
@@ -62,7 +72,7 @@ async function onCode({ id, code, raw, at }) {
     return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
-  await keep(id, code, at, thing);
+  await keep(id, code, stamp(by, at), thing);
 }
 
 /** Unknown here, and perhaps somebody's badge: then it must not be stored. */
@@ -99,14 +109,16 @@ async function isNoBadge(badge) {
 }
 
 /** The code names both. The scan waits as one of the asset, by the link of its label, so that the server takes it for one. */
-async function whichOne(id, code, at, location, thing) {
+async function whichOne(id, code, made, location, thing) {
   await askWhich(id, code, location, thing);
-  await keep(id, `${window.location.origin}/a/${encodeURIComponent(thing.key)}`, at, thing);
+  await keep(id, `${window.location.origin}/a/${encodeURIComponent(thing.key)}`, made, thing);
   await recount();
   openHeld(await useTools(), link.held.filter((item) => item.choice === locations.choice.id), t("Which one is {code}?", { code }));
 }
 
 function openHeld(tools, held, title) {
+  const whose = held.filter((item) => item.held.whose);
+  if (whose.length) return tools.openWhose(whose, (isMine) => inLine(() => claim(isMine)));
   tools.openHeld(held, (...given) => inLine(() => place(...given)), (choice) => inLine(() => takeBackHeld(choice)), title);
 }
 
@@ -138,13 +150,12 @@ async function readyToLoad(thing) {
   return true;
 }
 
-async function keep(id, code, at, thing) {
+async function keep(id, code, made, thing) {
   const { id: choice, location, label, question } = locations.choice;
   let item = {
-    id, code, at, choice, locationId: location && location.id, locationName: location ? location.name : "",
+    id, code, ...made, choice, locationId: location && location.id, locationName: location ? location.name : "",
     held: location ? null : { label, question }, known: thing && thing.name, take: stock.take ? stock.take.id : undefined,
     expected: stock.take && thing ? stock.isExpected(thing.id) : undefined,
-    person: link.me ? link.me.person : null, organization: link.me ? link.me.organization : null,
     ...carrier.wireOf(thing),
   };
   const outcome = foresee(item, thing);
@@ -186,9 +197,10 @@ function announce(entry) {
 /** Responses arrived: signal the worst of those that differ from what was signalled, show the newest. */
 async function onAnswers(answers) {
   showLink(link);
+  inLine(passOn); // somebody may have signed in with another page
   const isRetired = answers.some(({ result }) => result === "retired");
   if (link.me && link.me.badges) keepMarks(link.me.badges);
-  const results = answers.map((one) => (one.result === "retired" ? { ...one, result: "unclear" } : one));
+  const results = answers.map((one) => (["retired", "whose"].includes(one.result) ? { ...one, result: "unclear" } : one));
   if (link.state === "ok" && (isRetired || awaitsLabel())) refreshLocations().catch(report);
   if (!results.length) return;
   if (results.some(({ result }) => result === "badge")) {
@@ -209,7 +221,7 @@ async function onAnswers(answers) {
       isCorrection = isCorrection || Boolean(before) && before !== "queued" && outcome !== "again";
       if (entry && NEEDS_ATTENTION.includes(result) && result !== "undone") shown.id = id;
     }
-    if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, entry.at);
+    if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, clock.siteTime(entry));
   }
   if (news.length) signal(WORST_FIRST.find((outcome) => news.includes(outcome)), isCorrection);
   await showEntry(byId.get(shown.id), results.some(({ id }) => id === shown.id));
@@ -226,18 +238,28 @@ function isNews(before, outcome) {
 
 // Undo ----------------------------------------------------------------------------------------------------------
 
+/** The last scan; of things that were moved together, all. */
 async function undoLast() {
-  const entry = (await queue.recent(Infinity)).find(isUndoable);
-  if (entry) await undo(entry);
+  const log = (await queue.recent(Infinity)).filter(isUndoable);
+  if (log.length) await undo(log[0].group ? log.filter(({ group }) => group === log[0].group) : [log[0]]);
 }
 
-async function undo(entry) {
+async function undo(entries) {
   lastCode = { code: "", at: 0 }; // the same code may be scanned again at once
-  if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) {
-    await queue.add({ id: newId(), undo: entry.id, at: Date.now(), person: entry.person, organization: entry.organization });
-    await queue.update({ ...entry, state: "undoing" });
-  }
-  await showAgain(entry.id);
+  const sent = [];
+  for (const entry of entries) if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) sent.push(entry);
+  await queue.addAll(sent.map(({ id }) => ({ id: newId(), undo: id, ...stamp() })));
+  if (entries.length > 1) say(tn("Undoing {count} scan", "Undoing {count} scans", entries.length));
+  await showAgain(entries[0].id);
+  flush();
+}
+
+/** What an earlier session left is the work of whoever is signed in, or is discarded. */
+async function claim(isMine) {
+  await queue.claim(isMine ? signedIn() : null);
+  closeSheet();
+  await recount();
+  await redraw();
   flush();
 }
 
@@ -288,7 +310,7 @@ function wire() {
   $("loading").addEventListener("click", () => inLine(async () => { await carrier.setLoading(null); await redraw(); }));
   opens("location", ({ openLocations }) => openLocations(t("Where are you scanning?"), onLocation));
   opens("count", ({ openList }) => openList({
-    isUndoable, onUndo: (entry) => inLine(() => undo(entry)), onShow: showListed, onBegin: () => inLine(redraw),
+    isUndoable, onUndo: (entry) => inLine(() => undo([entry])), onShow: showListed, onBegin: () => inLine(redraw),
   }));
   opens("held", (tools) => openHeld(tools, link.held));
   opens("test", ({ openTest }) => { $("menu").open = false; openTest(); });
@@ -334,8 +356,14 @@ function report(error) {
 
 /** Restore what the device stored. */
 async function load() {
-  [link.me] = await Promise.all([queue.load("me"), locations.load(), copy.load(), stock.load(), carrier.load()]);
+  [link.me] = await Promise.all([queue.load("me"), clock.load(), locations.load(), copy.load(), stock.load(), carrier.load()]);
+  await handover.load();
   showLocation(locations.choice);
+}
+
+async function passOn() {
+  const by = signedIn();
+  if (by) await passTo(by);
 }
 
 async function workOn(one) {
@@ -352,6 +380,7 @@ async function begin() {
     (code, raw) => !["test", "find"].includes(sheet.name) && !mayBeOneOf(code, raw),
     (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)),
   ).forEach((one) => inLine(() => workOn(one)));
+  inLine(passOn);
   wire();
   keepAwake();
   await line;

@@ -1,6 +1,7 @@
 // Move everything from one location to another: a scan for each thing, as if it had been scanned there.
 
 import { openLocations } from "./choose.js";
+import { stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import * as locations from "./locations.js";
 import { newId } from "./catch.js";
@@ -33,10 +34,10 @@ function confirm(from, to, things) {
 }
 
 async function move(to, things) {
-  const { person = null, organization = null } = link.me || {};
-  const common = { at: Date.now(), choice: newId(), locationId: to.id, locationName: to.name, person, organization };
-  // By the link of its label, so that the key of one thing is never taken for the tag of another.
-  await queue.addAll(things.map((one) => ({ ...common, id: newId(), code: `${window.location.origin}/a/${one.key}`, known: one.name })));
+  const choice = newId(); // one choice of a location, and one move, which is undone as a whole
+  const common = { ...stamp(), choice, group: choice, locationId: to.id, locationName: to.name };
+  // By id: the key of one thing may be the tag of another.
+  await queue.addAll(things.map((one) => ({ ...common, id: newId(), assetId: one.id, code: one.key, known: one.name })));
   closeSheet();
   await recount();
   say(tn("{count} thing is moved to {location}", "{count} things are moved to {location}", things.length, { location: to.name }));

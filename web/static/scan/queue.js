@@ -2,7 +2,7 @@
 // IndexedDB, written before anything else happens, so that a reload, a crash or an empty battery loses no scan.
 
 const NAME = "edge-scan";
-const VERSION = 3;
+const VERSION = 4;
 const ENDED = "ended"; // the choices of a location that a label ended last, and what that means for their scans
 const MOST_ENDED = 8;
 let opened;
@@ -15,9 +15,9 @@ function open() {
       const has = (name) => base.objectStoreNames.contains(name);
       if (!has("queue")) {
         base.createObjectStore("queue", { keyPath: "no", autoIncrement: true }).createIndex("id", "id", { unique: true });
-        base.createObjectStore("log", { keyPath: "id" }).createIndex("at", "at");
+        base.createObjectStore("log", { keyPath: "id" }).createIndex("no", "no");
         base.createObjectStore("kept");
-      }
+      } else if (!request.transaction.objectStore("log").indexNames.contains("no")) numberLog(request.transaction);
       if (!has("assets")) base.createObjectStore("assets", { keyPath: "no" });
     };
     request.onsuccess = () => {
@@ -27,6 +27,19 @@ function open() {
     request.onerror = () => reject(request.error);
   });
   return opened;
+}
+
+/** Up to version 3 the log was in the order of the device's clock, which may have been set back. */
+function numberLog(t) {
+  const log = t.objectStore("log");
+  t.objectStore("queue").getAll().onsuccess = ({ target: { result: queued } }) => {
+    const numbers = new Map(queued.map(({ id, no }) => [id, no]));
+    log.index("at").getAll().onsuccess = ({ target: { result: entries } }) => {
+      entries.forEach((entry, i) => log.put({ ...entry, no: numbers.get(entry.id) || i - entries.length }));
+      log.deleteIndex("at");
+    };
+  };
+  log.createIndex("no", "no");
 }
 
 export async function work(stores, mode, task) {
@@ -44,9 +57,8 @@ export async function work(stores, mode, task) {
 export const add = (given) => work(["queue", "log", "kept"], "readwrite", (t) => {
   const stored = { result: given };
   t.objectStore("kept").get(ENDED).onsuccess = ({ target: { result: ended } }) => {
-    const item = stored.result = given.code === undefined ? given : afterLabel(given, ended || []);
-    t.objectStore("queue").add(item);
-    if (item.code !== undefined) t.objectStore("log").put({ ...item, state: item.held ? "unclear" : "queued" });
+    stored.result = given.code === undefined ? given : afterLabel(given, ended || []);
+    put(t, stored.result);
   };
   return stored;
 });
@@ -58,10 +70,15 @@ function afterLabel(item, ended) {
 }
 
 /** Many at once: all of them are kept, or none. */
-export const addAll = (items) => work(["queue", "log"], "readwrite", (t) => items.forEach((item) => {
-  t.objectStore("queue").add(item);
-  t.objectStore("log").put({ ...item, state: "queued" });
-}));
+export const addAll = (items) => work(["queue", "log"], "readwrite", (t) => items.forEach((item) => put(t, item)));
+
+/** Into the queue, whose number is the order of everything; the log has the same number. */
+function put(t, item) {
+  t.objectStore("queue").add(item).onsuccess = ({ target: { result: no } }) => {
+    if (item.undo) change(t, item.undo, (entry) => ({ ...entry, state: "undoing" }));
+    if (item.code !== undefined) t.objectStore("log").put({ ...item, no, state: item.held ? "unclear" : "queued" });
+  };
+}
 
 /** The oldest first. */
 export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").getAll());
@@ -72,7 +89,8 @@ export const settle = (answers) => work(["queue", "log", "kept"], "readwrite", (
     byId(t, answer.id, (item) => {
       if (answer.result === "badge") return erase(t, item);
       if (answer.result === "unclear") return; // it stays, held by the answer to the label before it
-      if (answer.result === "retired") return hold(t, item);
+      if (answer.result === "retired") return hold(t, item, { shown: item.locationName, retired: true });
+      if (answer.result === "whose") return hold(t, item, { whose: true });
       t.objectStore("queue").delete(item.no);
       if (answer.result === "location" && !item.undo) endChoice(t, item, answer.location);
       change(t, item.undo || item.id, (entry) => {
@@ -106,12 +124,19 @@ function endChoice(t, label, location) {
   };
 }
 
-/** Its location was retired meanwhile: the scan waits until somebody assigns another one. */
-function hold(t, item) {
-  const placed = { locationId: null, locationName: "", held: { shown: item.locationName, retired: true } };
-  t.objectStore("queue").put({ ...item, ...placed });
-  change(t, item.id, (entry) => ({ ...entry, ...placed, state: "unclear" }));
+/** The location was retired meanwhile, or it is not proven who made it: it waits until somebody says so. */
+function hold(t, item, held) {
+  const changes = held.whose ? { held } : { locationId: null, locationName: "", held };
+  t.objectStore("queue").put({ ...item, ...changes });
+  change(t, item.undo || item.id, (entry) => ({ ...entry, ...changes, state: "unclear" }));
 }
+
+/** What is held because of its person was made by this one, or is discarded. */
+export const claim = (by) => work(["queue", "log"], "readwrite", (t) => forAll(t, ({ held }) => held && held.whose, (item, cursor) => {
+  if (by) cursor.update({ ...item, ...by, held: null });
+  else cursor.delete();
+  change(t, item.undo || item.id, (entry) => ({ ...entry, ...by, held: null, state: by ? "queued" : item.undo ? entry.state : "undone" }));
+}));
 
 /** The held scans of a choice were assigned a location: they are sent like any other. */
 export const release = (choice, location) => work(["queue", "log"], "readwrite", (t) => {
@@ -150,10 +175,12 @@ function erase(t, { no, id }) {
   t.objectStore("log").delete(id);
 }
 
-function forHeld(t, choice, task) {
+const forHeld = (t, choice, task) => forAll(t, (item) => item.choice === choice && item.held && !item.held.whose, task);
+
+function forAll(t, isMeant, task) {
   t.objectStore("queue").openCursor().onsuccess = ({ target: { result: cursor } }) => {
     if (!cursor) return;
-    if (cursor.value.choice === choice && cursor.value.held) task(cursor.value, cursor);
+    if (isMeant(cursor.value)) task(cursor.value, cursor);
     cursor.continue();
   };
 }
@@ -167,9 +194,9 @@ function change(t, id, made) {
   log.get(id).onsuccess = ({ target: { result } }) => { if (result) log.put(made(result)); };
 }
 
-/** The scans made last, newest first. */
+/** The scans made last, newest first: in the order of the queue, since the clock of a device may be set back. */
 export async function recent(count = 30) {
-  const all = await work(["log"], "readonly", (t) => t.objectStore("log").index("at").getAll());
+  const all = await work(["log"], "readonly", (t) => t.objectStore("log").index("no").getAll());
   return all.reverse().slice(0, count);
 }
 

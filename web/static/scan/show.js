@@ -1,8 +1,9 @@
 // What a person sees all the time: the large result, the list of the last scans, the location, the connection.
 
 import { ago, clockTime } from "../times.js";
+import { siteNow } from "./clock.js";
 import { fill, part } from "./sheets.js";
-import { siteNow } from "./sync.js";
+
 import { isExpected } from "./take.js";
 import { t, tn } from "./texts.js";
 
@@ -40,8 +41,8 @@ export const wordOf = (state) => WORDS[state] || state;
 export const shapeOf = (state) => SHAPES[state] || "·";
 
 /** The large result. `flash`: over the whole screen for a moment, for somebody who looks from the corner of an eye. */
-export function showResult({ outcome, thing, told = "", state = STATES[outcome] || "" }, flash = true) {
-  $("word").textContent = wordOf(outcome);
+export function showResult({ outcome, thing, told = "", state = STATES[outcome] || "", word = wordOf(outcome) }, flash = true) {
+  $("word").textContent = word;
   $("shape").textContent = SHAPES[outcome] || "";
   $("thing").textContent = thing;
   $("told").textContent = told;
@@ -62,6 +63,8 @@ export function facts(entry) {
   const outcome = entry.state;
   const thing = (entry.asset && entry.asset.name) || entry.known || entry.code;
   const at = entry.locationName ? t("At {location}", { location: entry.locationName }) : "";
+  if (entry.held && entry.held.whose) return whoseFacts(outcome, thing, at);
+  if (outcome === "unknown" && entry.asset) return { outcome, thing: entry.asset.name, told: entry.reason };
   if (outcome === "unknown") return { outcome, thing: entry.code, told: at };
   if (outcome === "refused") return { outcome, thing, told: entry.reason || "" };
   if (outcome === "undone") return undoneFacts(entry, thing);
@@ -92,6 +95,10 @@ function before({ was, locationName }) {
   return was.name === locationName ? t("Was here, {when}", { when }) : t("Was at {location}, {when}", { location: was.name, when });
 }
 
+function whoseFacts(outcome, thing, at) {
+  return { outcome, thing, told: at, word: t("Made by whom?"), state: t("It waits here until somebody says who made it") };
+}
+
 function undoneFacts(entry, thing) {
   if (entry.asset) {
     const told = t("It is no longer scanned at {location}", { location: entry.locationName });
@@ -109,11 +116,11 @@ export function showLog(entries) {
 
 export function logItem(entry) {
   const item = document.createElement("li");
-  const { outcome, thing } = facts(entry);
+  const { outcome, thing, word = wordOf(outcome) } = facts(entry);
   item.dataset.outcome = outcome;
   const shape = part("log-shape", shapeOf(outcome));
   shape.setAttribute("aria-hidden", "true");
-  const told = [wordOf(outcome), entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
+  const told = [word, entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
   item.append(shape, part("log-thing", thing), part("log-told", told));
   return item;
 }
@@ -173,10 +180,11 @@ export function showLink({ state, waiting, held, me }) {
   showHeld(held);
 }
 
-/** Scans without a location: a bar that stays until somebody assigns one. */
+/** Scans without a location or a person: a bar that stays until somebody assigns one. */
 function showHeld(held) {
   $("held").hidden = !held.length;
-  $("held").textContent = tn("{count} scan without a clear location: choose it", "{count} scans without a clear location: choose it", held.length);
+  const whose = held.filter((item) => item.held.whose).length;
+  $("held").textContent = whose ? tn("{count} scan of an earlier sign-in: say who made it", "{count} scans of an earlier sign-in: say who made them", whose) : tn("{count} scan without a clear location: choose it", "{count} scans without a clear location: choose it", held.length);
 }
 
 /** Show a message for a moment, over the bar at the bottom. */

@@ -3,6 +3,7 @@
 
 const CACHE = `edge-${VERSION}`;
 const PAGE = "/scan";
+const PATIENCE = 2000; // ms
 
 // The page is cached with the files it names, all of one version, or nothing is cached: if the person was signed out
 // meanwhile, the page cannot be fetched, and the version before stays in use until the next visit.
@@ -28,23 +29,29 @@ self.addEventListener("fetch", (event) => {
   const { request } = event;
   const url = new URL(request.url);
   if (request.method !== "GET" || url.origin !== location.origin) return;
-  if (url.pathname === PAGE && request.mode === "navigate") event.respondWith(page(request));
+  if (url.pathname === PAGE && request.mode === "navigate") event.respondWith(page(event));
   else if (url.pathname.startsWith("/static/")) event.respondWith(file(request));
 });
 
-// From the server while it answers, otherwise from the cache. The response is cached, since it may be in another language;
-// but not the page of another version, whose files are not here.
-async function page(request) {
+// From the server if it answers within PATIENCE, otherwise from the cache: a radio that is connected but passes nothing would
+// leave the screen empty for a minute.
+async function page(event) {
   const cache = await caches.open(CACHE);
-  try {
-    const answer = await fetch(request);
-    if (answer.ok && answer.headers.get("Edge-Version") === VERSION) await cache.put(PAGE, answer.clone());
-    return answer;
-  } catch (error) {
-    const kept = await cache.match(PAGE);
-    if (kept) return kept;
-    throw error;
-  }
+  const fresh = fetchPage(event.request, cache);
+  event.waitUntil(fresh.catch(() => {}));
+  const kept = await cache.match(PAGE);
+  if (!kept) return fresh;
+  return Promise.race([fresh.catch(() => kept), new Promise((resolve) => setTimeout(resolve, PATIENCE, kept))]);
+}
+
+// The whole page, since it may stop in the middle. It is cached because it may be in another language; but not the page of
+// another version, whose files are not here.
+async function fetchPage(request, cache) {
+  const answer = await fetch(request);
+  if (!answer.ok) return answer;
+  const whole = new Response(await answer.blob(), { status: answer.status, headers: answer.headers });
+  if (answer.headers.get("Edge-Version") === VERSION) await cache.put(PAGE, whole.clone());
+  return whole;
 }
 
 async function file(request) {

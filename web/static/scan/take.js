@@ -1,11 +1,12 @@
 // A stock-take on this device: what should be at a location, and what was found of it so far. Its scans are in the log
 // and the queue like all others; signing off, cancelling and marking as lost go through the queue, too.
 
+import { stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as queue from "./queue.js";
-import { ask, flush, link } from "./sync.js";
+import { ask, flush } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "unclear", "recorded", "again", "unknown"];
 
@@ -79,8 +80,7 @@ export async function markLost(asset, isLost) {
 }
 
 async function act(what) {
-  const { person = null, organization = null } = link.me || {};
-  await queue.add({ id: newId(), at: Date.now(), person, organization, ...what });
+  await queue.add({ id: newId(), ...stamp(), ...what });
   flush();
 }
 

@@ -3,7 +3,7 @@
 export { attachButtons } from "./attach.js";
 export { toggleCamera } from "./camera.js";
 export { openCheck, showLines } from "./check.js";
-export { openHeld, openLocations } from "./choose.js";
+export { openHeld, openLocations, openWhose } from "./choose.js";
 export { find, openFind } from "./find.js";
 export { openJobs } from "./jobs.js";
 export { openList, showList } from "./list.js";

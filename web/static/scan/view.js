@@ -4,6 +4,7 @@ import { loading } from "./carrier.js";
 import { countOf } from "./count.js";
 import { signal } from "./feedback.js";
 import * as queue from "./queue.js";
+import { signedIn } from "./session.js";
 import { fill } from "./sheets.js";
 import { $, facts, showCount, showLog, showLoading, showResult, showTake } from "./show.js";
 import { link } from "./sync.js";
@@ -66,5 +67,6 @@ async function draw() {
 }
 
 export function isUndoable(entry) {
-  return entry.person === (link.me ? link.me.person : entry.person) && UNDOABLE.includes(entry.state);
+  const by = signedIn();
+  return Boolean(by) && entry.person === by.person && UNDOABLE.includes(entry.state);
 }
