@@ -1,4 +1,7 @@
-"""What is on a carrier goes where the carrier is seen, by a person or a reader, until it is taken off."""
+"""What is on a carrier goes where the carrier is seen, by a person or a reader, until it is taken off.
+
+Tests of edge/store/loads.py.
+"""
 
 from __future__ import annotations
 
