@@ -9,15 +9,18 @@ from edge.errors import Conflict, EdgeError
 from edge.pages.formats import formats
 from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.lists import offset_asked
 from edge.pages.notices import done
 from edge.pages.reader_list import grouped_topics
 from edge.pages.samples import SHOWN_BYTES, readable
 from edge.store import assets, dead_letters, dismissals, lookup, unknown_tags
 from edge.store.people import Role
+from edge.store.records import Page
 from edge.store.tags import NewTag
 from edge.validation import bodies
 
 MOST_TOPICS = 200
+PER_PAGE = 50
 
 
 @pages.get("/readers/topics")
@@ -104,6 +107,19 @@ def treat_dead_letter(no: int) -> AnyResponse:
 
 def _tags_page(errors: dict[str, str], value: str) -> str:
     reader_id = request.args.get("reader", type=whole)
-    found = unknown_tags.list_tags(current_session().organization_id, reader_id)
-    dismissed = dismissals.list_dismissed(current_session().organization_id, "tag")
-    return render_template("unknown-tags.html", tags=found, errors=errors, wrong=value, dismissed=dismissed)
+    organization_id, offset = current_session().organization_id, offset_asked()
+    address = "/readers/unknown-tags?" + (f"reader={reader_id}&" if reader_id is not None else "")
+    return render_template(
+        "unknown-tags.html",
+        page=Page(
+            unknown_tags.list_tags(organization_id, reader_id, PER_PAGE, offset),
+            unknown_tags.count_tags(organization_id, reader_id),
+        ),
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier=f"{address}offset={max(offset - PER_PAGE, 0)}",
+        later=f"{address}offset={offset + PER_PAGE}",
+        errors=errors,
+        wrong=value,
+        dismissed=dismissals.list_dismissed(organization_id, "tag"),
+    )

@@ -18,6 +18,7 @@ from edge.store import board, flows, location_board, locations, past, retired
 from edge.store.board import BoardFilter
 from edge.store.past import DEFAULT_SORT, SORTS, PastFilter
 from edge.store.people import Role
+from edge.store.records import Page
 
 PER_PAGE = 50
 MOST_DAYS = 92
@@ -100,13 +101,19 @@ def asset_history(asset_id: int) -> str:
     clipped = [stay._replace(observed_at=max(stay.observed_at, days.since)) for stay in found.rows]
     strip = timeline.strip(clipped[::-1], end)
     names = charts.names_of(edges)
+    offset = offset_asked()
     colours = strip.colours if strip else {stay.location_id: 0 for stay in clipped}
     return render_template(
         "asset-history.html",
         asset=asset,
         days=days,
         shortcuts=shortcuts(LENGTHS),
-        stays=found.rows[::-1],
+        page=Page(found.rows[::-1][offset : offset + PER_PAGE], len(found.rows)),
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier=f"/assets/{asset_id}/history?{days.query}&offset={max(offset - PER_PAGE, 0)}",
+        later=f"/assets/{asset_id}/history?{days.query}&offset={offset + PER_PAGE}",
+        sightings=sum(stay.sightings for stay in found.rows),
         is_cut=found.is_cut,
         strip=strip,
         chart=charts.dwell(clipped, edges, names, colours) if len(edges) > 1 and clipped else None,

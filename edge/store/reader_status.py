@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from edge import clock
+from edge.store import unknown_tags
 from edge.store.bounds import MOST_PORTS
 from edge.store.database import execute, execute_many, reading
 from edge.store.ledger import hour_of
@@ -188,9 +189,12 @@ class Waiting(NamedTuple):
 
 
 def waiting(organization_id: int) -> Waiting:
-    tables = ("unassigned_topic", "unknown_tag", "dead_letter")
     with reading():
-        return Waiting(*(_count(table, organization_id) for table in tables))
+        return Waiting(
+            _count("unassigned_topic", organization_id),
+            unknown_tags.count_tags(organization_id),
+            _count("dead_letter", organization_id),
+        )
 
 
 def _count(table: str, organization_id: int) -> int:

@@ -92,14 +92,24 @@ FROM unknown_tag u
 LEFT JOIN reader r ON r.id = u.reader_id AND r.organization_id = u.organization_id
 LEFT JOIN location l ON l.id = u.location_id
 WHERE u.organization_id = :organization_id AND (:reader_id IS NULL OR u.reader_id = :reader_id)
-GROUP BY u.tag_type, u.match_key ORDER BY seen DESC LIMIT :limit
+GROUP BY u.tag_type, u.match_key ORDER BY seen DESC, u.tag_type, u.match_key LIMIT :limit OFFSET :offset
 """
 
 
-def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 200) -> list[UnknownTag]:
+def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 50, offset: int = 0) -> list[UnknownTag]:
     """The one seen last comes first; reader 0 means people with handhelds."""
-    values = {"organization_id": organization_id, "reader_id": reader_id, "limit": limit}
+    values = {"organization_id": organization_id, "reader_id": reader_id, "limit": limit, "offset": offset}
     return [UnknownTag(*row) for row in execute(_UNKNOWN, values)]
+
+
+def count_tags(organization_id: int, reader_id: int | None = None) -> int:
+    """Different tags, however many readers have read one."""
+    count: int = execute(
+        "SELECT count(*) FROM (SELECT DISTINCT tag_type, match_key FROM unknown_tag "
+        "WHERE organization_id = ?1 AND (?2 IS NULL OR reader_id = ?2))",
+        (organization_id, reader_id),
+    ).fetchone()[0]
+    return count
 
 
 def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:

@@ -124,3 +124,31 @@ def test_a_retired_asset_is_found_and_restored(enter: Enter, site: Site) -> None
     page.click("button:has-text('Restore')")
     expect(page.locator("h1")).to_have_text("Pallet 6")
     assert assets.get(site.organization_id, site.assets[5].id).name == "Pallet 6"
+
+
+def test_a_printed_list_begins_on_its_first_page_and_names_its_filter(enter: Enter, site: Site) -> None:
+    now = clock.now()
+    for asset in site.assets:
+        scans.record(
+            [Scan(site.organization_id, asset.id, site.docks[0].id, None, None, now, now, Quality.HANDHELD)], 0
+        )
+    page = enter("vic", viewport={"width": 1440, "height": 900})
+    page.goto(f"/?q=pallet&location={site.docks[0].id}")
+    printed = [one.get_textpage().get_text_bounded() for one in pypdfium2.PdfDocument(page.pdf(format="A4"))]
+    assert "Filter: search for “pallet”, Dock 1" in printed[0].replace("\u00a0", " ")
+    assert "Pallet 1" in printed[0]  # the list itself, not only its heading
+    assert "1 to 50 of 200 assets" in "".join(printed)
+
+
+@pytest.mark.parametrize("path", ["/audit", "/assets/{asset}/why", "/readers/unknown-tags"])
+def test_tables_are_read_without_scrolling_sideways_on_a_phone(enter: Enter, site: Site, path: str) -> None:
+    organization_id, asset, now = site.organization_id, site.assets[0], clock.now()
+    assets.patch(shell(organization_id), asset.id, {"name": "Long name " * 20, "description": "x" * 250})
+    scans.record([Scan(organization_id, asset.id, site.docks[0].id, None, None, now, now, Quality.HANDHELD)], 0)
+    unknown_tags.record(
+        [unknown_tags.Sighting(organization_id, "rfid", "E2" * 24, 0, "E2" * 24, "unknown", now, site.docks[0].id)]
+    )
+    page = enter("ada", path.format(asset=asset.id), viewport={"width": 390, "height": 844})
+    cut = "() => [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.evaluate(cut) == 0
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

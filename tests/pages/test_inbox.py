@@ -5,6 +5,8 @@ Tests of edge/store/dismissals.py, edge/store/unassigned_topics.py and edge/stor
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from edge import clock
@@ -144,3 +146,24 @@ def test_a_dismissed_topic_stays_away_until_it_is_brought_back(admin: Browser, c
     assert admin.post("/readers/topics", {"bring_back": "tv/+"}).status_code == 303
     hear("tv/2")
     assert len(unassigned_topics.list_topics(cast.acme)) == 2
+
+
+def test_every_unknown_tag_is_on_a_page_and_the_tile_counts_the_same(admin: Browser, cast: Cast) -> None:
+    """A tag that two readers read is one unknown tag."""
+    made = [readers.add_reader(shell(cast.acme), name=name, topic=name, format="plain").id for name in ("a", "b")]
+    now = clock.now()
+    unknown_tags.record(
+        [
+            unknown_tags.Sighting(cast.acme, "rfid", f"E{number:03}", reader, f"E{number:03}", "unknown", now, None)
+            for number in range(120)
+            for reader in made
+        ]
+    )
+    assert "<b>120</b><span>unknown tags</span>" in admin.get("/readers").text
+    shown: list[str] = []
+    for offset in (0, 50, 100):
+        page = admin.get(f"/readers/unknown-tags?offset={offset}").text
+        assert "of 120 unknown tags" in page
+        shown += re.findall(r'<span class="mono">(E\d+)</span><span class="below"><span class="pill">rfid', page)
+    assert sorted(shown) == [f"E{number:03}" for number in range(120)]
+    assert f"reader={made[0]}&amp;offset=50" in admin.get(f"/readers/unknown-tags?reader={made[0]}").text

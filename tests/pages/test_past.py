@@ -5,6 +5,7 @@ Tests of edge/pages/charts.py, edge/pages/days.py, edge/store/flows.py and edge/
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from itertools import pairwise
@@ -165,3 +166,26 @@ def test_what_was_not_seen_for_long_is_a_list(sign_in_as: SignIn, cast: Cast, si
     assert "Roll cage" not in text
     assert "Everything was seen" in browser.get("/not-seen?hours=168").text
     assert browser.get("/not-seen?hours=nonsense&offset=-1").status_code == 200
+
+
+def test_a_busy_history_comes_in_pages_of_a_bounded_size(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    places, now = (site.dock.id, site.rack.id, site.hall.id), clock.now()
+    moves = [
+        Scan(cast.acme, site.cage.id, places[number % 3], None, None, at, at, Quality.HANDHELD)
+        for number, at in enumerate(range(now - 90 * clock.DAY, now - clock.DAY, 30 * clock.HOUR // 12))
+    ]
+    scans.record(moves, 0)
+    browser = sign_in_as(Role.VIEWER)
+    days = f"from={clock.rfc3339(now - 91 * clock.DAY)[:10]}&to={clock.rfc3339(now)[:10]}"
+    text = browser.get(f"/assets/{site.cage.id}/history?{days}").text
+    assert f"{len(moves):,} stays" in text
+    assert len(text) < 500_000
+    seen = 0
+    while True:
+        seen += text.split("</thead>")[1].split("</table>")[0].count("<tr>")
+        later = re.search(r'href="([^"]+)">More</a>', text)
+        if not later or seen >= 200:
+            break
+        text = browser.get(later[1].replace("&amp;", "&")).text
+    assert seen == 200
+    assert "151 to 200 of" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from itertools import count
 
@@ -11,6 +13,7 @@ from flask import Flask
 from edge import app as application
 from edge import clock
 from edge.errors import Unavailable
+from edge.store import database as store
 from edge.store.actors import shell
 from edge.store.assets import create
 from edge.store.database import TOO_SLOW, database, execute, limit_statements, writing
@@ -47,6 +50,34 @@ def test_what_was_written_before_it_is_undone(cast: Cast) -> None:
     finally:
         limit_statements(None)
     assert execute("SELECT count(*) FROM asset").fetchone() == (0,)
+
+
+def test_a_statement_is_not_stopped_because_others_have_the_processor(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four histories at once take four times as long as one. Each has the limit for itself."""
+    monkeypatch.setattr(store, "_MOST_WAITING", 1000)  # the machine of the tests may be busy
+    is_over = threading.Event()
+
+    def compute() -> None:
+        while not is_over.is_set():
+            sum(range(1000))
+
+    others = [threading.Thread(target=compute) for _ in range(4)]
+    for other in others:
+        other.start()
+    limit_statements(0.5)
+    started = time.monotonic()
+    try:
+        bounded = ENDLESS.replace("FROM n)", "FROM n WHERE i < 200000)")
+        assert execute(bounded).fetchone() == (200_000,)
+        waited = time.monotonic() - started
+    finally:
+        limit_statements(None)
+        is_over.set()
+        for other in others:
+            other.join()
+    assert waited > 0.5  # by the clock on the wall it would have been stopped
 
 
 def test_the_next_statement_has_its_own_time(cast: Cast) -> None:
