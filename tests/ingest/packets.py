@@ -38,6 +38,7 @@ class FakeBroker:
         self._connection: socket.socket | None = None
         self.connections = 0
         self.acknowledged: list[int] = []
+        self.published = 0  # messages of the client, as to itself
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> FakeBroker:
@@ -85,6 +86,8 @@ class FakeBroker:
             self._connection.sendall(packet(0x90, body[:2] + bytes([self._granted]) * topics))
         elif kind == PINGREQ:
             self._connection.sendall(b"\xd0\x00")
+        elif kind == PUBLISH:
+            self.published += 1
         elif kind == PUBACK:
             self.acknowledged.append(int.from_bytes(body, "big"))
 

@@ -40,6 +40,11 @@ def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_p
     assert held == ["dock1/reads"]
 
 
+def test_what_is_published_is_with_the_broker(broker: Mosquitto) -> None:
+    broker_probe.publish(Broker(broker.url, ""), "dock1/state", b"1", retain=True)
+    assert broker_probe.ask(Broker(broker.url, ""), ["dock1/state"]) == {"dock1/state": "1"}
+
+
 def test_a_broker_that_is_away_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
         broker_probe.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])

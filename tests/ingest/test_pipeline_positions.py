@@ -12,7 +12,7 @@ import pytest
 
 from edge import clock
 from edge.clock import SECOND
-from edge.store import carriers, scans
+from edge.store import carriers, recent_reads, scans
 from edge.store.actors import shell
 from edge.store.database import close_database, execute
 from edge.store.stays import Quality, Scan
@@ -72,3 +72,16 @@ def test_what_went_with_its_carrier_goes_on_from_there(site: Site) -> None:
     rows = execute("SELECT history_rows, track.no FROM track WHERE asset_id = ?", (box,)).fetchone()
     assert location_of(box) == site.aisle
     assert rows[0] == execute("SELECT count(*) FROM history WHERE position_no = ?", (rows[1],)).fetchone()[0] == 2
+
+
+def test_reads_that_are_kept_for_later_ones_are_bounded_by_their_bytes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_reads, "KEPT_BYTES", 1_000)
+    line, begin, most = pipeline(), clock.now() - 300 * SECOND, 0
+    for second in range(60):
+        line.handle([message(csl(*map(seen, site.epcs)), received_at=begin + second * SECOND)])
+        kept = execute("SELECT sum(length(reads)) FROM recent_read").fetchone()[0]
+        assert 0 < kept <= 1_000
+        most = max(most, kept)
+    assert most > 700, "and not for less"

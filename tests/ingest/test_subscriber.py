@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +185,17 @@ def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -
         assert broker.acknowledged == [2]
 
 
+def test_messages_to_itself_are_rare() -> None:
+    """One when it is connected, then one in ten seconds: each goes through the broker and back."""
+    with FakeBroker() as broker, subscribed(broker.url, Handler()) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        began = time.monotonic()
+        for mid in range(1, 21):
+            broker.send(delivery(b"one", mid))
+            wait_for(lambda mid=mid: mid in broker.acknowledged, SOON)
+        assert broker.published <= 2 + (time.monotonic() - began) // 10
+
+
 def test_what_was_committed_and_comes_again_with_the_dup_flag_is_a_repeat(site: Site) -> None:
     """The connection broke after the commit, and the acknowledgement was lost with it; the reader has no clock."""
     read = delivery(csl(seen(site.epcs[0])), 1)
@@ -351,3 +363,20 @@ def test_reads_wait_at_the_broker_while_another_process_holds_the_database(
         wait_for(lambda: subscriber.state().store_problem == "", SOON)
     other.close()
     close_database()
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("mqtt://broker", 1883), ("mqtts://broker", 8883), ("mqtt://broker:1", 1), ("mqtts://broker:2", 2)],
+)
+def test_without_a_port_it_is_the_usual_one(monkeypatch: pytest.MonkeyPatch, url: str, port: int) -> None:
+    asked: list[int] = []
+
+    def connect(_client: object, _host: str, at: int, **_: object) -> None:
+        asked.append(at)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(subscriber_module._Client, "connect", connect)
+    with subscribed(url, Handler()):
+        wait_for(lambda: asked, SOON)
+    assert set(asked) == {port}
