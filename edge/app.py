@@ -31,7 +31,8 @@ from edge.pages.probes import probes
 from edge.store.database import domain_error, limit_statements
 from edge.sync import endpoints
 
-STATEMENT_SECONDS = 5.0  # a statement of a request that takes longer is aborted, and the client advised to ask for less
+# All statements of a read, or one of a write, that take longer are aborted, and the client is advised to ask for less.
+STATEMENT_SECONDS = 5.0
 _READING = {"GET", "HEAD", "OPTIONS"}
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
@@ -123,7 +124,7 @@ def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], concurrency: C
     @app.before_request
     def begin() -> None:
         g.started = time.perf_counter()
-        limit_statements(STATEMENT_SECONDS)
+        limit_statements(STATEMENT_SECONDS, for_all=request.method in _READING)
         if request.method not in _READING and is_upgrading():
             raise Unavailable("An upgrade is being completed; try again in a few seconds")
 

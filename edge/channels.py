@@ -13,64 +13,27 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
+from functools import partial
 from typing import Any
 
 from flask import Flask
-from waitress.buffers import OverflowableBuffer
 from waitress.channel import ClientDisconnected, HTTPChannel
-from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import WSGITask
-from waitress.utilities import BadRequest
+from waitress.utilities import Error, RequestEntityTooLarge
 
 from edge import connections
 from edge.addresses import client_network
-from edge.api import guard
+from edge.budget import HELD, SMALL, WORK
+from edge.errors import TooLarge, Unavailable
 from edge.events.stream import ATTACH
-from edge.pages import guard as pages_guard
-from edge.refusals import Refusal
-from edge.sync import wire
-
-# No route takes a larger body. The excess is read and dropped, so that the client receives the application's refusal.
-MAX_BODY = max(guard.MAX_BODY, wire.MAX_BODY, pages_guard.MAX_UPLOAD)
+from edge.receiving import Parser
+from edge.refusals import Overloaded, Refusal
 
 
-class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
-    """Counts the bytes beyond what any route takes, and keeps none of them."""
-
-    dropped = 0
-
-    def append(self, data: bytes) -> None:
-        if super().__len__() + len(data) > MAX_BODY:
-            self.dropped += len(data)
-        else:
-            super().append(data)
-
-    def __len__(self) -> int:
-        return super().__len__() + self.dropped
-
-
-class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
-    pieces = 0
-
-    def received(self, data: bytes) -> int:
-        """The head is looked at whole with each piece of it: in single bytes that would take the thread for seconds."""
-        self.pieces += 1
-        if not self.headers_finished and self.pieces > connections.MOST_PIECES:
-            self.parse_header(b"GET / HTTP/1.0\r\n")
-            self.error, self.completed = BadRequest("The head of the request came in too many pieces"), True
-            return len(data)
-        consumed: int = super().received(data)
-        return consumed
-
-    def parse_header(self, header_plus: bytes) -> None:
-        """An absolute address with a broken host would only close the connection, with a trace in the log."""
-        try:
-            super().parse_header(header_plus)
-        except ValueError as error:
-            raise ParsingError("Invalid URI") from error
-        if self.body_rcv is not None:
-            self.body_rcv.buf = Body(self.adj.inbuf_overflow)
+class NoRoom(Exception):
+    """The response is larger than what is left of the budget."""
 
 
 class Task(WSGITask):  # type: ignore[misc, unused-ignore]
@@ -81,6 +44,33 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
         channel: Any = self.channel
         environment[ATTACH] = channel.attach
         return environment
+
+    def execute(self) -> None:
+        """The budget has room for what the body is parsed into, and later for the response."""
+        request: Any = self.request
+        try:
+            cost = request.body_rcv.buf.cost(request.headers.get("CONTENT_TYPE", "")) if request.body_rcv else 0
+            with WORK.holding(cost):
+                super().execute()
+        except TooLarge as error:
+            self._refuse(RequestEntityTooLarge(str(error)))
+        except (NoRoom, Unavailable) as error:
+            self._refuse(Overloaded(str(error)))
+
+    def _refuse(self, error: Error) -> None:
+        request: Any = self.request
+        request.error = error
+        refusal = Refusal(self.channel, request)
+        refusal.start()
+        refusal.execute()
+        self.wrote_header, self.close_on_finish = True, True
+
+    def write(self, data: bytes) -> None:
+        """Before the first bytes of a response it is known whether there is room for all of it."""
+        channel: Any = self.channel
+        if not self.wrote_header and len(data) > SMALL and not channel.reserve(self.request, len(data)):
+            raise NoRoom("Too many responses wait to be read")
+        super().write(data)
 
     def finish(self) -> None:
         """A streamed response has only begun."""
@@ -101,18 +91,25 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
 class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     """A connection as waitress has it, and how a listener takes over the answer to the present request."""
 
-    parser_class = Parser
     task_class = Task
     error_task_class = Refusal
     listener: Any = None  # which answers the current request from its own thread
     is_chunked = False
+    sending_since: float | None = None  # since when some of the response is unread, see `connections`
+    sent = 0  # bytes since then
     _closes_when_flushed = False
+    _rest = b""  # of what was received, behind the request that is being answered
+    _reserved = 0  # bytes of the budget, for the response
+    _owner = ""
 
     def __init__(self, server: Any, sock: Any, addr: Any, adj: Any, *, app: Flask, trusted_network: str, **more: Any):
         """The newcomer may cost the connection that was waited for longest its place."""
         self.app = app
         self.network = client_network(addr[0])
-        self.waiting_since = time.monotonic()
+        self.parser_class: Any = partial(Parser, channel=self)
+        self._trusted_network = trusted_network
+        self._reserving = threading.Lock()
+        self.waiting_since = self.answering_since = time.monotonic()
         super().__init__(server, sock, addr, adj, **more)
         extra = connections.connection_to_close(server.active_channels.values(), self, trusted_network)
         if extra is not None:
@@ -125,9 +122,21 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
             self.waiting_since = time.monotonic()
         return bool(super().received(data))
 
+    def readable(self) -> bool:
+        """Called by the serving thread each time around: the next request begins when the last response was sent."""
+        if self._rest and not (self.requests or self.total_outbufs_len or self.will_close):
+            rest, self._rest = self._rest, b""
+            self.received(rest)
+        return bool(super().readable())
+
     def service(self) -> None:
+        self.answering_since = time.monotonic()
+        answered: Any = self.requests[0]
+        self._rest = answered.rest
         super().service()
         self.waiting_since = time.monotonic()
+        if not self.total_outbufs_len:
+            self._release()
         if self.listener is not None:
             self.listener.begin(self)
 
@@ -140,10 +149,45 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         self.outbuf_lock.release()
         return bool(super().writable())
 
+    def handle_write(self) -> None:
+        super().handle_write()
+        if self._reserved and not self.requests and not self.total_outbufs_len:
+            self._release()
+
     def handle_close(self) -> None:
         if self.request is not None:
             self.request.close()  # its body may be in a file
         super().handle_close()
+        self._release()
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        number: int = super().send(data, do_close=do_close)
+        self.sent += number
+        return number
+
+    def owner_of(self, request: Any) -> str:
+        """The address that the budget is counted for: behind the trusted proxy, that of its client."""
+        if self.network != self._trusted_network:
+            return self.network
+        forwarded: str = request.headers.get("X_FORWARDED_FOR", "")
+        return client_network(forwarded.rpartition(",")[2].strip()) if forwarded else ""
+
+    def reserve(self, request: Any, size: int) -> bool:
+        """Take room for a response from the budget. It is given back when the client has read it."""
+        self._release()
+        more, owner = size - SMALL, self.owner_of(request)
+        if not HELD.take(more, owner):
+            return False
+        with self._reserving:
+            self._reserved, self._owner = more, owner
+        if not self.connected:  # closed meanwhile, by the serving thread
+            self._release()
+        return True
+
+    def _release(self) -> None:
+        with self._reserving:
+            HELD.give_back(self._reserved, self._owner)
+            self._reserved = 0
 
     def leave(self) -> None:
         """Closed by the serving thread, which the socket has to wake even if its client reads nothing."""

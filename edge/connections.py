@@ -1,9 +1,10 @@
 """Limits for connections: how many, and how long a client may take; a slow or greedy one must not lock out the others.
 
-Decision record. What: deadlines for a request's head and body, a bound for the connections of one address, and room for
-newcomers when all places are taken. Why in the server: the proxy is not in front of every site, and Caddy has no bound
-for connections; firewall rules on a customer's box are not ours to set; another server (gunicorn with threads,
-uvicorn behind an adapter) has deadlines of its kind, but no bound for an address either, and answers fewer requests.
+Decision record. What: deadlines for a request's head and body, a rate for reading the response, a bound for the
+connections of one address, and room for newcomers when all places are taken. Why in the server: the proxy is not in
+front of every site, and Caddy has no bound for connections; firewall rules on a customer's box are not ours to set;
+another server (gunicorn with threads, uvicorn behind an adapter) has deadlines of its kind, but no bound for an address
+either, and answers fewer requests.
 Measured by `tests/security/slow.py`: 500 connections that send one byte a second locked everybody out for 170 s; now
 another client is answered at once. Unnecessary once waitress has these bounds.
 """
@@ -21,13 +22,21 @@ MOST = 400
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 20.0  # to begin with; after that so many bytes a second must have come
 BODY_BYTES_PER_SECOND = 4096
-MOST_UNREAD = 256 * 1024  # bytes of a live stream that its client has not read
+MOST_UNREAD = 256 * 1024  # bytes of a live stream, or of a file in the making, that its client has not read
+ANSWER_SECONDS = 20.0  # in each such while, a client reads this much of its response, or all that is left
+ANSWER_BYTES_PER_SECOND = 4096
+LONGEST_ANSWER = 600.0  # seconds for a file that holds a thread until it was received
 IDLE_SECONDS = 60.0
 MOST_PIECES = 1_000  # in which the head of a request may come: each one costs a look at all of them
+MOST_HEADERS = 200  # lines of a head: each one takes fifty times its bytes
+MOST_FRAMING = 16 * 1024  # bytes of a chunk's first line, or of the trailer
 
 
 def is_late(channel: Any, now: float) -> bool:
     """Whether the client has used up its time. `channel.waiting_since` is when the present wait for it began."""
+    if channel.listener is None and channel.total_outbufs_len:
+        return _reads_slowly(channel, now)
+    channel.sending_since = None
     if channel.requests:
         return False  # the client waits for us
     waited, request = now - channel.waiting_since, channel.request
@@ -36,6 +45,17 @@ def is_late(channel: Any, now: float) -> bool:
     if not request.headers_finished:
         return bool(waited > HEAD_SECONDS)
     return bool(request.body_bytes_received < (waited - BODY_SECONDS) * BODY_BYTES_PER_SECOND)
+
+
+def _reads_slowly(channel: Any, now: float) -> bool:
+    """Looked at every second: did it read enough in the last while, and does it hold no thread for too long?"""
+    if channel.sending_since is None:
+        channel.sending_since, channel.sent = now, 0
+    elif now - channel.sending_since > ANSWER_SECONDS:
+        if channel.sent < ANSWER_SECONDS * ANSWER_BYTES_PER_SECOND:
+            return True
+        channel.sending_since, channel.sent = now, 0
+    return bool(channel.requests and now - channel.answering_since > LONGEST_ANSWER)
 
 
 def connection_to_close(channels: Iterable[Any], newcomer: Any, trusted: str) -> Any:

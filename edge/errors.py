@@ -5,6 +5,7 @@ EdgeError
 ├── Conflict          the request contradicts what is stored (key taken, location in use, cycle)
 ├── Invalid           one or more fields are wrong; carries a FieldError for each
 ├── Unreadable        the request cannot be read at all: not JSON, or not the JSON that was asked for
+├── TooLarge          the request needs more memory than one request may have
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
 ├── Unavailable       the store cannot be used now (disk full, locked, read-only, failing); try again later
 │   ├── Busy          not even begun, since somebody else writes for long
@@ -50,6 +51,10 @@ class Invalid(EdgeError):
 
 
 class Unreadable(EdgeError):
+    pass
+
+
+class TooLarge(EdgeError):
     pass
 
 

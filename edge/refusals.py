@@ -6,10 +6,19 @@ from http import HTTPStatus
 from typing import Any
 
 from waitress.task import ErrorTask
+from waitress.utilities import Error
 
 from edge.api import cors, envelope, guard, middleware
+from edge.budget import RETRY_SECONDS
 
-_KINDS = {413: "payload_too_large", 500: "internal_error"}
+_KINDS = {413: "payload_too_large", 500: "internal_error", 503: "service_unavailable"}
+
+
+class Overloaded(Error):  # type: ignore[misc, unused-ignore]
+    """A refusal of the server, since the budget of memory is used up."""
+
+    code = 503
+    reason = "Service Unavailable"
 
 
 class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
@@ -19,8 +28,10 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
         request: Any = self.request
         path = _path(request)
         request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
+        if request.error.code == Overloaded.code:
+            self.response_headers = [("Retry-After", str(RETRY_SECONDS))]
         if path.startswith("/") and not middleware.is_api_path(path):
-            self.response_headers = [(middleware.REQUEST_ID, request_id)]
+            self.response_headers = [*self.response_headers, (middleware.REQUEST_ID, request_id)]
             super().execute()
         else:
             self._answer_in_envelope(path, request_id)
@@ -29,7 +40,8 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
         request: Any = self.request
         channel: Any = self.channel
         kind = _KINDS.get(request.error.code, "bad_request")
-        detail = guard.TOO_LARGE if kind == "payload_too_large" else request.error.body
+        is_too_long = kind == "payload_too_large" and request.error.body.startswith("exceeds")
+        detail = guard.TOO_LARGE if is_too_long else request.error.body
         content = envelope.body(kind, detail, path, request_id)
         status, _ = envelope.KINDS[kind]
         self.status = f"{status} {HTTPStatus(status).phrase}"

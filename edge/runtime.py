@@ -51,6 +51,7 @@ from edge.sync.worker import Worker as SyncWorker
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
+HTTP_STUCK_SECONDS = 60.0
 SETTINGS_SECONDS = 1.0  # until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
 MANY_READS = 200  # waiting to be recorded: above it, sync yields
@@ -258,7 +259,7 @@ def _jobs(live: LiveSettings) -> list[Job]:
 
 
 class _Server:
-    """waitress in a thread of its own."""
+    """waitress in a thread of its own, and whether it goes on."""
 
     def __init__(self, server: BaseWSGIServer | MultiSocketServer, host: str, port: int) -> None:
         self._server = server
@@ -267,8 +268,12 @@ class _Server:
         self._thread.start()
 
     def check(self) -> Check:
-        is_alive = self._thread.is_alive()
-        return Check("pages", is_alive, "served" if is_alive else "the thread has ended; restart the service")
+        if not self._thread.is_alive():
+            return Check("pages", False, "the thread has ended; restart the service")
+        stuck = http.stuck_seconds(self._server)
+        if stuck > HTTP_STUCK_SECONDS:
+            return Check("pages", False, f"no request was begun for {stuck:.0f} s; restart the service")
+        return Check("pages", True, "served")
 
     def stop(self) -> None:
         http.stop(self._server, seconds=2)

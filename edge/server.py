@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,8 @@ from edge.workers import Workers
 MAX_READ = 8 * 1024 * 1024
 MAX_IN_MEMORY = 64 * 1024  # of one body; the rest of it goes to a temporary file
 MAX_HEADERS = 64 * 1024
+# Otherwise the system keeps up to 4 MB of a response for each connection, in the memory of this unit.
+MOST_SENDING = 128 * 1024
 
 
 def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> BaseWSGIServer | MultiSocketServer:
@@ -35,12 +37,13 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         max_request_body_size=MAX_READ,
         max_request_header_size=MAX_HEADERS,
         clear_untrusted_proxy_headers=True,
-        **options,
+        **{"outbuf_high_watermark": connections.MOST_UNREAD, **options},
     )
     trusted_network = client_network(options.get("trusted_proxy", ""))
     for listener in _listeners(server):
+        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_SENDING)  # its connections have it, too
         listener.channel_class = partial(Channel, app=app, trusted_network=trusted_network)
-        listener.maintenance = _close_late(listener)
+        listener.maintenance = _Maintenance(listener)
     return server
 
 
@@ -49,6 +52,14 @@ def stop(server: BaseWSGIServer | MultiSocketServer, seconds: int) -> None:
     server.task_dispatcher.shutdown(timeout=seconds)
     for listener in _listeners(server):
         _close(listener)
+
+
+def stuck_seconds(server: BaseWSGIServer | MultiSocketServer) -> float:
+    """How long the serving thread has not looked at its connections, or requests waited and no thread began one."""
+    workers: Any = server.task_dispatcher
+    oldest: float = min(listener.maintenance.looked_at for listener in _listeners(server))
+    waited: float = workers.stuck_seconds()
+    return max(time.monotonic() - oldest, waited)
 
 
 def _close(listener: Any) -> None:
@@ -72,11 +83,16 @@ def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:
     return [part for part in parts if isinstance(part, BaseWSGIServer)]
 
 
-def _close_late(listener: BaseWSGIServer) -> Callable[[float], None]:
-    def maintenance(_now: float) -> None:
-        open_channels: dict[int, Any] = listener.active_channels  # type: ignore[assignment]
+class _Maintenance:
+    """Called by the serving thread about once a second: closes the connections of clients that are late."""
+
+    def __init__(self, listener: BaseWSGIServer) -> None:
+        self._listener = listener
+        self.looked_at = time.monotonic()
+
+    def __call__(self, _now: float) -> None:
+        self.looked_at = time.monotonic()
+        open_channels: dict[int, Any] = self._listener.active_channels  # type: ignore[assignment]
         for channel in list(open_channels.values()):
             if connections.is_late(channel, time.monotonic()):
                 channel.leave()
-
-    return maintenance

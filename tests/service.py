@@ -40,6 +40,7 @@ class Service:
         self._edge = [sys.executable, "-m", "edge", *flags]
         self.process: subprocess.Popen[bytes] | None = None
         self.environment: dict[str, str] = {}  # of the service, beside that of this process
+        self.enter_group: Callable[[], None] | None = None  # called in the process of the service, before it begins
         self.patience = START_SECONDS  # until it ends
         self._logged_before = 0
 
@@ -59,6 +60,7 @@ class Service:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(ROOT), **self.environment},
+                preexec_fn=self.enter_group,
             )
 
     def run(self, *arguments: str) -> str:

@@ -40,7 +40,8 @@ ALLOWED = {
         ),
     },
     "server": {"channels", "connections", "workers"},
-    "channels": {"api", "connections", "events.stream", "pages.guard", "refusals", "sync.wire"},
+    "channels": {"connections", "events.stream", "receiving", "refusals"},
+    "receiving": {"api", "connections", "pages.guard", "refusals", "sync.wire"},
     "refusals": {"api"},
     "connections": set(),
     "workers": set(),
@@ -70,6 +71,7 @@ LEAVES = {
     "ingest.reads",
     "terminal",
     "buckets",
+    "budget",
     "concurrency",
     "addresses",
     "outbound",
@@ -98,7 +100,7 @@ HOMES = {
     "urllib3": {"sync.client"},
     "biip": {"store.gs1"},
     "epcpy": {"store.gs1"},
-    "waitress": {"server", "channels", "refusals", "runtime"},  # the runtime names its types
+    "waitress": {"server", "channels", "receiving", "refusals", "runtime"},  # the runtime names its types
     "jmespath": {"ingest.parsers.paths"},
     "msgpack": {"ingest.parsers.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "click": {"cli", "commands", "demo"},

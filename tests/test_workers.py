@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edge import workers
 from edge.workers import Workers
+from tests.service import wait_for
 
 LONG = 30.0  # seconds that a test never takes
 
@@ -20,8 +21,8 @@ LONG = 30.0  # seconds that a test never takes
 class Task:
     """A connection with one request."""
 
-    def __init__(self, command: str = "GET", work: Callable[[], object] = lambda: None) -> None:
-        self.requests = [SimpleNamespace(command=command)]
+    def __init__(self, command: str = "GET", work: Callable[[], object] = lambda: None, path: str = "/") -> None:
+        self.requests = [SimpleNamespace(command=command, path=path)]
         self.begun, self.ended = threading.Event(), threading.Event()
         self.times_served = 0
         self.is_cancelled = False
@@ -89,6 +90,33 @@ def test_a_slow_read_keeps_nobody_waiting_for_long() -> None:
         assert quick.ended.wait(LONG)
         assert not slow.ended.is_set()
         go_on.set()
+
+
+def test_a_probe_is_answered_while_all_others_are_slow() -> None:
+    go_on = threading.Event()
+    slow = [Task(work=lambda: go_on.wait(LONG)) for _ in range(3)]
+    probe = Task(path=workers.PROBE)
+    with working(2) as crew:
+        for task in (*slow, probe):
+            crew.add_task(task)
+        assert probe.ended.wait(LONG)
+        assert not slow[2].begun.is_set()
+        go_on.set()
+
+
+def test_requests_that_nobody_begins_are_noticed() -> None:
+    go_on = threading.Event()
+    slow = [Task(work=lambda: go_on.wait(LONG)) for _ in range(2)]
+    with working(1) as crew:
+        assert crew.stuck_seconds() == 0
+        crew.add_task(slow[0])
+        assert slow[0].begun.wait(LONG)
+        assert crew.stuck_seconds() == 0  # it is slow, but nobody waits
+        crew.add_task(slow[1])
+        wait_for(lambda: crew.stuck_seconds() > 0.05, LONG)
+        go_on.set()
+        assert slow[1].ended.wait(LONG)
+        assert crew.stuck_seconds() == 0
 
 
 def test_the_first_worker_that_ends_goes_on_when_all_are_slow() -> None:

@@ -11,7 +11,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from edge.api.middleware import request_context
-from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, Unavailable, Unreadable
+from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, TooLarge, Unavailable, Unreadable
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,14 @@ KINDS = {
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="api"'}
 
 
+_KINDS_OF_ERRORS = (
+    ("bad_request", Unreadable),
+    ("payload_too_large", TooLarge),
+    ("not_found", NotFound),
+    ("conflict", Conflict),
+)
+
+
 class ApiError(Exception):
     """A request refused before any handler saw it, or by one: the type of the answer and its detail."""
 
@@ -61,7 +69,7 @@ def answer(error: Exception) -> Response:
         return _response("validation_error", _first_of(error.fields), fields=error.fields)
     if isinstance(error, Unavailable):
         return _response("service_unavailable", str(error), {"Retry-After": str(error.retry_after_seconds)})
-    for kind, types in (("bad_request", Unreadable), ("not_found", NotFound), ("conflict", Conflict)):
+    for kind, types in _KINDS_OF_ERRORS:
         if isinstance(error, types):
             return _response(kind, str(error))
     if isinstance(error, HTTPException):

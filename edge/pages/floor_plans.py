@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from flask import Response, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import EdgeError, Invalid, NotFound
+from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.live import fragment
@@ -61,6 +61,8 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
     except NotFound:
         errors = {"location_id": "This location is not there any more"}
         return _plans_page(floor_plans.list_plans(organization_id), errors), 400
+    except Unavailable:
+        raise
     except EdgeError as error:
         return _plans_page(floor_plans.list_plans(organization_id), errors_of(error)), 400
     return done(f"/locations/{location_id}/plan/edit", "changed")

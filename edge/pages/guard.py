@@ -20,6 +20,7 @@ from edge.addresses import client_network
 from edge.auth import devices, sessions
 from edge.auth.secrets import new_token
 from edge.concurrency import ConcurrencyLimit
+from edge.errors import Unavailable
 from edge.pages import cookies, kept_forms
 from edge.pages.installation import installation
 from edge.store.actors import Actor
@@ -29,6 +30,7 @@ from edge.store.sessions import SessionRow, actor_of
 
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
 MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js checks it before sending
+FILES_RETRY_SECONDS = 30
 
 pages = Blueprint("pages", __name__)
 
@@ -117,8 +119,19 @@ def _limit_concurrency() -> None:
 
 
 def until_received(response: Response) -> Response:
-    """The slot is released when the client has received everything, or has left: until then it holds a thread."""
-    response.call_on_close(partial(installation().concurrency.release, g.pop("holds_slot")))
+    """The slot is released when the client has received everything, or has left: until then it holds a thread.
+
+    Raises Unavailable while as many files are sent as threads may be held.
+    """
+    limit: ConcurrencyLimit = installation().concurrency
+    caller = g.holds_slot
+    if not limit.acquire_file(caller):
+        raise Unavailable(
+            gettext("Other files are being downloaded. Try again when they are done."), FILES_RETRY_SECONDS
+        )
+    del g.holds_slot
+    response.call_on_close(partial(limit.release_file, caller))
+    response.call_on_close(partial(limit.release, caller))
     return response
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from edge.auth.secrets import new_token
+from edge.budget import MB
 from edge.errors import Conflict, EdgeError
-from edge.pages.import_rows import Table, records_of
+from edge.pages.import_rows import MOST_ROWS, Table, records_of
 from edge.store.actors import Actor
 from edge.store.database import close_database
 from edge.store.imports import NewRecord, Outcome, check_records, import_records
@@ -19,6 +20,7 @@ from edge.validation.csv_text import Line
 log = logging.getLogger(__name__)
 
 KEPT = 5
+KEPT_BYTES = 8 * MB  # of files, and as many rows as one file may have
 
 
 @dataclass
@@ -64,10 +66,14 @@ def start(job: Job) -> Job:
         if any(not one.is_done for one in _jobs.values()):
             raise Conflict("Another import is running. Wait until it has ended")
         _jobs[job.id] = job
-        while len(_jobs) > KEPT:
+        while len(_jobs) > KEPT or (len(_jobs) > 1 and _is_much(_jobs.values())):
             _jobs.popitem(last=False)
     threading.Thread(target=_run, args=(job,), name="import", daemon=True).start()
     return job
+
+
+def _is_much(jobs: Iterable[Job]) -> bool:
+    return sum(job.rows for job in jobs) > MOST_ROWS or sum(len(job.data) for job in jobs) > KEPT_BYTES
 
 
 def find(organization_id: int, job_id: str) -> Job | None:
@@ -105,5 +111,7 @@ def _run(job: Job) -> None:
         log.exception("an import failed")
     finally:
         close_database()
+        if not job.dry_run:
+            job.records = ()
         job.is_done = True
         job.ended.set()

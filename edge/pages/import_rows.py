@@ -17,7 +17,8 @@ from edge.validation.encodings import decoded_as, detected
 from edge.validation.values import TAG_TYPES
 
 Judged = TypeVar("Judged")
-MOST_ROWS = 50_000
+MOST_ROWS = csv_text.MOST_ROWS
+BYTES_OF_BYTE = 10  # of memory, for a byte of a file: its text in the encodings that are tried, then its cells
 BETWEEN_TAGS = "|"  # in one cell; no usual tag has it
 # In the languages of the pages, also as spreadsheets write the logical values.
 _YES = frozenset(["yes", "y", "true", "1", "x", "ja", "j", "wahr", "oui", "o", "vrai"]) | frozenset(
@@ -67,11 +68,9 @@ def lines_of(kind: str, data: bytes) -> Sequence[Line]:
 
 
 def _lines_of(kind: str, text: str) -> list[Line]:
-    lines = csv_text.lines(text, COLUMNS[kind], ())
+    lines = csv_text.lines(text, COLUMNS[kind], (), MOST_ROWS)
     if not lines:
         raise Invalid.one("file", "invalid_value", "There is no row below the heading")
-    if len(lines) > MOST_ROWS:
-        raise Invalid.one("file", "too_large", f"{len(lines):,} rows are too many; send at most {MOST_ROWS:,} at once")
     return lines
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import EdgeError
+from edge.budget import WORK
+from edge.errors import EdgeError, Unavailable
 from edge.pages import import_jobs
 from edge.pages.csv_files import csv_file
 from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
 from edge.pages.import_jobs import Job
-from edge.pages.import_rows import BETWEEN_TAGS, COLUMNS, EXAMPLES, MOST_ROWS, table_of
+from edge.pages.import_rows import BETWEEN_TAGS, BYTES_OF_BYTE, COLUMNS, EXAMPLES, MOST_ROWS, PREVIEWED, table_of
 from edge.pages.live import fragment
 from edge.store.people import Role
 from edge.validation.encodings import ENCODINGS
@@ -38,14 +39,19 @@ def check_import() -> AnyResponse | tuple[str, int]:
         return _form({"file": "Choose a file"}), 400
     try:
         job = _check(kind, file.read())
+    except Unavailable:
+        raise
     except EdgeError as error:
         return _form({"file": next(iter(errors_of(error).values()))}), 400
     return redirect(f"/import/{job.id}", 303)
 
 
 def _check(kind: str, data: bytes, encoding: str = "") -> Job:
-    table = table_of(kind, data, encoding)
-    return import_jobs.start(Job(actor(), kind, lines=table.lines, data=data, table=table))
+    """Start a dry run. Raises Unavailable while too many other files are being read."""
+    with WORK.holding(BYTES_OF_BYTE * len(data)):
+        table = table_of(kind, data, encoding)
+    shown = table._replace(lines=table.lines[:PREVIEWED])
+    return import_jobs.start(Job(actor(), kind, lines=table.lines, data=data, table=shown))
 
 
 check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
@@ -60,6 +66,8 @@ def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
         abort(400, "Choose one of the encodings.")
     try:
         again = _check(job.kind, job.data, encoding)
+    except Unavailable:
+        raise
     except EdgeError as error:
         return _form({"file": next(iter(errors_of(error).values()))}), 400
     return redirect(f"/import/{again.id}", 303)

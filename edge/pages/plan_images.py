@@ -1,17 +1,35 @@
-"""Uploaded drawings, re-encoded from their pixels: nothing else that was in the file is kept."""
+"""Uploaded drawings, re-encoded from their pixels: nothing else that was in the file is kept.
+
+One image is open at a time. Its memory is known from its head, before any pixel is decoded: PIL keeps four bytes of a
+pixel in most modes, and its decoder of progressive JPEGs two more for each component.
+"""
 
 from __future__ import annotations
 
 import io
+import threading
 from typing import NamedTuple
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
 
-from edge.errors import Invalid
+from edge.budget import MB, WORK
+from edge.errors import Invalid, Unavailable
 
-MOST_PIXELS = 40_000_000  # of what is uploaded; it is opened in memory
+MOST_PIXELS = 16_000_000  # of what is uploaded; it is opened in memory
+MOST_MEMORY = 104 * MB  # while it is open
 LONGEST_SIDE = 2_400  # of what is kept
 QUALITY = 85
+WAIT_SECONDS = 2.0  # for the image before this one
+_RETRY_SECONDS = 5
+_REDUCED_BYTES = 4 * LONGEST_SIDE * LONGEST_SIDE
+_BYTES_OF_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # otherwise 4
+_READY = ("RGB", "RGBA", "L")  # modes that can be reduced as they are
+_ORIENTATION = 0x0112  # in the notes of a camera
+
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = MB  # of comments, which nobody reads
+
+_one_at_a_time = threading.Lock()
 
 
 class Drawing(NamedTuple):
@@ -21,26 +39,65 @@ class Drawing(NamedTuple):
 
 
 def drawing_of(uploaded: bytes) -> Drawing:
-    """A PNG or JPEG, the right way up, at most LONGEST_SIDE long. Raises Invalid for anything else."""
+    """A PNG or JPEG, the right way up, at most LONGEST_SIDE long.
+
+    Raises Invalid for anything else, and Unavailable while others are processed.
+    """
+    if not _one_at_a_time.acquire(timeout=WAIT_SECONDS):
+        raise Unavailable("Another image is being processed; try again in a few seconds", _RETRY_SECONDS)
     try:
-        with Image.open(io.BytesIO(uploaded), formats=("PNG", "JPEG")) as opened:
-            if opened.width * opened.height > MOST_PIXELS:
-                raise _unusable(f"It has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
-            kind = opened.format
-            image = ImageOps.exif_transpose(opened).convert("RGB" if kind == "JPEG" else "RGBA")
+        return _drawing_of(uploaded)
     except UnidentifiedImageError as error:
         raise _unusable("This is not a PNG or JPEG image. Export the drawing as one of these") from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _unusable("The image is damaged") from error
+    finally:
+        _one_at_a_time.release()
+
+
+def _drawing_of(uploaded: bytes) -> Drawing:
+    with Image.open(io.BytesIO(uploaded), formats=("PNG", "JPEG")) as opened:
+        pixels = opened.width * opened.height
+        if pixels > MOST_PIXELS:
+            raise _unusable(f"It has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
+        opened.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG is decoded at a half or less, if that is enough
+        with WORK.holding(_memory_of(opened, pixels)):
+            return _written(_reduced(opened), is_jpeg=opened.format == "JPEG")
+
+
+def _memory_of(opened: ImageFile, pixels: int) -> int:
+    """Bytes while it is open; `pixels` are those of the file. Raises Invalid beyond what any image may take."""
+    of_pixel = _BYTES_OF_PIXEL.get(opened.mode, 4) + (0 if opened.mode in _READY else 4)
+    memory = opened.width * opened.height * of_pixel + _REDUCED_BYTES
+    if opened.info.get("progressive"):
+        memory += pixels * 2 * len(opened.getbands())
+    if memory > MOST_MEMORY:
+        raise _unusable("It needs too much memory. Export a smaller one, or a JPEG that is not progressive")
+    return memory
+
+
+def _reduced(opened: ImageFile) -> Image.Image:
+    """In RGB or RGBA, at most LONGEST_SIDE long, the right way up."""
+    orientation = opened.getexif().get(_ORIENTATION)
+    mode = "RGB" if opened.format == "JPEG" else "RGBA"
+    image: Image.Image = opened if opened.mode in _READY else opened.convert(mode)
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    reduced = image.convert(mode)
+    notes = Image.Exif()
+    notes[_ORIENTATION] = orientation or 1
+    reduced.info = {"exif": notes.tobytes()}
+    return ImageOps.exif_transpose(reduced)
+
+
+def _written(image: Image.Image, *, is_jpeg: bool) -> Drawing:
     out = io.BytesIO()
-    if kind == "JPEG":
+    if is_jpeg:
         image.save(out, "JPEG", quality=QUALITY)
-    else:
-        on_white = Image.new("RGB", image.size, "white")
-        on_white.paste(image, mask=image.getchannel("A"))
-        on_white.save(out, "PNG", optimize=True)
-    return Drawing(out.getvalue(), "image/jpeg" if kind == "JPEG" else "image/png", image.size)
+        return Drawing(out.getvalue(), "image/jpeg", image.size)
+    on_white = Image.new("RGB", image.size, "white")
+    on_white.paste(image, mask=image.getchannel("A"))
+    on_white.save(out, "PNG", optimize=True)
+    return Drawing(out.getvalue(), "image/png", image.size)
 
 
 def _unusable(message: str) -> Invalid:

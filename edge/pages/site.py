@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
 from edge import clock
-from edge.errors import EdgeError, Invalid, NotFound, Unavailable
+from edge.errors import EdgeError, Invalid, NotFound, TooLarge, Unavailable
 from edge.pages import (
     antennas,
     api_docs,
@@ -173,6 +173,8 @@ def error_page(error: Exception) -> Response:
 def _problem(error: Exception) -> Problem:
     if isinstance(error, NotFound):
         return Problem(404, *_TITLES[404])
+    if isinstance(error, TooLarge):
+        return Problem(413, _TITLES[413][0], str(error))
     if isinstance(error, Unavailable):
         return Problem(503, N_("Not possible right now"), str(error))
     if isinstance(error, Invalid):

@@ -45,13 +45,17 @@ class _Limit(threading.local):
     """
 
     seconds: float | None = None
+    is_for_all = False
     deadline = float("inf")
     latest = float("inf")
 
     def start(self) -> None:
-        if self.seconds is not None:
-            self.deadline = time.thread_time() + self.seconds
-            self.latest = time.monotonic() + self.seconds * _MOST_WAITING
+        if self.seconds is not None and not self.is_for_all:
+            self.begin(self.seconds)
+
+    def begin(self, seconds: float) -> None:
+        self.deadline = time.thread_time() + seconds
+        self.latest = time.monotonic() + seconds * _MOST_WAITING
 
     def is_over(self) -> bool:
         return time.thread_time() > self.deadline or time.monotonic() > self.latest
@@ -104,13 +108,16 @@ def close_database() -> None:
         database.close()
 
 
-def limit_statements(seconds: float | None) -> None:
+def limit_statements(seconds: float | None, *, for_all: bool = False) -> None:
     """From now on, a statement of this thread that takes more processor time raises Unavailable; None ends the limit.
 
-    Requests are limited, so that no single query can hold up the store; ingest and housekeeping are not.
+    With `for_all`, this is the time that all its statements have together. Requests are limited, so that none can hold
+    up the store; ingest and housekeeping are not.
     """
-    _limit.seconds = seconds
+    _limit.seconds, _limit.is_for_all = seconds, for_all
     _limit.deadline = _limit.latest = float("inf")
+    if seconds is not None and for_all:
+        _limit.begin(seconds)
 
 
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:

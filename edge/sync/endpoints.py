@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -11,7 +12,8 @@ from edge.addresses import client_network
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.buckets import Buckets
-from edge.errors import Conflict, EdgeError, NotFound, Unavailable, Unreadable
+from edge.budget import WORK
+from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
 from edge.store import organizations, sites
 from edge.store.keys import SYNC_SCOPE
 from edge.store.sites import Site
@@ -19,6 +21,7 @@ from edge.sync import hub, wire
 
 blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
+MAX_JOIN = 1024  # bytes of a code and an environment
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 
 
@@ -43,10 +46,16 @@ def join() -> Response:
     wait = _wrong_codes.look(address).retry_after
     if wait:
         raise _Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
+    if not sites.is_hub():
+        raise NotFound("this box is not a hub")
     try:
-        content = orjson.loads(_body())
+        content = orjson.loads(_body(MAX_JOIN))
         code, environment = str(content["code"]), str(content["environment"])
+    except TooLarge:
+        _wrong_codes.take(address)
+        raise
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        _wrong_codes.take(address)
         raise Unreadable("send the code and the environment") from error
     if environment != _environment():
         raise Conflict(f"this hub is a {_environment()} installation and that site is {environment}")
@@ -61,28 +70,34 @@ def join() -> Response:
 
 @blueprint.post("/hello")
 def hello() -> Response:
-    site, body = _site(), _body()
-    return _answer(hub.hello(site, wire.unpack(body), len(body)))
+    return _handled(lambda site, body: hub.hello(site, wire.unpack(body), len(body)), wire.MOST_OF_QUESTION)
 
 
 @blueprint.post("/changes")
 def changes() -> Response:
-    return _answer(hub.changes(_site(), _body()))
+    return _handled(hub.changes, wire.MOST_OF_BATCH)
 
 
 @blueprint.post("/masters")
 def masters() -> Response:
-    return _answer(hub.masters(_site(), wire.unpack(_body())))
+    return _handled(lambda site, body: hub.masters(site, wire.unpack(body)), wire.MOST_OF_QUESTION)
 
 
 @blueprint.post("/digests")
 def digests() -> Response:
-    return _answer(hub.digests(_site(), wire.unpack(_body())))
+    return _handled(lambda site, body: hub.digests(site, wire.unpack(body)), wire.MOST_OF_QUESTION)
 
 
 @blueprint.post("/recover")
 def recover() -> Response:
-    return _answer(hub.recover(_site(), wire.unpack(_body())))
+    return _handled(lambda site, body: hub.recover(site, wire.unpack(body)), wire.MOST_OF_QUESTION)
+
+
+def _handled(handle: Callable[[Site, bytes], dict[str, Any]], most: int) -> Response:
+    """The response to a site; the budget has room for what its body unpacks to."""
+    site, body = _site(), _body()
+    with WORK.holding(wire.cost(body, most)):
+        return _answer(handle(site, body))
 
 
 @blueprint.errorhandler(EdgeError)
@@ -97,11 +112,11 @@ def _on_refusal(error: EdgeError) -> Response:
     return _problem(next((status for kind, status in statuses if isinstance(error, kind)), 400), str(error))
 
 
-@blueprint.errorhandler(wire.TooLarge)
-def _on_too_large(_: wire.TooLarge) -> Response:
+@blueprint.errorhandler(TooLarge)
+def _on_too_large(_: TooLarge) -> Response:
     if "site_no" in g:
         sites.note_refusal(g.site_no, "it sent a batch that would be too large; it sends half of it now")
-    return _problem(413, "the batch is too large")
+    return _problem(413, "the request is too large")
 
 
 def _site() -> Site:
@@ -117,9 +132,9 @@ def _site() -> Site:
     return site
 
 
-def _body() -> bytes:
-    if (request.content_length or 0) > wire.MAX_BODY:
-        raise wire.TooLarge
+def _body(most: int = wire.MAX_BODY) -> bytes:
+    if (request.content_length or 0) > most:
+        raise TooLarge("the request is too large")
     return request.get_data(cache=False)
 
 

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from edge.errors import Unreadable
+from edge.budget import MB, cost_of, marks_in
+from edge.errors import TooLarge, Unreadable
 from edge.store.evidence import Rule
 from edge.store.exchange import (
     AntennaName,
@@ -39,14 +40,13 @@ MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
 MOST_REPORTED = 50
+MOST_OF_BATCH = 64 * MB  # of memory, for the objects of a batch
+MOST_OF_QUESTION = 4 * MB  # the same, for all that is not a batch
 _MAX_INT = 2**63 - 1
 _RULES = frozenset(Rule)
+_PIECE = 256 * 1024
 
 Row = TypeVar("Row", Origin, TrackState)
-
-
-class TooLarge(Exception):
-    """A body that would inflate beyond the limit."""
 
 
 def pack(content: object) -> bytes:
@@ -59,12 +59,25 @@ def unpack(body: bytes) -> Any:
     try:
         text = stream.decompress(body, MAX_INFLATED)
         if stream.unconsumed_tail:
-            raise TooLarge
+            raise TooLarge("the body is too large when it is unpacked")
         if not stream.eof or stream.unused_data:
             raise Unreadable("the body does not end where its compression does")
         return orjson.loads(text)
     except (zlib.error, orjson.JSONDecodeError) as error:
         raise Unreadable(f"the body is not what this program sends: {error}") from error
+
+
+def cost(body: bytes, most: int) -> int:
+    """Bytes of memory that it takes to unpack a body, measured piece by piece. Raises TooLarge and Unreadable."""
+    stream, size, marks, taken = zlib.decompressobj(), 0, 0, 0
+    try:
+        while body:
+            piece = stream.decompress(body, _PIECE)
+            size, marks, body = size + len(piece), marks + marks_in(piece), stream.unconsumed_tail
+            taken = cost_of(size, marks, most)
+    except zlib.error as error:
+        raise Unreadable(f"the body is not what this program sends: {error}") from error
+    return taken
 
 
 def next_chain(chain: bytes, body: bytes) -> bytes:

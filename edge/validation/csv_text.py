@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 from edge.errors import Invalid
 from edge.validation.encodings import detected
 
+MOST_ROWS = 50_000
+MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
 MOST_NAMES, LONGEST_NAME = 5, 40  # in a message
 _SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?\r?\n""", re.IGNORECASE)
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 
@@ -47,22 +50,52 @@ def _named_separator(text: str) -> str:
     return found[1] if found else ""
 
 
-def lines(text: str, columns: Sequence[str], required: Sequence[str]) -> list[Line]:
-    """The rows below the heading, without blank ones. Raises Invalid for a heading that does not fit."""
+class _Source:
+    """The lines of a text, one after another, and how long the present row is: in quotes it may have many lines."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = _LINE.finditer(text)
+        self._text = text
+        self._row = 0
+
+    def __iter__(self) -> _Source:
+        return self
+
+    def __next__(self) -> str:
+        start, end = next(self._lines).span()
+        self._row += end - start
+        if self._row > MOST_OF_ROW:
+            raise _unusable(f"A row has more than {MOST_OF_ROW:,} characters. Is a quotation mark missing?")
+        return self._text[start:end]
+
+    def begin_row(self) -> None:
+        self._row = 0
+
+
+def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
+    """The rows below the heading, without blank ones.
+
+    Raises Invalid for a heading that does not fit, and as soon as there are more than `most` rows.
+    """
     if "\0" in text:
         raise _unusable("The file is not text. Save the table as CSV")
     separator = separator_of(text)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    source = _Source(text)
+    reader = csv.reader(source, delimiter=separator)
     try:
         if _named_separator(text):
             next(reader)
         names = [name.strip().lower() for name in next(reader, [])]
         _check_heading(names, columns, required)
-        found = []
+        found: list[Line] = []
         before = reader.line_num
+        source.begin_row()
         for cells in reader:
+            source.begin_row()
             number, before = before + 1, reader.line_num
             if any(cell.strip() for cell in cells):
+                if len(found) >= most:
+                    raise Invalid.one("file", "too_large", f"There are more than {most:,} rows; send fewer at once")
                 found.append(_line(number, cells, names, separator))
     except csv.Error as error:
         raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error

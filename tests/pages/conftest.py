@@ -79,7 +79,7 @@ class Browser:
             self.client.set_cookie(SESSION_COOKIE, token)
 
     def get(self, path: str, **options: object) -> TestResponse:
-        return self.client.get(path, **options)
+        return self.client.get(path, **{"buffered": True, **options})  # received to the end, as by a browser
 
     def post(self, path: str, data: dict[str, object] | None = None) -> TestResponse:
         return self.client.post(path, data={"csrf": csrf_token(self.token), **(data or {})})

@@ -16,7 +16,7 @@ import pytest
 from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
-from edge import channels, connections
+from edge import connections, receiving
 from edge.addresses import client_network
 from edge.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
 from tests.test_server import ASK, serving
@@ -61,6 +61,8 @@ def channel(
         requests=requests,
         will_close=False,
         last_activity=0.0,
+        listener=None,
+        total_outbufs_len=0,
     )
 
 
@@ -147,7 +149,7 @@ def test_the_trusted_proxy_speaks_for_everybody(app: Flask) -> None:
 
 
 def test_a_head_in_single_bytes_is_refused(listener: BaseWSGIServer) -> None:
-    parser = channels.Parser(listener.adj)
+    parser = receiving.Parser(listener.adj, channel=SimpleNamespace(owner_of=lambda _: ""))  # type: ignore[arg-type]
     for _ in range(connections.MOST_PIECES + 1):
         parser.received(b"x")
     assert parser.completed
@@ -165,7 +167,7 @@ def test_what_no_route_takes_is_not_kept(listener: BaseWSGIServer, chunked: bool
         answer = b"".join(iter(lambda: client.recv(65_536), b""))
     kept, _, told = answer.rpartition(b"\r\n")[2].decode().partition(" of ")
     assert int(told) == size
-    assert int(kept) <= channels.MAX_BODY
+    assert int(kept) <= receiving.MAX_BODY
 
 
 def test_threads_are_not_held_by_bodies(listener: BaseWSGIServer) -> None:

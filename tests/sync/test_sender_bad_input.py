@@ -131,7 +131,7 @@ def test_a_batch_that_would_inflate_without_end(ber: SiteBox) -> None:
     bomb = zlib.compress(b"[" + b" " * (wire.MAX_INFLATED + 1) + b"]")
     assert len(bomb) < 100_000
     for path in ("changes", "hello", "digests"):
-        with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="413: the batch is too large"):
+        with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="413: the request is too large"):
             link.client.call(path, bomb)
     assert "too large" in link.told_at_hub()
     with ber.in_use(), pytest.raises(BatchRefused, match="413"):

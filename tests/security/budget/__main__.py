@@ -1,0 +1,51 @@
+"""Attack every door of a box in a cgroup of the unit's size: `python -m tests.security.budget`.
+
+Prints a line for each attack: how the requests were answered, the longest wait for /healthz, the peak of memory, and
+whether the service survived. With --only, one attack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.security.budget.attacks import ATTACKS
+from tests.security.budget.box import Watch, box
+
+
+def run(name: str, seconds: float) -> bool:
+    with tempfile.TemporaryDirectory() as folder, box(Path(folder)) as attacked:
+        before = attacked.peak_megabytes()
+        problem, statuses = "", {}
+        with Watch(attacked) as watch:
+            try:
+                statuses = ATTACKS[name](attacked, seconds)
+            except OSError as error:
+                problem = f"; {error}"
+        try:
+            watch.check()
+        except (AssertionError, OSError, TimeoutError) as error:
+            problem += f"; FAILED: {str(error).splitlines()[0]}"
+        answers = ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items()))
+        peak = attacked.peak_megabytes() if attacked.is_alive() else 0
+        wait = max(watch.waits, default=0)
+        print(
+            f"{name:20} {before} -> {peak} MB, /healthz {wait:.2f} s, {answers}{problem} ({attacked.group.version})",
+            flush=True,
+        )
+        return not problem
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--only", choices=ATTACKS)
+    options = parser.parse_args()
+    results = [run(name, options.seconds) for name in ([options.only] if options.only else ATTACKS)]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

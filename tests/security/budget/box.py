@@ -1,0 +1,194 @@
+"""The whole service in a cgroup of the unit's size, with an account of every role, a site of a hub and a reader."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from edge import clock
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.auth.sessions import csrf_token
+from edge.store import actors, assets, keys, locations, migrate, organizations, people, readers, sessions, sites
+from edge.store.actors import shell
+from edge.store.database import close_database, execute, execute_many, writing
+from edge.store.people import Role
+from edge.store.tags import NewTag
+from tests.mosquitto import Mosquitto, mosquitto
+from tests.security.budget.cgroup import Group, limited, memory_max
+from tests.service import LedgerReader, Service, wait_for
+from tests.soak.crash import TOPIC, epc_of, numbered
+
+TAGS = 100
+HISTORY = 150_000  # rows, for the files
+PROMPT_SECONDS = 1.0  # in which /healthz answers
+PATIENCE = 30.0
+LARGE_FILE = "/static/x/vendor/zxing-wasm/zxing_reader.wasm"
+
+
+class Accounts(NamedTuple):
+    cookies: dict[Role, str]
+    key: tuple[str, str]
+    site: tuple[str, str]
+
+
+def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
+    migrate.migrate(data_dir)
+    who = shell(organizations.add_organization(shell(), "Budget").id)
+    with writing():
+        dock = locations.create(who, name="Dock", external_key="DOCK").id
+        readers.add_reader(who, name="dock", topic=TOPIC, format="csl", location_id=dock)
+        tagged = [assets.create(who, name=f"Pallet {n:03}", tags=[NewTag("rfid", epc_of(n))]).id for n in range(TAGS)]
+        _add_history(who.organization_id, dock, tagged, history)
+        cookies = {}
+        for role in Role:
+            row, cookies[role] = people.add_person(who, f"A {role}", role), f"cookie-of-{role}"
+            until = clock.now() + 10 * clock.HOUR
+            sessions.add_session(
+                actors.person(who.organization_id, row.id, row.name), hash_secret(cookies[role]), until
+            )
+        secret, code = new_client_secret(), "code"
+        key = keys.add_key(who, "Budget", keys.SCOPES, hash_secret(secret)).id
+        sites.add_site(who, "SITE", "A site", hash_secret(code))
+        site = sites.join(hash_secret(code), hash_secret(secret))
+        assert site
+        assert site.api_key_id
+    close_database()
+    return Accounts(cookies, (key, secret), (site.api_key_id, secret))
+
+
+def _add_history(organization_id: int, dock: int, asset_ids: list[int], rows: int) -> None:
+    """Stays of a minute each, the newest of them today."""
+    sql = "INSERT INTO source (organization_id, location_id) VALUES (?, ?) RETURNING no"
+    source = execute(sql, (organization_id, dock)).fetchone()[0]
+    each, now = rows // len(asset_ids), clock.now()
+    for asset_id in asset_ids:
+        moments = [now - (each - n) * 60 * clock.SECOND for n in range(each)]
+        track = execute(
+            "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "row_seq, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, ?) RETURNING no",
+            (asset_id, organization_id, dock, moments[-1], moments[-1], moments[-1], each),
+        ).fetchone()[0]
+        execute_many(
+            "INSERT INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality) "
+            "VALUES (?, ?, 0, 1000000, ?, 0, 1)",
+            [(track, moment, source) for moment in moments],
+        )
+
+
+class Box:
+    """The running service, and what its clients know."""
+
+    def __init__(self, service: Service, accounts: Accounts, broker: Mosquitto, group: Group) -> None:
+        self.service = service
+        self.accounts = accounts
+        self.broker = broker
+        self.group = group
+        self.address = ("127.0.0.1", int(service.http.rpartition(":")[2]))
+        self.published = 0
+
+    def bearer(self, key: tuple[str, str]) -> dict[str, str]:
+        body = {"grant_type": "client_credentials", "client_id": key[0], "client_secret": key[1]}
+        asked = urllib.request.Request(
+            self.service.http + "/api/v1/oauth/token",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json", "User-Agent": "budget/1"},
+        )
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            return {"Authorization": f"Bearer {json.load(answer)['access_token']}", "User-Agent": "budget/1"}
+
+    def browser(self, role: Role) -> dict[str, str]:
+        cookie = self.accounts.cookies[role]
+        return {"Cookie": f"edge_session={cookie}", "X-CSRF-Token": csrf_token(cookie)}
+
+    def is_alive(self) -> bool:
+        assert self.service.process
+        return self.service.process.poll() is None and not self.group.kills()
+
+    def peak_megabytes(self) -> int:
+        """Of resident memory, since the start."""
+        assert self.service.process
+        status = Path(f"/proc/{self.service.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+    def health_seconds(self) -> float:
+        """How long /healthz took, from another address; infinite when it failed."""
+        began = time.monotonic()
+        try:
+            with socket.create_connection(self.address, PATIENCE, source_address=("127.0.0.77", 0)) as client:
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+                answer = b"".join(iter(lambda: client.recv(4096), b""))
+        except OSError:
+            return float("inf")
+        return time.monotonic() - began if answer.startswith(b"HTTP/1.1 200") else float("inf")
+
+    def reads_recorded(self) -> int:
+        reader = LedgerReader(self.service.data_dir)
+        try:
+            return reader.ledger().get("recorded", (0, 0))[1]
+        finally:
+            reader.close()
+
+    def publish(self, reads: int) -> None:
+        self.broker.publish(TOPIC, numbered(reads))
+        self.published += reads
+
+
+@contextmanager
+def box(folder: Path, *, history: int = HISTORY, **settings: object) -> Iterator[Box]:
+    data_dir = folder / "data"
+    data_dir.mkdir()
+    accounts = make_site(data_dir, history)
+    with ExitStack() as parts:
+        broker = parts.enter_context(mosquitto(folder))
+        group = parts.enter_context(limited(memory_max()))
+        service = parts.enter_context(Service(data_dir, broker.url, ingest__sighting_gap_seconds=0, **settings))
+        service.enter_group = group.enter
+        service.start()
+        service.wait_until_connected()
+        started = Box(service, accounts, broker, group)
+        wait_for(lambda: started.health_seconds() < PROMPT_SECONDS, PATIENCE, service.read_log)
+        yield started
+
+
+class Watch:
+    """Asks /healthz all the time, and publishes reads."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._stopping = threading.Event()
+        self._threads = [threading.Thread(target=self._ask), threading.Thread(target=self._read)]
+        self.waits: list[float] = []
+
+    def __enter__(self) -> Watch:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self) -> None:
+        while not self._stopping.wait(0.1):
+            self.waits.append(self._box.health_seconds())
+
+    def _read(self) -> None:
+        while not self._stopping.wait(0.5):
+            self._box.publish(20)
+
+    def check(self, prompt: float = PROMPT_SECONDS) -> None:
+        """Raises AssertionError unless the service survived, answered in time, and has every read."""
+        assert self._box.is_alive(), "the service was killed"
+        wait_for(lambda: self._box.reads_recorded() == self._box.published, PATIENCE)
+        longest = max(self.waits, default=float("inf"))
+        assert longest < prompt, f"/healthz took {longest:.1f} s"
+        assert self._box.peak_megabytes() << 20 < memory_max()
