@@ -69,7 +69,7 @@ function group(id, items, onPlaced, onDiscard) {
     part("", tn("{count} scan", "{count} scans", items.length), "h3"), message(why), list,
     ...(question ? answers(question, (...given) => onPlaced(id, ...given)) : []),
     ...candidates.map((one) => button(t("At {location}", { location: one.name }), () => onPlaced(id, one), "button wide")),
-    button(t("Choose the location …"), () => openLocations(t("Where were these scanned?"), (one) => onPlaced(id, one)), "button wide"),
+    ...(question ? [] : [button(t("Choose the location …"), () => openLocations(t("Where were these scanned?"), (one) => onPlaced(id, one)), "button wide")]),
     button(tn("Take {count} scan back", "Take {count} scans back", items.length), () => onDiscard(id), "button plain wide"),
   );
   return section;
