@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from edge.pages.forms import is_id
+from edge.pages.forms import is_id, typable
 from edge.store import carriers, lost_assets, stock_takes
 from edge.store.actors import Actor
 from edge.store.handheld import Answer, Result
 from edge.texts import N_
+from edge.validation.values import MAX_TEXT
 
 
 def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer | None:
@@ -20,7 +21,7 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
         case "begin":
             done = _begin(sender, item_id, item, at)
         case "finish":
-            done = stock_takes.finish(sender, str(item.get("stock_take")), received_at)
+            done = stock_takes.finish(sender, str(item.get("stock_take")), received_at, _signed(item.get("lines")))
         case "cancel":
             done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
         case "lost" | "found":
@@ -34,6 +35,26 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
     return (
         Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("That is not possible any more"))
     )
+
+
+def _signed(lines: Any) -> stock_takes.Signed | None:
+    """The lines that a device sends with a sign-off; None from one that sends none. What makes no sense is left out."""
+    if not isinstance(lines, dict):
+        return None
+    groups = {name: group for name, group in lines.items() if isinstance(group, list)}
+    assets = {
+        name: [
+            (one[0], one[1])
+            for one in groups.get(name, [])[: stock_takes.MOST_SCANS]
+            if isinstance(one, list) and len(one) == 2 and is_id(one[0]) and one[1] in _HOW
+        ]
+        for name in ("missing", "elsewhere", "here")
+    }
+    codes = [code for code in groups.get("unknown", []) if isinstance(code, str)][: stock_takes.MOST_SCANS]
+    return stock_takes.Signed(assets, [typable(code)[:MAX_TEXT] for code in codes])
+
+
+_HOW = ("", "scan", "reader", "person")
 
 
 def _begin(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> bool:

@@ -36,7 +36,7 @@ def stock_take_progress(stock_take_id: str) -> Response:
         **_summary(found.stock_take),
         expected_ids=found.expected,
         scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in found.scans],
-        seen=[[asset_id, location_id, at // 1000] for asset_id, location_id, at in found.seen],
+        seen=[[row[0], row[1], row[2] // 1000, bool(row[3])] for row in found.seen],
     )
 
 

@@ -16,6 +16,7 @@ from edge.store import actors, board, handheld, lookup, tree
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, reading, writing
+from edge.store.evidence import Rule
 from edge.store.handheld import Answer, Result, Submitted
 
 MOST_EXPECTED = 20_000  # as many as a device keeps
@@ -37,7 +38,10 @@ class StockTake(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line of the signed-off sheet. `result` is here, elsewhere, missing or unknown; `how` is scan or reader."""
+    """One line of the signed-off sheet. `result` is here, elsewhere, missing or unknown.
+
+    `how` is scan, reader, or person, who scanned it outside of the stock-take.
+    """
 
     result: str
     asset_id: int | None
@@ -50,13 +54,20 @@ class Line(NamedTuple):
     lost_at: int | None
 
 
+class Signed(NamedTuple):
+    """The result on the screen of the person who signs off."""
+
+    assets: dict[str, list[tuple[int, str]]]  # by result: the assets, and how each is known
+    unknown: list[str]  # codes
+
+
 class Progress(NamedTuple):
     """What a device needs to continue a stock-take that another one began."""
 
     stock_take: StockTake
     expected: list[int]
     scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, whose
-    seen: list[tuple[int, int, int]]  # asset, location, when: expected ones that were seen since it began
+    seen: list[tuple[int, int, int, bool]]  # asset, location, when, whether by a person: expected ones, since it began
 
 
 def begin(
@@ -129,8 +140,11 @@ def take_back(sender: Actor, scan_id: str) -> None:
         execute(sql, (scan_id, sender.person_id, sender.sender_id, sender.device_id, sender.organization_id))
 
 
-def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:
-    """Sign off: keep the result as it is now, and record the scans. False if there is no such stock-take."""
+def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed | None = None) -> bool:
+    """Sign off: keep the result that was signed, and record the scans. False if there is no such stock-take.
+
+    Without `signed`, the result is what is known now.
+    """
     found = _find(sender.organization_id, stock_take_id)
     if found is None or found.cancelled_at:
         return False
@@ -138,7 +152,11 @@ def finish(sender: Actor, stock_take_id: str, received_at: int) -> bool:
         if _find_open(sender.organization_id, stock_take_id) is None:
             return True
         _look_up_unknown(sender.organization_id, stock_take_id)
-        lines = _lines_now(sender.organization_id, found)
+        lines = (
+            _lines_now(sender.organization_id, found)
+            if signed is None
+            else _lines_signed(sender.organization_id, found, signed)
+        )
         execute_many(
             "INSERT INTO stock_take_line (stock_take_id, no, result, asset_id, code, how, location_id, seen_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -204,8 +222,9 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
             (stock_take_id,),
         ).fetchall()
         seen = execute(
-            "SELECT position.asset_id, position.location_id, position.last_seen_at FROM stock_take_expected expected "
-            "JOIN position ON position.asset_id = expected.asset_id "
+            f"SELECT position.asset_id, position.location_id, position.last_seen_at, {_BY_PERSON} "
+            "FROM stock_take_expected expected JOIN position ON position.asset_id = expected.asset_id "
+            "JOIN track ON track.no = position.no "
             "WHERE expected.stock_take_id = ? AND position.last_seen_at >= ?",
             (stock_take_id, take.started_at),
         ).fetchall()
@@ -234,10 +253,12 @@ _EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
 
 _LineNow = tuple[str, int | None, str, str, int | None, int | None]
 
-_FACTS = """
-SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code
+_BY_PERSON = f"track.row_rule = {int(Rule.PERSON)} AND position.last_seen_at = position.row_at"
+_FACTS = f"""
+SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code, {_BY_PERSON}
 FROM asset
 LEFT JOIN position ON position.asset_id = asset.id
+LEFT JOIN track ON track.no = position.no
 LEFT JOIN stock_take_expected expected ON expected.asset_id = asset.id AND expected.stock_take_id = :id
 LEFT JOIN (SELECT asset_id, min(code) AS code FROM stock_take_scan WHERE stock_take_id = :id GROUP BY asset_id) scanned
     ON scanned.asset_id = asset.id
@@ -257,6 +278,31 @@ def _lines_now(organization_id: int, take: StockTake) -> list[_LineNow]:
     )
     lines += [("unknown", None, code, "scan", None, None) for (code,) in unknown]
     return sorted(lines, key=lambda line: _RESULTS.index(line[0]))
+
+
+def _lines_signed(organization_id: int, take: StockTake, signed: Signed) -> list[_LineNow]:
+    """What was on the screen of the person who signed, with where each asset was seen last."""
+    ids = [asset_id for result in _OF_ASSETS for asset_id, _ in signed.assets.get(result, [])]
+    asked = {"id": take.id, "organization_id": organization_id, "assets": json.dumps(ids)}
+    facts = {asset_id: row for asset_id, *row in execute(_SIGNED_FACTS, asked)}
+    lines: list[_LineNow] = []
+    for result in _RESULTS:
+        if result == "unknown":
+            lines += [("unknown", None, code, "scan", None, None) for code in signed.unknown]
+        for asset_id, how in signed.assets.get(result, []):
+            if asset_id in facts:
+                code, location_id, seen_at = facts[asset_id]
+                lines.append((result, asset_id, code or "", how, location_id, seen_at))
+    return lines
+
+
+_OF_ASSETS = ("missing", "elsewhere", "here")
+_SIGNED_FACTS = """
+SELECT asset.id, (SELECT min(code) FROM stock_take_scan WHERE stock_take_id = :id AND asset_id = asset.id),
+       position.location_id, position.last_seen_at
+FROM json_each(:assets) given JOIN asset ON asset.id = given.value AND asset.organization_id = :organization_id
+LEFT JOIN position ON position.asset_id = asset.id
+"""
 
 
 def _look_up_unknown(organization_id: int, stock_take_id: str) -> None:
@@ -281,6 +327,7 @@ def _judge(
     seen_at: int | None,
     is_expected: bool,
     code: str | None,
+    by_person: bool | None,
 ) -> _LineNow:
     """What arrived during the count belongs here; what left during the count is elsewhere."""
     seen_meanwhile = seen_at is not None and seen_at >= take.started_at
@@ -288,7 +335,7 @@ def _judge(
     if code is not None:
         result, how = ("here" if is_expected or is_inside else "elsewhere"), "scan"
     elif seen_meanwhile:
-        result, how = ("here" if is_inside else "elsewhere"), "reader"
+        result, how = ("here" if is_inside else "elsewhere"), ("person" if by_person else "reader")
     else:
         result, how = "missing", ""
     return result, asset_id, code or "", how, location_id, seen_at

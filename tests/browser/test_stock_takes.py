@@ -129,6 +129,33 @@ def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPag
     scan(other, "BC-0002")
     outcome(other, "counted", "Pallet 2")
     expect(one.locator("#take")).to_contain_text("2 of 3 found", timeout=20_000)
+    other.click("#take")
+    other.click("text=Sign off …")
+    expect(other.locator("#sheet-body")).to_contain_text("olga count here, too")
+    other.click("#sheet-close")
     sign_off(other)
     expect(one.locator("#take")).to_be_hidden(timeout=20_000)
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
+
+
+def test_a_scan_without_a_clear_location_is_not_counted_and_the_sheet_is_what_was_signed(
+    scan_page: ScanPage, site: Site
+) -> None:
+    see(site, site.docks[0].id, 1, 2)
+    page = scan_page(viewport=PHONE)
+    begin(page, "Dock 1")
+    scan(page, "BC-0001")
+    outcome(page, "counted", "Pallet 1")
+    scan(page, "http://box.local/l/NO-SUCH")
+    outcome(page, "unclear", "Location unclear")
+    scan(page, "BC-0002")
+    expect(page.locator("#held")).to_be_visible()
+    expect(page.locator("#take")).to_have_text("Checking Dock 1: 1 of 2 found")
+    page.click("#take")
+    page.click("text=Sign off …")
+    expect(page.locator("#sheet-body")).to_contain_text("1 scan without a clear location is not counted")
+    page.click("#sheet-close")
+    sign_off(page)
+    page.click("text=Open the sheet")
+    for result, count in (("missing", 1), ("elsewhere", 0), ("unknown", 0), ("here", 1)):
+        expect(page.locator(f"#count-{result}")).to_have_text(str(count))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import assets, board, locations, scans
+from edge.store import assets, board, locations, readers, scans
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import Role
@@ -55,6 +55,12 @@ FINISH = {"id": "finish-of-take", "act": "finish", "stock_take": TAKE, "at": 1}
 
 def see(cast: Cast, asset_id: int, location_id: int, at: int) -> None:
     scans.record([Scan(cast.acme, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], 0)
+
+
+def read(cast: Cast, asset_id: int, location_id: int, at: int) -> None:
+    """By a fixed reader."""
+    reader = readers.add_reader(shell(cast.acme), name="gate", topic="site/gate", format="csl", location_id=location_id)
+    scans.record([Scan(cast.acme, asset_id, location_id, reader.id, None, at, at, Quality.READER)], 0)
 
 
 def location_of(cast: Cast, asset_id: int) -> str | None:
@@ -112,18 +118,55 @@ def test_what_readers_see_meanwhile_counts_and_is_marked(sign_in_as: SignIn, cas
     see(cast, site.cage.id, site.rack.id, hour_ago)
     see(cast, site.pallet.id, site.rack.id, hour_ago)
     send(browser, begin(site, site.cage.id, site.pallet.id))
-    see(cast, site.cage.id, site.dock.id, clock.now() + 1)
+    read(cast, site.cage.id, site.dock.id, clock.now() + 1)
     progress = browser.get(f"/scan/stock-takes/{TAKE}").json
-    assert [row[:2] for row in progress["seen"]] == [[site.cage.id, site.dock.id]]  # type: ignore[index]
+    seen = [(row[0], row[1], row[3]) for row in progress["seen"]]  # type: ignore[index]
+    assert seen == [(site.cage.id, site.dock.id, False)]
     send(browser, FINISH)
     assert results(browser) == {"Roll cage": ("here", "reader"), "Pallet 1": ("missing", "")}
+
+
+def test_what_a_person_scans_outside_of_it_is_not_called_seen_by_a_reader(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site, site.cage.id))
+    see(cast, site.cage.id, site.dock.id, clock.now() + 1)
+    progress = browser.get(f"/scan/stock-takes/{TAKE}").json
+    assert [row[3] for row in progress["seen"]] == [True]  # type: ignore[index]
+    send(browser, FINISH)
+    assert results(browser) == {"Roll cage": ("here", "person")}
+    page = browser.get(f"/stock-takes/{TAKE}").text
+    assert ("scanned outside the stock-take" in page, "seen by a reader" in page) == (True, False)
+
+
+def test_what_was_signed_is_kept_whatever_arrived_meanwhile(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    """Another device had sent a count that was not on the screen yet; ids of others and nonsense are left out."""
+    browser, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR)
+    theirs = assets.create(shell(cast.rival), name="Theirs")
+    send(browser, begin(site, site.pallet.id, site.cage.id))
+    send(other, scanned(1, PALLET, site.dock.id), scanned(2, "NEW", site.dock.id))
+    see(cast, site.cage.id, site.dock.id, clock.now() + 1)
+    missing = [[site.pallet.id, ""], [theirs.id, ""], ["x", ""], [1, "guess"], 5]
+    lines = {
+        "missing": missing,
+        "here": [[site.cage.id, "scan"]],
+        "unknown": ["OLD", 7],
+        "elsewhere": None,
+        "more": [1],
+    }
+    assert send(browser, {**FINISH, "lines": lines})[0]["result"] == "done"
+    assert results(browser) == {"Pallet 1": ("missing", ""), "Roll cage": ("here", "scan"), "OLD": ("unknown", "scan")}
+    assert location_of(cast, site.pallet.id) == "Dock 1", "the count itself is recorded"
+    send(browser, {**FINISH, "id": "finish-again", "lines": {"here": [[site.pallet.id, "scan"]]}})
+    assert results(browser)["Pallet 1"] == ("missing", "")
 
 
 def test_without_sublocations_what_is_below_is_elsewhere(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     see(cast, site.cage.id, site.hall.id, clock.now() - clock.HOUR)
     send(browser, begin(site, site.cage.id, below=False))
-    see(cast, site.cage.id, site.dock.id, clock.now() + 1)
+    read(cast, site.cage.id, site.dock.id, clock.now() + 1)
     send(browser, FINISH)
     assert results(browser) == {"Roll cage": ("elsewhere", "reader")}
 

@@ -9,7 +9,7 @@ import * as queue from "./queue.js";
 import { button, choice, closeSheet, fill, message, openSheet, part, anchor } from "./sheets.js";
 import { say } from "./show.js";
 import { ask, link } from "./sync.js";
-import { begin, cancel, expectedAt, finish, groupsOf, join, markLost, setAside, take } from "./take.js";
+import { begin, cancel, expectedAt, finish, groupsOf, join, markLost, otherPeople, setAside, take } from "./take.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
@@ -130,7 +130,7 @@ function line(group, one) {
 function toldOf(group, one) {
   const location = locations.byId(one.location);
   const when = one.seen ? ago(one.seen * 1000, siteNow()) : "";
-  if (one.reader) return location ? t("seen by a reader at {location}, {when}", { location: location.name, when }) : t("seen by a reader {when}", { when });
+  if (one.how === "reader") return location ? t("seen by a reader at {location}, {when}", { location: location.name, when }) : t("seen by a reader {when}", { when });
   if (group === "missing" || group === "elsewhere") {
     return location ? t("last seen at {location}, {when}", { location: location.name, when }) : t("Never seen");
   }
@@ -139,14 +139,17 @@ function toldOf(group, one) {
 
 function confirm(groups) {
   const { id, name } = take;
+  const [others, unclear] = [otherPeople(), link.held.length];
   const counts = Object.keys(TITLES).map((group) => part("", `${TITLES[group]}: ${groups[group].length}`, "li"));
   const list = part("moves", "", "ul");
   list.append(...counts);
   const who = link.me ? link.me.name : "";
   openSheet("sign-off", t("Sign off the check of {location}?", { location: name }), list,
     message(t("The scans are recorded then, and the result is kept.")),
+    ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
+    ...(others.length ? [message(t("{names} count here, too. What their devices have not sent yet is missing: first see that they show “All saved”.", { names: others.join(", ") }))] : []),
     button(t("Sign off as {person}", { person: who }), async () => {
-      await finish();
+      await finish(groups);
       await redraw();
       openSheet("signed-off", t("Signed off"), list, anchor(`/stock-takes/${id}`, t("Open the sheet")));
     }, "button wide"));

@@ -65,7 +65,7 @@ function onTheWire({ id, undo, act, code, locationId, choice, take, onto, off, .
   const session = more.person && more.person !== link.me.person ? more.session : undefined;
   if (undo) return { id, undo, at, session };
   if (act) return { id, act, at, session, location: locationId, asset: more.asset, stock_take: more.stock_take,
-    with_sublocations: more.with_sublocations, expected: more.expected };
+    with_sublocations: more.with_sublocations, expected: more.expected, lines: more.lines };
   return { id, code, asset: more.assetId, location: locationId, choice, at, session, stock_take: take, onto, off };
 }
 

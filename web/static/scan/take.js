@@ -6,9 +6,9 @@ import * as copy from "./copy.js";
 import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as queue from "./queue.js";
-import { ask, flush } from "./sync.js";
+import { ask, flush, link } from "./sync.js";
 
-const COUNTING = ["queued", "counted", "unclear", "recorded", "again", "unknown"];
+const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
 // { id, location, name, with_sublocations, expected: [ids], others: scans by other devices, seen: by readers, lost: [ids] }
 export let take = null;
@@ -62,8 +62,10 @@ export async function catchUp() {
   return is_open;
 }
 
-export async function finish() {
-  await act({ act: "finish", stock_take: take.id });
+/** Sign off what is on the screen: these groups. */
+export async function finish(groups) {
+  const lines = Object.fromEntries(Object.entries(groups).map(([name, group]) => [name, group.map((one) => (name === "unknown" ? one.name : [one.id, one.how]))]));
+  await act({ act: "finish", stock_take: take.id, lines });
   await keep(null);
 }
 
@@ -84,7 +86,7 @@ async function act(what) {
   flush();
 }
 
-/** The four groups, by name: { here, elsewhere, missing, unknown } of { id, name, key, reader, location, seen }. */
+/** The four groups, by name: { here, elsewhere, missing, unknown } of { id, name, key, how, location, seen }. */
 export function groupsOf(log) {
   const own = log.filter((entry) => entry.take === take.id);
   const ownIds = new Set(own.map((entry) => entry.id));
@@ -99,7 +101,7 @@ export function groupsOf(log) {
     if (id) found.add(id);
     else unknown.add(code);
   }
-  const seen = new Map(take.seen.map(([asset, location, at]) => [asset, { location, seen: at / 1000 }]));
+  const seen = new Map(take.seen.map(([asset, location, at, byPerson]) => [asset, { location, seen: at / 1000, how: byPerson ? "person" : "reader" }]));
   const groups = { here: [], elsewhere: [], missing: [], unknown: [...unknown].map((code) => ({ name: code, key: "" })) };
   for (const id of new Set([...take.expected, ...found])) {
     const [group, facts] = judge(id, found.has(id), seen.get(id));
@@ -111,7 +113,10 @@ export function groupsOf(log) {
 
 function judge(id, isFound, seen) {
   const known = copy.byId(id);
-  if (isFound) return [expected.has(id) || (known && inScope(known.location)) ? "here" : "elsewhere", {}];
-  if (!seen) return ["missing", {}];
-  return [inScope(seen.location) ? "here" : "elsewhere", { ...seen, reader: true }];
+  if (isFound) return [expected.has(id) || (known && inScope(known.location)) ? "here" : "elsewhere", { how: "scan" }];
+  if (!seen) return ["missing", { how: "" }];
+  return [inScope(seen.location) ? "here" : "elsewhere", seen];
 }
+
+/** The other people who count, as far as their devices have sent something. */
+export const otherPeople = () => [...new Set(take.others.map(([, , , , person]) => person))].filter((name) => !link.me || name !== link.me.name);
