@@ -6,6 +6,9 @@ the leader and takes request after request while the others sleep. It promotes a
 writes, since that waits for the disk and can share its commit, and is replaced when a request takes so long that
 others wait.
 
+A caller never has all threads: beyond a number its requests wait for its own, while others are answered. So a client
+with many connections is served as fast as the box can, and not refused within its stated rate.
+
 Probes (/healthz) have a thread of their own: whoever watches the service is answered while all others are slow.
 
 Decision record. What: the task dispatcher of waitress is replaced. Gain: with eight connections one asset is read at
@@ -20,8 +23,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any
+
+from edge.concurrency import RESERVED
 
 MAX_LEAD_SECONDS = 0.005
 PROBE = "/healthz"
@@ -38,6 +43,9 @@ class Workers:
     def __init__(self, count: int) -> None:
         self._lock = threading.Lock()
         self._tasks: deque[Any] = deque()
+        self._most_of_caller = max(1, count - RESERVED)
+        self._busy: Counter[str] = Counter()  # requests that are being answered, by caller
+        self._held: dict[str, deque[Any]] = {}  # tasks of callers that have as many as they may
         self._idle: list[Worker] = []  # the one that worked last is woken first: its connection and caches are warm
         self._leader: Worker | None = None
         self._probes: deque[Any] = deque()
@@ -75,7 +83,7 @@ class Workers:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
-            for waiting in (self._tasks, self._probes):
+            for waiting in (self._tasks, self._probes, *self._held.values()):
                 while cancel_pending and waiting:
                     waiting.popleft().cancel()
 
@@ -87,7 +95,24 @@ class Workers:
     def _work(self) -> None:
         worker = Worker(self._lock)
         while task := self._next(worker):
+            caller = _caller(task)  # before it is served: afterwards the request is gone
             _serve(task)
+            self._finish(caller)
+
+    def _finish(self, caller: str) -> None:
+        """Let the next request of the caller go on, if it has one waiting."""
+        with self._lock:
+            self._busy[caller] -= 1
+            if not self._busy[caller]:
+                del self._busy[caller]
+            held = self._held.get(caller)
+            if not held:
+                return
+            self._tasks.appendleft(held.popleft())
+            if not held:
+                del self._held[caller]
+            if self._leader is None:
+                self._promote()
 
     def _probe(self) -> None:
         while True:
@@ -103,8 +128,7 @@ class Workers:
         """Waits to be the leader and for a task; None is the end."""
         with self._lock:
             while not self._is_stopping.is_set():
-                if self._tasks and self._leader in (None, worker):
-                    task = self._tasks.popleft()
+                if self._leader in (None, worker) and (task := self._take()):
                     self._leader = worker
                     self._begun_at = time.monotonic()
                     if _writes(task):
@@ -115,6 +139,17 @@ class Workers:
                 self._idle.append(worker)
                 worker.wait()
             return None
+
+    def _take(self) -> Any:
+        """Return the first task whose caller may have one more; the tasks before it wait for their caller's own."""
+        while self._tasks:
+            task = self._tasks.popleft()
+            caller = _caller(task)
+            if not caller or self._busy[caller] < self._most_of_caller:
+                self._busy[caller] += 1
+                return task
+            self._held.setdefault(caller, deque()).append(task)
+        return None
 
     def _promote(self) -> None:
         """An idle worker becomes the leader if there is something to do, else the first that asks."""
@@ -141,6 +176,12 @@ def _serve(task: Any) -> None:
         task.service()
     except Exception:
         log.exception("A connection failed outside the application")
+
+
+def _caller(task: Any) -> str:
+    """Return the credential that a request carries; "" without one, when it counts as nobody's."""
+    headers: dict[str, str] = getattr(task.requests[0], "headers", {})
+    return headers.get("AUTHORIZATION") or headers.get("COOKIE", "")
 
 
 def _path(task: Any) -> str:

@@ -21,8 +21,11 @@ LONG = 30.0  # seconds that a test never takes
 class Task:
     """A connection with one request."""
 
-    def __init__(self, command: str = "GET", work: Callable[[], object] = lambda: None, path: str = "/") -> None:
-        self.requests = [SimpleNamespace(command=command, path=path)]
+    def __init__(
+        self, command: str = "GET", work: Callable[[], object] = lambda: None, path: str = "/", caller: str = ""
+    ) -> None:
+        headers = {"AUTHORIZATION": caller} if caller else {}
+        self.requests = [SimpleNamespace(command=command, path=path, headers=headers)]
         self.begun, self.ended = threading.Event(), threading.Event()
         self.times_served = 0
         self.is_cancelled = False
@@ -187,3 +190,42 @@ def test_every_request_is_answered_once_whatever_comes_together(kinds: list[str]
         go_on.set()
         assert all(task.ended.wait(LONG) for task in tasks)
     assert [task.times_served for task in tasks] == [1] * len(tasks)
+
+
+def test_a_caller_with_many_slow_requests_waits_for_its_own_and_nobody_else() -> None:
+    """Before, it was refused with 429 although it kept to its rate."""
+    opened, at_once, most = threading.Event(), threading.Semaphore(6), []
+
+    def slow() -> None:
+        most.append(at_once.acquire(blocking=False))
+        assert opened.wait(LONG)
+        at_once.release()
+
+    with working(8) as crew:
+        own = [Task(work=slow, caller="Bearer a") for _ in range(24)]
+        for task in own:
+            crew.add_task(task)
+        wait_for(lambda: sum(task.begun.is_set() for task in own) == 6, LONG)
+        for caller in ("Bearer b", ""):
+            other = Task(caller=caller)
+            crew.add_task(other)
+            assert other.ended.wait(LONG)
+        assert sum(task.begun.is_set() for task in own) == 6
+        opened.set()
+        assert all(task.ended.wait(LONG) for task in own)
+        assert crew._held == {}
+    assert all(most)
+    assert [task.times_served for task in own] == [1] * 24
+
+
+def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
+    opened = threading.Event()
+    crew = Workers(3)
+    own = [Task(work=lambda: opened.wait(LONG), caller="Bearer a") for _ in range(3)]
+    for task in own:
+        crew.add_task(task)
+    assert own[0].begun.wait(LONG)
+    wait_for(lambda: not crew._tasks, LONG)
+    crew.shutdown(timeout=0)
+    assert [task.is_cancelled for task in own] == [False, True, True]
+    opened.set()
