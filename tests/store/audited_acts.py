@@ -63,7 +63,7 @@ NOT_AUDITED = {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
         "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
         "handheld.record_accepted", "handheld.submit", "held_messages.discard", "held_messages.keep",
-        "ignored_messages.record", "ledger.add",
+        "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",
         "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",

@@ -168,7 +168,7 @@ export function showLink({ state, waiting, held, me }) {
     fill(line, [again, waiting ? ` · ${kept}` : ""]);
   } else {
     line.textContent = {
-      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
+      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
       offline: waiting ? t("Offline · {kept}", { kept }) : t("Offline · scans will be kept"),
       trouble: waiting ? t("The server has a problem · {kept}", { kept }) : t("The server has a problem · scans will be kept"),
       "other-site": t("{kept} for another organization: its people must sign in here", { kept }),
