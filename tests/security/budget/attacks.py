@@ -313,6 +313,17 @@ def api_lists(box: Box, seconds: float) -> Statuses:
     return send_all(box, seconds, [request("GET", path, bearer) for path in paths])
 
 
+def large_lists(box: Box, seconds: float) -> Statuses:
+    """A site and an API key: lists of records as large as they may be."""
+    path = "/api/v1/assets?limit=200&sort=-name"
+    asked = zlib.compress(b'{"after":0,"epoch":"","page":0}')
+    requests = [
+        request("GET", path, box.bearer(box.accounts.key)),
+        request("POST", "/sync/v1/masters", box.bearer(box.accounts.site), asked),
+    ]
+    return send_all(box, seconds, requests, addresses=5)
+
+
 def pages(box: Box, seconds: float) -> Statuses:
     """An administrator: every page at once."""
     headers = box.browser(Role.ADMINISTRATOR)
@@ -340,6 +351,17 @@ ATTACKS: Mapping[str, Attack] = {
     one.__name__: one
     for one in (
         *(join, api_bodies, token_bodies, forms, scans, unfinished_bodies, endless_chunk_lines, hello, sync_numbers),
-        *(images, tables, kept_tables, unread_answers, slow_readers, trickling_readers, api_lists, pages, queries),
+        *(
+            images,
+            tables,
+            kept_tables,
+            unread_answers,
+            slow_readers,
+            trickling_readers,
+            api_lists,
+            large_lists,
+            pages,
+            queries,
+        ),
     )
 }

@@ -27,6 +27,8 @@ from tests.service import LedgerReader, Service, wait_for
 from tests.soak.crash import TOPIC, epc_of, numbered
 
 TAGS = 100
+LARGE_ASSETS = 100
+LARGE_METADATA = json.dumps({"a": "x" * 64_000})
 HISTORY = 150_000  # rows, for the files
 PROMPT_SECONDS = 1.0  # in which /healthz answers
 PATIENCE = 30.0
@@ -46,6 +48,8 @@ def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
         dock = locations.create(who, name="Dock", external_key="DOCK").id
         readers.add_reader(who, name="dock", topic=TOPIC, format="csl", location_id=dock)
         tagged = [assets.create(who, name=f"Pallet {n:03}", tags=[NewTag("rfid", epc_of(n))]).id for n in range(TAGS)]
+        for number in range(LARGE_ASSETS):
+            assets.create(who, name=f"Large {number}", metadata=LARGE_METADATA)
         _add_history(who.organization_id, dock, tagged, history)
         cookies = {}
         for role in Role:

@@ -1,0 +1,248 @@
+"""What one request may make of the memory and the time of the box, door by door: sync, images, tables, files, searches.
+
+Tests of edge/budget.py, edge/pages/plan_images.py, edge/pages/import_jobs.py and edge/store/exports.py.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from flask import Flask
+from PIL import Image
+
+from edge import runtime
+from edge import server as http
+from edge.auth.secrets import hash_secret, new_client_secret
+from edge.budget import WORK, Budget
+from edge.concurrency import FILES_OF_CALLER
+from edge.errors import Invalid, TooLarge, Unavailable
+from edge.pages import import_jobs, plan_images
+from edge.pages.import_rows import COLUMNS
+from edge.pages.plan_images import drawing_of
+from edge.store import assets, sites
+from edge.store.actors import shell
+from edge.store.database import execute, execute_many, limit_statements
+from edge.store.people import Role
+from edge.sync import endpoints, wire
+from edge.validation import csv_text
+from tests.api.conftest import Api
+from tests.conftest import Cast
+from tests.pages.conftest import Browser
+
+SMALL_OBJECTS = b"[" + b"{}," * 1_000_000 + b"1]"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    endpoints._wrong_codes.clear()
+    yield
+    endpoints._wrong_codes.clear()
+    assert WORK.used == 0
+
+
+@pytest.fixture
+def site_of_hub(cast: Cast) -> tuple[str, str]:
+    """The key of a site; this box is its hub."""
+    secret = new_client_secret()
+    sites.add_site(shell(cast.acme), "SITE", "A site", hash_secret("code"))
+    site = sites.join(hash_secret("code"), hash_secret(secret))
+    assert site
+    assert site.api_key_id
+    return site.api_key_id, secret
+
+
+# Sync -------------------------------------------------------------------------------------------------------------
+
+
+def test_only_a_hub_takes_a_join(app: Flask, cast: Cast) -> None:
+    assert app.test_client().post("/sync/v1/join", data=b"{}").status_code == 404
+
+
+@pytest.mark.usefixtures("site_of_hub")
+@pytest.mark.parametrize(("body", "status"), [(SMALL_OBJECTS, 413), (b"x" * 1025, 413), (b"{}", 400), (b"[", 400)])
+def test_a_join_is_small_and_a_bad_one_is_a_wrong_attempt(app: Flask, body: bytes, status: int) -> None:
+    """Before, 45 of four megabytes killed the service."""
+    client = app.test_client()
+    for _ in range(10):
+        assert client.post("/sync/v1/join", data=body).status_code == status
+    answer = client.post("/sync/v1/join", data=body)
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("path", ["hello", "changes", "masters", "digests", "recover"])
+def test_a_site_cannot_send_a_few_bytes_that_become_millions_of_objects(
+    app: Flask, site_of_hub: tuple[str, str], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Before, 48 KB killed a hub."""
+    client = app.test_client()
+    agent = {"User-Agent": "site/1"}
+    pair = {"grant_type": "client_credentials", "client_id": site_of_hub[0], "client_secret": site_of_hub[1]}
+    token = client.post("/api/v1/oauth/token", json=pair, headers=agent).get_json()["access_token"]
+    monkeypatch.setattr(wire, "unpack", lambda _: pytest.fail("it was unpacked"))
+    body = zlib.compress(SMALL_OBJECTS, 9)
+    answer = client.post(f"/sync/v1/{path}", data=body, headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 413
+
+
+def test_what_a_batch_costs_is_measured_without_unpacking_it() -> None:
+    assert wire.cost(wire.pack(list(range(1000))), wire.MOST_OF_BATCH) > 128_000
+    with pytest.raises(TooLarge):
+        wire.cost(zlib.compress(b"x" * 200_000_000), wire.MOST_OF_BATCH)
+
+
+# Images -----------------------------------------------------------------------------------------------------------
+
+
+def image(kind: str, mode: str, size: tuple[int, int], **options: Any) -> bytes:
+    out = io.BytesIO()
+    Image.new(mode, size).save(out, kind, **options)
+    return out.getvalue()
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "size", "options"),
+    [
+        ("JPEG", "L", (6_300, 6_300), {}),
+        ("PNG", "1", (4_001, 4_000), {}),
+        ("JPEG", "RGB", (3_900, 4_000), {"progressive": True, "subsampling": 0}),
+    ],
+)
+def test_an_image_that_needs_too_much_is_refused_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, kind: str, mode: str, size: tuple[int, int], options: dict[str, Any]
+) -> None:
+    content = image(kind, mode, size, **options)
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda _: pytest.fail("it was decoded"))
+    with pytest.raises(Invalid):
+        drawing_of(content)
+
+
+def test_an_image_of_sixteen_megapixels_is_taken() -> None:
+    assert drawing_of(image("PNG", "P", (4_000, 4_000))).size == (2_400, 2_400)
+
+
+def test_comments_that_unpack_to_megabytes_are_refused() -> None:
+    plain = image("PNG", "RGB", (10, 10))
+    bomb = b"".join(chunk(b"zTXt", b"k%d\0\0" % n + zlib.compress(b"x" * 900_000)) for n in range(5))
+    with pytest.raises(Invalid):
+        drawing_of(plain[:33] + bomb + plain[33:])
+
+
+def test_one_image_is_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_images, "WAIT_SECONDS", 0.01)
+    with plan_images._one_at_a_time, pytest.raises(Unavailable):
+        drawing_of(image("PNG", "RGB", (10, 10)))
+
+
+def test_an_image_beyond_the_budget_may_be_sent_again(
+    sign_in_as: Callable[..., Browser], site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_images, "WORK", Budget(1000))
+    browser = sign_in_as(Role.EDITOR)
+    file = (io.BytesIO(image("PNG", "RGB", (400, 300))), "plan.png")
+    answer = browser.post("/plans", {"location_id": str(site.hall.id), "image": file})
+    assert answer.status_code == 503
+    assert "Retry-After" in answer.headers
+
+
+# Tables -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", ["a,\n", '"a\n",', "a,", "\U0001f4a9"])
+def test_rows_are_counted_while_a_table_is_read(row: str) -> None:
+    """Before, a file of `a,` lines became two million rows before they were counted."""
+    began = time.process_time()
+    with pytest.raises(Invalid, match=r"rows|characters"):
+        csv_text.lines("external_key,name\n" + row * 1_000_000, COLUMNS["asset"], ())
+    assert time.process_time() - began < 2
+
+
+def test_line_ends_of_every_system_and_within_quotes_are_understood() -> None:
+    for end in ("\n", "\r\n", "\r"):
+        text = end.join(["external_key,name", 'A,"two', 'lines"', "", "B,b"])
+        assert [(line.number, *line.cells.values()) for line in csv_text.lines(text, COLUMNS["asset"], ())] == [
+            (2, "A", f"two{end}lines"),
+            (5, "B", "b"),
+        ]
+
+
+def test_as_many_rows_as_one_file_may_have_are_kept_of_all_imports(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_jobs, "MOST_ROWS", 10)
+    monkeypatch.setattr(import_jobs, "_run", lambda job: setattr(job, "is_done", True))
+    jobs = []
+    for _ in range(3):
+        jobs.append(import_jobs.start(import_jobs.Job(shell(cast.acme), "asset", lines=[csv_text.Line(1, {})] * 6)))
+        while not jobs[-1].is_done:
+            time.sleep(0.001)
+    assert [import_jobs.find(cast.acme, job.id) is not None for job in jobs] == [False, False, True]
+
+
+# Files and searches -----------------------------------------------------------------------------------------------
+
+
+def test_files_being_sent_leave_threads_to_others(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    """Before, eight slow readers of two people of the lowest role kept everybody waiting for 100 s."""
+    people = [sign_in_as(Role.VIEWER) for _ in range(3)]
+    opened, statuses = [], []
+    for browser in people:
+        for _ in range(FILES_OF_CALLER + 1):
+            answer = browser.client.get("/export/history.csv", buffered=False)
+            statuses.append(answer.status_code)
+            opened.append(answer)
+    assert statuses == [200, 200, 503, 200, 200, 503, 503, 503, 503]
+    assert "Retry-After" in opened[-1].headers
+    assert people[2].get("/export").status_code == 200
+    for answer in reversed(opened):  # each one keeps a context of this thread
+        answer.close()
+    assert people[2].get("/export/history.csv").status_code == 200
+
+
+def test_a_search_for_one_letter_again_and_again_is_quick(acme: Api, cast: Cast) -> None:
+    """Before, the index compared each place of each text with it, which took nine seconds for 7,500 assets."""
+    text = ("a" * 22 + "b") * 44
+    execute_many(
+        "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, text, description) "
+        "VALUES (?, ?, 'asset', 1, 0, ?, ?)",
+        [(number, cast.acme, text[:250], text) for number in range(10**9, 10**9 + 4_000)],
+    )
+    began = time.process_time()
+    assert acme.get(f"/assets?q={'a' * 240}").status_code == 200
+    assert time.process_time() - began < 0.5
+
+
+def test_a_search_finds_what_its_index_cannot_tell_apart(acme: Api, cast: Cast) -> None:
+    for name in ("aaa", "aaaaaa", "abcabd", "abcabc"):
+        assets.create(shell(cast.acme), name=name)
+    for q, names in (("aaaa", ["aaaaaa"]), ("abcabc", ["abcabc"]), ("aaa", ["aaa", "aaaaaa"])):
+        assert [one["name"] for one in acme.get(f"/assets?q={q}&sort=name").get_json()["data"]] == names
+
+
+def test_the_statements_of_a_read_have_their_time_together(cast: Cast) -> None:
+    slow = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) SELECT count(*) FROM n"
+    limit_statements(0.2, for_all=True)
+    try:
+        with pytest.raises(Unavailable):
+            all(execute(slow).fetchone() for _ in range(100))
+    finally:
+        limit_statements(None)
+
+
+# The watchdog -----------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_begins_no_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = runtime._Server(SimpleNamespace(run=lambda: time.sleep(30)), "127.0.0.1", 0)  # type: ignore[arg-type]
+    for seconds, is_ok in ((1.0, True), (runtime.HTTP_STUCK_SECONDS + 1, False)):
+        monkeypatch.setattr(http, "stuck_seconds", lambda _, seconds=seconds: seconds)
+        assert served.check().ok is is_ok
