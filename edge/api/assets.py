@@ -9,11 +9,13 @@ from flask import Response
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing, new_tag, new_tags, patched, without_tags
+from edge.budget import WORK
 from edge.store import assets
 from edge.store.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Assets", "assets:read", "assets:write"
+_COPIES = 2  # of the metadata: in the list, and in the response that is made of it
 ONE, TAGS = "/assets/{asset_id}", "/assets/{asset_id}/tags"
 
 
@@ -27,7 +29,8 @@ def list_assets(call: Call) -> Response:
         q=call.query.get("q", ""),
     )
     page = assets.list_page(call.organization_id, wanted, **listing(call.query, assets.DEFAULT_SORT))
-    return responses.page(serializers.asset, page.rows, page.total_count, call.query)
+    with WORK.holding(_COPIES * sum(len(row.metadata) for row in page.rows)):
+        return responses.page(serializers.asset, page.rows, page.total_count, call.query)
 
 
 @operation("POST", "/assets", tag=TAG, scope=WRITE, body=bodies.ASSET_CREATE, status=201, answer="Asset", errors=(409,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from edge.store.antenna_names import FIRST_PORT
@@ -231,6 +232,17 @@ def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> F
         (site_no, json.dumps([row[0] for row in found])),
     )
     return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], dict(yours.fetchall()))
+
+
+def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> int:
+    """How many of these assets, from the first, have metadata of this size together; at least one."""
+    found = execute(
+        "SELECT ifnull(length(CAST(asset.metadata AS BLOB)), 0) FROM json_each(?) listed "
+        "LEFT JOIN asset ON asset.id = listed.value AND asset.organization_id = ? ORDER BY listed.key",
+        (json.dumps(asset_ids), organization_id),
+    )
+    totals: Iterable[int] = accumulate(length for (length,) in found)
+    return max(1, sum(total <= size for total in totals))
 
 
 def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:

@@ -12,7 +12,7 @@ from edge.addresses import client_network
 from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.buckets import Buckets
-from edge.budget import WORK
+from edge.budget import MB, WORK
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
 from edge.store import organizations, sites
 from edge.store.keys import SYNC_SCOPE
@@ -21,6 +21,7 @@ from edge.sync import hub, wire
 
 blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
+_ANSWER = 24 * MB  # of memory, for records with their metadata
 MAX_JOIN = 1024  # bytes of a code and an environment
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 
@@ -80,7 +81,7 @@ def changes() -> Response:
 
 @blueprint.post("/masters")
 def masters() -> Response:
-    return _handled(lambda site, body: hub.masters(site, wire.unpack(body)), wire.MOST_OF_QUESTION)
+    return _handled(lambda site, body: hub.masters(site, wire.unpack(body)), wire.MOST_OF_QUESTION, _ANSWER)
 
 
 @blueprint.post("/digests")
@@ -90,13 +91,13 @@ def digests() -> Response:
 
 @blueprint.post("/recover")
 def recover() -> Response:
-    return _handled(lambda site, body: hub.recover(site, wire.unpack(body)), wire.MOST_OF_QUESTION)
+    return _handled(lambda site, body: hub.recover(site, wire.unpack(body)), wire.MOST_OF_QUESTION, _ANSWER)
 
 
-def _handled(handle: Callable[[Site, bytes], dict[str, Any]], most: int) -> Response:
-    """The response to a site; the budget has room for what its body unpacks to."""
+def _handled(handle: Callable[[Site, bytes], dict[str, Any]], most: int, of_answer: int = 0) -> Response:
+    """The response to a site; the budget has room for what its body unpacks to, and for a long answer."""
     site, body = _site(), _body()
-    with WORK.holding(wire.cost(body, most)):
+    with WORK.holding(wire.cost(body, most) + of_answer):
         return _answer(handle(site, body))
 
 

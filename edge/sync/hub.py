@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge import clock
+from edge.budget import MB
 from edge.errors import Conflict, EdgeError, Unreadable
 from edge.store import changes as feed
 from edge.store import digests as compare
@@ -26,6 +27,7 @@ from edge.validation.values import MAX_INT64
 MAX_ROWS = 5000  # changes in one batch
 MAX_DAYS = 50  # whose tracks fit in one response
 MAX_MASTERS = 1000  # changes of master data in one response
+MAX_METADATA = 4 * MB  # of these, and one asset more
 
 
 class OtherVersion(EdgeError):
@@ -97,13 +99,15 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
     with reading():
         until, following = feed.newest(), None
         if epoch == sites.hub_epoch() and after >= feed.oldest_kept() - 1 and page is None:
-            due = feed.after(after, MAX_MASTERS)
-            until = due[-1].seq if len(due) == MAX_MASTERS else until
+            listed = feed.after(after, MAX_MASTERS)
+            due = listed[: _fitting(site, [change.a for change in listed])]
+            until = due[-1].seq if len(due) == MAX_MASTERS or len(due) < len(listed) else until
             ids = {change.a for change in due if change.kind == Kind.ASSET}
         else:
-            listed = outgoing.asset_ids_after(site.organization_id, page or 0, MAX_MASTERS)
-            following = listed[-1] if len(listed) == MAX_MASTERS else None
-            ids = set(listed)
+            all_ids = outgoing.asset_ids_after(site.organization_id, page or 0, MAX_MASTERS)
+            fitting = all_ids[: _fitting(site, all_ids)]
+            following = fitting[-1] if len(fitting) == MAX_MASTERS or len(fitting) < len(all_ids) else None
+            ids = set(fitting)
         found = outgoing.assets_for_site(site.organization_id, site.no, ids)
         return {
             "epoch": sites.hub_epoch(),
@@ -112,6 +116,10 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             "assets": [tuple(record) for record in found.assets],
             "yours": [[hub_id, own] for hub_id, own in found.yours.items()],
         }
+
+
+def _fitting(site: Site, asset_ids: list[int]) -> int:
+    return outgoing.count_fitting(site.organization_id, asset_ids, MAX_METADATA)
 
 
 def digests(site: Site, content: Any) -> dict[str, Any]:

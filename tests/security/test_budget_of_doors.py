@@ -30,7 +30,7 @@ from edge.store import assets, sites
 from edge.store.actors import shell
 from edge.store.database import execute, execute_many, limit_statements
 from edge.store.people import Role
-from edge.sync import endpoints, wire
+from edge.sync import endpoints, hub, wire
 from edge.validation import csv_text
 from tests.api.conftest import Api
 from tests.conftest import Cast
@@ -96,6 +96,34 @@ def test_what_a_batch_costs_is_measured_without_unpacking_it() -> None:
     assert wire.cost(wire.pack(list(range(1000))), wire.MOST_OF_BATCH) > 128_000
     with pytest.raises(TooLarge):
         wire.cost(zlib.compress(b"x" * 200_000_000), wire.MOST_OF_BATCH)
+
+
+def test_assets_for_a_site_come_in_pages_of_a_few_megabytes(site_of_hub: tuple[str, str], cast: Cast) -> None:
+    """Before, a thousand of the largest records were one response of 64 MB."""
+    site = sites.find_by_key(site_of_hub[0])
+    assert site
+    large = '{"a":"' + "x" * 60_000 + '"}'
+    ids = {assets.create(shell(cast.acme), name=f"Large {n}", metadata=large).id for n in range(150)}
+    page, received, most = 0, set(), 0
+    while page is not None:
+        answer = hub.masters(site, {"after": 0, "epoch": "", "page": page})
+        received |= {record[0] for record in answer["assets"]}
+        most, page = max(most, len(answer["assets"])), answer["page"]
+    assert received == ids
+    assert most < 80
+
+
+def test_a_list_of_large_records_is_made_within_the_budget(
+    acme: Api, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        assets.create(shell(cast.acme), name=f"Large {number}", metadata='{"a":"' + "x" * 60_000 + '"}')
+    assert acme.get("/assets").status_code == 200
+    monkeypatch.setattr("edge.api.assets.WORK", Budget(1000))
+    answer = acme.get("/assets")
+    assert answer.status_code == 503
+    assert "Retry-After" in answer.headers
+    assert acme.get("/assets?limit=1&q=nothing").status_code == 200
 
 
 # Images -----------------------------------------------------------------------------------------------------------
