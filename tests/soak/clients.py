@@ -52,6 +52,9 @@ MAKES: dict[str, Callable[[str, int], Any]] = {
 }
 
 
+ROUNDING = len(MAKES)  # milliseconds by which a read may be dated ahead, so that no two readers share one
+
+
 class Publisher:
     """A reader of one make: one message a read, each at a millisecond that no other reader uses."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from tests.service import LedgerReader, wait_for
-from tests.soak.clients import Publisher, Seen
+from tests.soak.clients import ROUNDING, Publisher, Seen
 from tests.soak.clock import Clock
 from tests.soak.disk import Disk
 from tests.soak.used_site import PATIENCE, UsedSite
@@ -192,8 +192,8 @@ class Faults:
         return min(moment for _, moment in newest)
 
     def _next_acknowledged(self) -> list[tuple[Seen, float]]:
-        """Of each reader one that is read from now on."""
-        began = time.time_ns() // 1_000_000
+        """Of each reader one that is read from now on. The time of a read is up to `ROUNDING` ms after it was made."""
+        began = time.time_ns() // 1_000_000 + ROUNDING
         found: dict[Publisher, tuple[Seen, float]] = {}
 
         def is_found() -> bool:
