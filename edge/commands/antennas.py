@@ -5,13 +5,15 @@ from __future__ import annotations
 import click
 
 from edge.commands.lookup import key_of, location_id_of, reader_of
-from edge.commands.site import for_actor
+from edge.commands.site import for_actor, for_organization, print_table
 from edge.store import readers
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_reader_kind
-from edge.store.antenna_names import port_from
+from edge.store.antenna_names import names_of, port_from
 from edge.store.heard import AntennaKind
+from edge.store.offset_proposals import proposals
 from edge.store.readers import AntennaRow, Placement
+from edge.store.rssi_offsets import offsets_of, set_offset
 from edge.validation import values
 
 
@@ -70,3 +72,44 @@ def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     port = None if number is None else port_from(row.id, number)
     set_reader_kind(actor, row.id, row.name, None if meaning == "inherit" else AntennaKind(meaning), port)
     click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {meaning}")
+
+
+@click.command("offset")
+@click.argument("name")
+@click.argument("decibels", metavar="DB")
+@click.option("--antenna", "number", help="Of this antenna only.")
+@for_actor
+def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
+    """Add decibels to the strengths of a reader, or of one antenna, for example: edge reader offset dock1 -- -10
+
+    So readers of different makes compare. DB is between -30 and 30; an empty text removes the offset. Strengths are
+    shown as they were read.
+    """
+    row = reader_of(actor.organization_id, name)
+    port = None if number is None else port_from(row.id, number)
+    value = values.decibels("rssi_offset", decibels)
+    set_offset(actor, row.id, row.name, value, port)
+    shown = "no offset" if value is None else f"{value:+g} dB"
+    click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {shown}")
+
+
+@click.command("offsets")
+@click.argument("name", required=False)
+@for_organization
+def list_offsets(organization_id: int, name: str | None) -> None:
+    """List RSSI offsets, and propose them from tags that two readers read while standing still."""
+    offsets = offsets_of(organization_id)
+    rows, advice = [], []
+    for row in [reader_of(organization_id, name)] if name else readers.list_readers(organization_id):
+        names = names_of(row.id)
+        if row.id in offsets.readers:
+            rows.append((row.name, "all", f"{offsets.readers[row.id]:+g} dB"))
+        own = sorted((port, value) for (reader_id, port), value in offsets.antennas.items() if reader_id == row.id)
+        rows += [(row.name, names.get(port, str(port)), f"{value:+g} dB") for port, value in own]
+        for one in proposals(organization_id, row.id):
+            antenna = "" if one.port is None else f" --antenna {names.get(one.port, str(one.port))}"
+            stronger = f"{abs(one.difference):g} dB {'stronger' if one.difference > 0 else 'weaker'} than {one.other}"
+            advice.append(f"{row.name}, {one.label}: {stronger} ({one.tags} tags that both read)")
+            advice.append(f"  edge reader offset '{row.name}'{antenna} -- {one.decibels:g}")
+    print_table(["READER", "ANTENNA", "OFFSET"], rows)
+    click.echo("\n".join(advice) or "No offset is proposed")

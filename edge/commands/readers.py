@@ -40,6 +40,8 @@ def reader() -> None:
 
 reader.add_command(antennas.antenna)
 reader.add_command(antennas.kind)
+reader.add_command(antennas.offset)
+reader.add_command(antennas.list_offsets)
 
 
 @reader.command("formats")

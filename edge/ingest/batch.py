@@ -245,6 +245,7 @@ class Batch:
                     stamp.quality,
                     read.rssi,
                     weight_of(placement.kind, read.tag_type),
+                    placement.rssi_offset,
                 )
             )
             return len(self._scans) - 1

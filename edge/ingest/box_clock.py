@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterator
 
 from msgspec import Struct
 
-from edge.clock import HOUR, SECOND
+from edge.clock import HOUR, NOTICEABLE, SECOND
 from edge.ingest.sample import Sample
 
 EARLY = 3 * SECOND  # ahead of the quickest message: no network does that
@@ -25,6 +25,7 @@ LATE = 30 * SECOND  # gateways collect for so long
 STEADY = 4 * SECOND
 STEADY_MESSAGES = 3
 SPREAD = 2 * SECOND
+SUDDEN = 10 * SECOND  # from one message to the next
 HOLD = 10 * SECOND
 ACTIVE = 60 * SECOND
 GAP = 600 * SECOND  # between two messages at the box: a quiet hour, or a jump
@@ -47,9 +48,19 @@ class _Jump(Struct):
 
 
 class _Witness(Struct):
-    offset: int  # of its clock before any jump
+    """`offset` is that of its clock before any jump, `difference` how far its last message was from that."""
+
+    offset: int
+    confirmed_from: int = 0
     confirmed_at: int | None = None
+    difference: int = 0
     jump: _Jump | None = None
+
+    @property
+    def is_credible(self) -> bool:
+        """Whether its offset is more than the delay of a first message."""
+        lasted = 0 if self.confirmed_at is None else self.confirmed_at - self.confirmed_from
+        return abs(self.offset) <= NOTICEABLE or lasted >= ACTIVE
 
 
 class _Span(Struct, frozen=True):
@@ -98,9 +109,13 @@ class BoxClock:
         if witness is None:
             return 0
         difference = sample.ahead - witness.offset
+        is_sudden = abs(difference - witness.difference) >= SUDDEN
+        witness.difference = difference
         if -LATE <= difference <= EARLY:
             self._confirm(witness, sample.received_at)
             return 0
+        if not witness.is_credible or not (witness.jump or is_sudden or difference > 0):
+            return 0  # all messages take longer and longer: that is the network, or a busy box
         self._accuse(witness, difference, sample.received_at)
         if self._active(sample.received_at, but=witness):
             self._doubt(sample.received_at)
@@ -147,12 +162,13 @@ class BoxClock:
         if abs(offset - witness.offset) <= EARLY:
             witness.offset = offset  # it drifts
         elif jump is None or sample.received_at - jump.began_at > REMEMBERED:
-            witness.offset, witness.jump = offset, None  # it was set
+            self._witnesses[source] = witness = _Witness(offset)  # it was set
         return witness
 
     def _confirm(self, witness: _Witness, at: int) -> None:
         self._doubted_at = self._was_doubted_at = None
         self._is_fresh = False
+        witness.confirmed_from = witness.confirmed_from or at
         witness.confirmed_at = at
         if self._has_jumps:
             self._forget_jumps()
@@ -205,5 +221,7 @@ class BoxClock:
         self._doubted_at, self._was_doubted_at, self._last_at = None, None, 0
         self._forget_jumps()
         for one in self._witnesses.values():
+            one.difference = 0
             if one.confirmed_at is not None:
                 one.confirmed_at += change
+                one.confirmed_from += change

@@ -141,7 +141,8 @@ class Timekeeper:
             return bool(times) and self._untrusted_at is None and self._box.is_doubted(received_at)
         reader = self._clock_of(source)
         if not is_known:
-            received_at += self._hear_of_box(source, reader, Sample(self._raw, newest - self._raw))
+            at = received_at if self._untrusted_at is None else self._raw
+            received_at += self._hear_of_box(source, reader, Sample(at, newest - at))
         if self._untrusted_at is not None or newest > received_at + FARTHEST:
             return False
         reader.is_contested = self._box.is_doubted(received_at)
@@ -166,7 +167,7 @@ class Timekeeper:
         change = before - self._box.shift
         if change:
             self._untrusted_at = None
-            self._raw += change
+            self._raw = sample.received_at + change
             self._newest = min(self._newest, self._raw)
             for one, known in self._clocks.items():
                 if (offset := self._box.offset_before(one)) is not None:

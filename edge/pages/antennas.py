@@ -12,7 +12,7 @@ from edge.pages import charts
 from edge.pages.forms import text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.store import antenna_names, antenna_work, locations, readers
+from edge.store import antenna_names, antenna_work, locations, offset_proposals, readers, rssi_offsets
 from edge.store.antenna_kinds import set_location_kind, set_reader_kind
 from edge.store.heard import AntennaKind
 from edge.store.people import Role
@@ -72,7 +72,34 @@ def show_antenna_work(reader_id: int) -> str:
         if any(one.strengths)
     ]
     reader = readers.get_reader(organization_id, reader_id)
-    return render_template("antenna-work.html", reader=reader, work=work, drawn=drawn)
+    return render_template(
+        "antenna-work.html",
+        reader=reader,
+        work=work,
+        drawn=drawn,
+        offset=rssi_offsets.offsets_of(organization_id).readers.get(reader_id),
+        offsets=_own_offsets(organization_id, reader_id),
+        proposals=offset_proposals.proposals(organization_id, reader_id),
+    )
+
+
+def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]]:
+    """(antenna, dB) of each antenna with an offset of its own."""
+    names, own = antenna_names.names_of(reader_id), rssi_offsets.offsets_of(organization_id).antennas
+    return [(names.get(port, str(port)), decibels) for (one, port), decibels in sorted(own.items()) if one == reader_id]
+
+
+@pages.post("/readers/<int:reader_id>/rssi-offset")
+@require_role(Role.ADMINISTRATOR)
+def set_rssi_offset(reader_id: int) -> AnyResponse:
+    """Set what is added to the strengths of a reader, or of one of its antennas; empty: as the reader, or nothing."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    entered = text(request.form, "port")
+    port = antenna_names.port_from(reader_id, entered) if entered else None
+    rssi_offsets.set_offset(
+        actor(), reader_id, reader.name, values.decibels("rssi_offset", text(request.form, "rssi_offset")), port
+    )
+    return done(f"/readers/{reader_id}/antennas", "changed")
 
 
 def _kind() -> AntennaKind | None:

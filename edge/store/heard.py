@@ -95,6 +95,8 @@ class Heard(NamedTuple):
 
 
 @lru_cache(maxsize=1024)  # there are few strengths, and each is told again and again
-def strength_of(rssi: float | None, weight: int) -> tuple[float, int]:
+def strength_of(rssi: float | None, weight: int, rssi_offset: float = 0.0) -> tuple[float, int]:
     """As `Heard.strength` and `Heard.tenths`."""
-    return (UNKNOWN_STRENGTH, NO_RSSI) if rssi is None else (rssi + _LOSSES[weight], round(rssi * 10))
+    if rssi is None:
+        return UNKNOWN_STRENGTH, NO_RSSI
+    return rssi + rssi_offset + _LOSSES[weight], round(rssi * 10)

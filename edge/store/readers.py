@@ -18,6 +18,7 @@ from edge.store.database import execute
 from edge.store.heard import AntennaKind
 from edge.store.ids import new_id
 from edge.store.reader_clocks import AUTO, check_clock
+from edge.store.rssi_offsets import all_offsets
 from edge.store.tables import Antenna, Location, Reader, rows
 from edge.store.topic_owners import check_owned
 from edge.validation.topics import check_filter, overlap
@@ -57,13 +58,14 @@ class AntennaRow(NamedTuple):
 class Placement(Struct, frozen=True):
     """The settings of one antenna or a whole reader: its location, its signal threshold (dBm), whether it is enabled.
 
-    `kind` is only read here; `antenna_kinds` sets it.
+    `kind` and `rssi_offset` (dB) are only read here; `antenna_kinds` and `rssi_offsets` set them.
     """
 
     location_id: int | None
     min_rssi: float | None
     is_enabled: bool
     kind: AntennaKind = AntennaKind.ZONE
+    rssi_offset: float = 0.0
 
 
 class Route(Struct, frozen=True):
@@ -255,18 +257,22 @@ def readers_version() -> int:
 
 def routes() -> list[Route]:
     """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
-    kinds = all_kinds()
+    kinds, offsets = all_kinds(), all_offsets()
     antennas: dict[int, dict[int, Placement]] = {}
     for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNAS):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
     found = []
     for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *placement in execute(_READERS):
         location_id, min_rssi, is_enabled = placement
-        whole = Placement(location_id, min_rssi, bool(is_enabled), kinds.of(reader_id, None, location_id))
+        kind, offset = kinds.of(reader_id, None, location_id), offsets.of(reader_id, None)
+        whole = Placement(location_id, min_rssi, bool(is_enabled), kind, offset)
         own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
-        named = {port for named_id, port in kinds.antennas if named_id == reader_id}
+        named = {port for named_id, port in (*kinds.antennas, *offsets.antennas) if named_id == reader_id}
         own |= dict.fromkeys(named - set(own), whole)
-        own = {port: replace(one, kind=kinds.of(reader_id, port, one.location_id)) for port, one in own.items()}
+        own = {
+            port: replace(one, kind=kinds.of(reader_id, port, one.location_id), rssi_offset=offsets.of(reader_id, port))
+            for port, one in own.items()
+        }
         found.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
     return found
 

@@ -60,10 +60,11 @@ class Recent:
         source_no: int = 0,
         quality: int = 0,
         delay: int = 0,
+        rssi_offset: float = 0.0,
     ) -> bool:
         """Whether it told anything new."""
         second, micros = divmod(observed_at, SECOND)
-        strength, tenths = strength_of(rssi, weight)
+        strength, tenths = strength_of(rssi, weight, rssi_offset)
         one = (second, location_id, strength, weight, micros, 0, source_no, tenths, quality, delay)
         if second <= self.newest:
             return self._insert(one)

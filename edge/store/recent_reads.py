@@ -16,6 +16,7 @@ from edge import metrics
 from edge.clock import SECOND
 from edge.store.database import changes, execute
 from edge.store.recent import KEPT_LOOKS, MORE, Recent
+from edge.store.rssi_offsets import all_offsets
 from edge.store.stays import Position, Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, since they were received
@@ -182,6 +183,7 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     `until` or later, and out of reads that are not on disk yet."""
     limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
+    offsets = _offsets_by_source()
     found: dict[int, Recent] = {}
     stored = execute("SELECT reads FROM recent_read WHERE until >= ? ORDER BY no", (until,))
     for (reads,) in chain(stored, [(b"".join(unwritten),)]):
@@ -195,8 +197,18 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
                 if recent.is_full:
                     recent.drop_old()
                 strength = None if rssi == _NO_RSSI else rssi
-                recent.add(at, locations[source_no], strength, weight, source_no, quality, delay)
+                offset = offsets.get(source_no, 0.0)
+                recent.add(at, locations[source_no], strength, weight, source_no, quality, delay, offset)
     return found
+
+
+def _offsets_by_source() -> dict[int, float]:
+    """The RSSI offset of each source that has one."""
+    offsets = all_offsets()
+    if not (offsets.antennas or offsets.readers):
+        return {}
+    sources = execute("SELECT no, reader_id, port FROM source WHERE reader_id IS NOT NULL")
+    return {no: offset for no, reader_id, port in sources if (offset := offsets.of(reader_id, port))}
 
 
 def was_heard(asset_id: int, since: int) -> bool:

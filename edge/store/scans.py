@@ -150,7 +150,7 @@ class _Batch:
         second, delay = at // SECOND, scan.received_at - at
         if position is None:
             reads.start(asset_id, ALWAYS).add(
-                at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay
+                at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
             )
             reads.note(scan, source_no, ALWAYS)
             self._positions[asset_id] = self._first(scan, Rule.FIRST)
@@ -165,7 +165,9 @@ class _Batch:
                 self._decide(reads, position, asset_id)
                 return self._count(scan)
         is_first = recent.is_empty  # before it, only people scanned the asset
-        if not recent.add(at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay):
+        if not recent.add(
+            at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
+        ):
             return False
         is_told_since = is_newest or is_first
         reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_told_since else UNKNOWN)

@@ -43,6 +43,7 @@ class Scan(Struct, frozen=True, gc=False):
     quality: Quality
     rssi: float | None = None
     weight: Weight = Weight.RFID_ZONE
+    rssi_offset: float = 0.0  # dB, see edge.store.rssi_offsets
 
 
 class Position:

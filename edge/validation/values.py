@@ -114,6 +114,20 @@ def _length(field: str, value: str, max_length: int) -> None:
         raise Invalid.one(field, "too_long", message, max_length=max_length)
 
 
+def decibels(field: str, text: str) -> float | None:
+    """An RSSI offset in dB, as a person writes it; None for an empty text."""
+    written = text.strip().replace(",", ".").replace("−", "-").removesuffix("dB").strip()
+    if not written:
+        return None
+    try:
+        value = float(written)
+    except ValueError:
+        value = 100.0
+    if not -30 <= value <= 30:
+        raise Invalid.one(field, "invalid_value", "An RSSI offset is between -30 and 30 dB")
+    return value
+
+
 def signal_strength(field: str, text: str) -> float | None:
     """In dBm, as a person writes it; None for an empty text."""
     written = text.strip().replace(",", ".").replace("−", "-")

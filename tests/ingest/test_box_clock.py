@@ -148,3 +148,37 @@ def test_a_quiet_night_is_no_jump(world: BoxWorld) -> None:
     assert buckets() == {"recorded": (300, 300)}
     assert check_clock(world.pipeline).ok
     assert clock.now() > START
+
+
+def test_a_restart_while_messages_are_held_keeps_their_times(world: BoxWorld) -> None:
+    """The jump is found after the restart, from what was held before it and what comes after."""
+    for reader in world.readers.values():
+        readers.change_reader(shell(world.organization_id), reader.id, {"clock_setting": "reader"})
+    world.restart()
+    world.jump = for_100_seconds(10 * DAY)
+    world.run(0, 102)
+    assert "held" in buckets()
+    world.restart()
+    world.run(102, 300)
+    world.catch_up(350)
+    assert history() == each_read(300)
+
+
+@pytest.mark.parametrize("late", [18, 45])
+def test_readers_first_heard_through_a_slow_line_do_not_move_the_box(world: BoxWorld, late: int) -> None:
+    arrives = 0.0
+    for second in range(200):
+        for place, topic in enumerate((DOCK, GATE)):
+            arrives = max(arrives + 0.01, second + (late if second < 30 else 0.1) + 0.3 * place)
+            world.catch_up(arrives)
+            world.send_one(topic, 0, second + 0.3 * place)
+            assert world.pipeline.timekeeper.box_ahead == 0
+
+
+def test_a_line_that_gets_slower_and_slower_does_not_move_the_box(world: BoxWorld) -> None:
+    world.run(0, 100)
+    for second in range(100, 400):
+        for place, topic in enumerate((DOCK, GATE)):
+            world.catch_up(second + min(60, (second - 100) / 3) + 0.3 * place)
+            world.send_one(topic, 0, second + 0.3 * place)
+            assert world.pipeline.timekeeper.box_ahead == 0

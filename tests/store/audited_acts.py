@@ -29,6 +29,7 @@ from edge.store import (
     regained,
     retention,
     retired,
+    rssi_offsets,
     scanned_codes,
     sessions,
     settings,
@@ -274,6 +275,9 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "antenna_kinds.set_reader_kind": (
         lambda on: antenna_kinds.set_reader_kind(on.ada, on.reader.id, "Portal", None), "reader.changed", "Portal",
+    ),
+    "rssi_offsets.set_offset": (
+        lambda on: rssi_offsets.set_offset(on.ada, on.reader.id, "Portal", 5.0), "reader.changed", "Portal",
     ),
     "antenna_kinds.set_location_kind": (
         lambda on: antenna_kinds.set_location_kind(on.ada, on.location.id, "Dock", None), "location.changed", "Dock",

@@ -1,0 +1,60 @@
+"""Readers of two makes that differ by 10 dB, with and without the offset that makes them comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from edge.clock import SECOND
+from edge.store.heard import AntennaKind, weight_of
+from edge.store.recent import ALWAYS, Recent
+from edge.store.retrace import State, retrace
+from tests.simulation.measure import Decided, Score, score, total
+from tests.simulation.radio import BLE, Antenna
+from tests.simulation.warehouse import WALK, Reading, Scenario, Trace, traces
+
+GAP = 300 * SECOND
+WEAKER = 10.0  # dB, of every other reader
+
+GRID = [(12.0 * column, 10.0 * line) for line in range(2) for column in range(3)]
+MAKES = Scenario(
+    "BLE beacons, 1 s, gateways of two makes", BLE, "ble", GRID,
+    {number: Antenna(zone, number) for number, zone in enumerate(GRID)}, {number: number for number in range(6)},
+    Reading(1.0, 0.7), 10, 1.0, (180, 900), WALK, 2.0, 15.0,
+)  # fmt: skip
+
+
+def reported(trace: Trace) -> Trace:
+    """As the readers report it: those of the second make, which see as far, report less."""
+    reads = [read._replace(strength=read.strength - WEAKER * (read.antenna % 2)) for read in trace.reads]
+    return trace._replace(reads=reads)
+
+
+def decided(trace: Trace, offsets: Mapping[int, float]) -> list[Decided]:
+    weight = weight_of(AntennaKind.ZONE, MAKES.tag_type)
+    recent = Recent(ALWAYS)
+    for read in trace.reads:
+        offset = offsets.get(read.antenna, 0.0)
+        recent.add(round(read.at * SECOND), read.location, read.strength, weight, rssi_offset=offset)
+    steps, _ = retrace(recent.heard, 0, State(None, 0, None), (), GAP)
+    return [(step.observed_at / SECOND, step.location_id) for step in steps]
+
+
+def share_right(offsets: Mapping[int, float], *, is_one_make: bool = False) -> Score:
+    end = MAKES.hours * 3600
+    found = []
+    for trace in islice(traces(MAKES), MAKES.assets):
+        read = trace if is_one_make else reported(trace)
+        found.append(score(trace, decided(read, offsets), end, MAKES.passing))
+    return total(found)
+
+
+def test_an_offset_brings_two_makes_to_the_level_of_one() -> None:
+    before = share_right({})
+    after = share_right(dict.fromkeys((1, 3, 5), WEAKER))
+    one_make = share_right({}, is_one_make=True)
+    print(f"right: {before.share_right:.1%} without, {after.share_right:.1%} with, {one_make.share_right:.1%} one make")
+    assert before.share_right < 0.92
+    assert after.share_right > 0.97
+    assert after.share_right == one_make.share_right
+    assert after.false_moves <= before.false_moves
