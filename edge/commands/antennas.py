@@ -74,13 +74,13 @@ def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {meaning}")
 
 
-@click.command("offset")
+@click.command("offset", context_settings={"ignore_unknown_options": True})  # -10 is no option
 @click.argument("name")
 @click.argument("decibels", metavar="DB")
 @click.option("--antenna", "number", help="Of this antenna only.")
 @for_actor
 def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
-    """Add decibels to the strengths of a reader, or of one antenna, for example: edge reader offset dock1 -- -10
+    """Add decibels to the strengths of a reader, or of one antenna, for example: edge reader offset dock1 -10
 
     So readers of different makes compare. DB is between -30 and 30; an empty text removes the offset. Strengths are
     shown as they were read.
@@ -110,6 +110,6 @@ def list_offsets(organization_id: int, name: str | None) -> None:
             antenna = "" if one.port is None else f" --antenna {names.get(one.port, str(one.port))}"
             stronger = f"{abs(one.difference):g} dB {'stronger' if one.difference > 0 else 'weaker'} than {one.other}"
             advice.append(f"{row.name}, {one.label}: {stronger} ({one.tags} tags that both read)")
-            advice.append(f"  edge reader offset '{row.name}'{antenna} -- {one.decibels:g}")
+            advice.append(f"  edge reader offset '{row.name}'{antenna} {one.decibels:g}")
     print_table(["READER", "ANTENNA", "OFFSET"], rows)
     click.echo("\n".join(advice) or "No offset is proposed")

@@ -14,18 +14,18 @@ def gate(edge: Shell) -> Shell:
 
 
 def test_an_offset_is_set_listed_and_removed(gate: Shell) -> None:
-    assert "gate: -10 dB" in gate.ok("reader", "offset", "gate", "--", "-10")
-    assert "gate, antenna 2: +3.5 dB" in gate.ok("reader", "offset", "gate", "--antenna", "2", "--", "3.5")
+    assert "gate: -10 dB" in gate.ok("reader", "offset", "gate", "-10")
+    assert "gate, antenna 2: +3.5 dB" in gate.ok("reader", "offset", "gate", "--antenna", "2", "3.5")
     listed = gate.ok("reader", "offsets")
     assert "-10 dB" in listed
     assert "+3.5 dB" in listed
     assert "No offset is proposed" in listed
-    assert "no offset" in gate.ok("reader", "offset", "gate", "--", "")
+    assert "no offset" in gate.ok("reader", "offset", "gate", "")
     assert "-10 dB" not in gate.ok("reader", "offsets", "gate")
 
 
 @pytest.mark.parametrize("decibels", ["31", "-30.5", "much"])
 def test_what_is_no_offset_is_refused(gate: Shell, decibels: str) -> None:
-    code, text = gate("reader", "offset", "gate", "--", decibels)
+    code, text = gate("reader", "offset", "gate", decibels)
     assert code != 0
     assert "between -30 and 30 dB" in text
