@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import click
 
-from edge.commands.lookup import key_of, location_id_of, reader_of
-from edge.commands.site import for_actor, for_organization, print_table
-from edge.store import readers
+from edge import clock
+from edge.commands.lookup import key_of, location_id_of, location_of, reader_of
+from edge.commands.site import Setup, for_actor, for_organization, print_table
+from edge.errors import Invalid
+from edge.store import location_corrections, readers
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_reader_kind
 from edge.store.antenna_names import names_of, port_from
 from edge.store.heard import AntennaKind
+from edge.store.location_corrections import Correction
 from edge.store.offset_proposals import proposals
 from edge.store.readers import AntennaRow, Placement
 from edge.store.rssi_offsets import offsets_of, set_offset
-from edge.validation import values
+from edge.validation import times, values
 
 
 @click.command("antenna")
@@ -55,6 +58,8 @@ def antenna(
     click.echo(
         f"Antenna {number} of {row.name}: {key_of(actor.organization_id, placement.location_id) or 'as its reader'}"
     )
+    if location is not None and before.location_id != placement.location_id:
+        click.echo("History keeps the earlier location. If that was wrong: edge reader correct --help")
 
 
 @click.command("kind")
@@ -91,6 +96,59 @@ def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
     set_offset(actor, row.id, row.name, value, port)
     shown = "no offset" if value is None else f"{value:+g} dB"
     click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {shown}")
+
+
+@click.command("correct")
+@click.argument("name")
+@click.option("--was", required=True, help="External key of the wrong location.")
+@click.option("--is", "right", required=True, help="External key of the right location.")
+@click.option("--since", required=True, help="For example 2026-11-01T06:00:00Z.")
+@click.option("--until", help="As --since; now if it is left out.")
+@click.option("--antenna", "number", help="Reads of this antenna only.")
+@click.option("--yes", is_flag=True, help="Change history; without it, only show what would change.")
+@for_actor
+@click.pass_obj
+def correct(
+    setup: Setup,
+    actor: Actor,
+    name: str,
+    was: str,
+    right: str,
+    since: str,
+    until: str | None,
+    number: str | None,
+    yes: bool,
+) -> None:
+    """Correct history after a wrong location.
+
+    For example: edge reader correct dock1 --was DOCK-1 --is DOCK-2 --since 2026-11-01T06:00:00Z
+
+    Without --yes it only shows how much would change. Reads from now on follow the settings of the reader.
+    """
+    organization_id = actor.organization_id
+    row = reader_of(organization_id, name)
+    correction = Correction(
+        row.id,
+        None if number is None else port_from(row.id, number),
+        location_of(organization_id, was).id,
+        location_of(organization_id, right).id,
+        _moment("since", since),
+        clock.now() if until is None else _moment("until", until),
+    )
+    found = location_corrections.preview(organization_id, correction)
+    told = f"{found.rows} rows of history of {found.assets} assets, {found.current} of them current locations"
+    if not yes:
+        click.echo(f"Would change {told}. To do it: the same command with --yes")
+        return
+    location_corrections.correct(actor, correction, setup.config.sighting_gap_seconds * clock.SECOND)
+    click.echo(f"Changed {told}")
+
+
+def _moment(field: str, text: str) -> int:
+    moment = times.parse(text)
+    if moment is None:
+        raise Invalid.one(field, "invalid_value", f"--{field} is a time such as 2026-11-01T06:00:00Z")
+    return moment
 
 
 @click.command("offsets")

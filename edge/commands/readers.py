@@ -41,6 +41,7 @@ def reader() -> None:
 reader.add_command(antennas.antenna)
 reader.add_command(antennas.kind)
 reader.add_command(antennas.offset)
+reader.add_command(antennas.correct)
 reader.add_command(antennas.list_offsets)
 
 

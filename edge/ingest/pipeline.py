@@ -21,7 +21,7 @@ from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Source, Timekeeper, times_of
 from edge.store import dead_letters, held_messages, tracking
 from edge.store.bounds import DEFAULT, Bounds
-from edge.store.database import writing
+from edge.store.database import execute, writing
 from edge.store.held_messages import Held, NewHeld
 from edge.store.ledger import Bucket
 from edge.store.matching import TagMatcher
@@ -61,6 +61,7 @@ class Pipeline:
         self._receipts = Receipts()
         self._window = window
         self._replays = Replays()
+        self._recent_version = 0  # of the reads that positions are decided from
         self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks(), is_vouched)
         self._held: set[Source] = set()  # whose messages are held back
         self._remember_held()
@@ -94,6 +95,10 @@ class Pipeline:
         """First in each transaction: what is in memory follows the database."""
         self._router.refresh()
         if self._recent:
+            version = execute("SELECT recent_reads FROM version").fetchone()[0]
+            if version != self._recent_version:
+                self._recent.forget()
+            self._recent_version = version
             self._recent.refresh()
 
     def _done(self) -> None:

@@ -5,10 +5,10 @@ It splits a stay, moves its beginning, or joins two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from edge.clock import SECOND
-from edge.store.database import execute, writing
+from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Rule
 from edge.store.retrace import Step
 from edge.store.stays import (
@@ -59,6 +59,48 @@ def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow
     query = _SELECT_ROW + "AND h.observed_at >= ? ORDER BY h.observed_at, h.seq"
     rows = [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at))]
     return (before[0] if before else None), rows
+
+
+def relocate(
+    position: Position, since: int, until: int, renamed: Mapping[int, int], gap: int, limit: int
+) -> int | None:
+    """Give rows of these sources other ones, and join stays that turn out to be one. Corrects `position`.
+
+    Takes `limit` rows. Returns the time from which to go on, None if there are no more.
+    """
+    query = _SELECT_ROW + "AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
+    found = execute(query, (position.no, since, until, limit)).fetchall()
+    rows = [_with_end(position, StayRow(*row)) for row in found]
+    is_end = len(rows) < limit
+    wrong = [row for row in rows if row.source_no in renamed]
+    execute_many(
+        "UPDATE history SET source_no = ? WHERE position_no = ? AND observed_at = ? AND seq = ?",
+        [(renamed[row.source_no], position.no, row.observed_at, row.seq) for row in wrong],
+    )
+    if wrong:
+        _join_around(position, wrong[0].observed_at, rows[-1].observed_at, gap, limit)
+        _settle(position)
+    if is_end:
+        return None
+    is_one_instant = rows[0].observed_at == rows[-1].observed_at
+    return rows[-1].observed_at + is_one_instant  # more rows may be of the last instant
+
+
+def _join_around(position: Position, begin: int, end: int, gap: int, limit: int) -> None:
+    """Join neighboring stays at one location, from the row before `begin` to the one after `end`."""
+    row = next(iter(_rows_until(position, begin - 1, limit=1)), None)
+    at, seq = (row.observed_at, row.seq) if row else (begin, -1)
+    query = _SELECT_ROW + "AND (h.observed_at, h.seq) > (?, ?) ORDER BY h.observed_at, h.seq LIMIT ?"
+    for values in execute(query, (position.no, at, seq, limit + 2)).fetchall():
+        following = _with_end(position, StayRow(*values))
+        rows_before = position.history_rows
+        _join(position, row, following, gap)
+        if row and position.history_rows < rows_before:
+            row = row._replace(ended_at=max(row.ended_at, following.ended_at))
+        else:
+            row = following
+        if following.observed_at > end:
+            return
 
 
 def last_read_second(position: Position) -> int:

@@ -29,3 +29,13 @@ def test_what_is_no_offset_is_refused(gate: Shell, decibels: str) -> None:
     code, text = gate("reader", "offset", "gate", decibels)
     assert code != 0
     assert "between -30 and 30 dB" in text
+
+
+def test_a_correction_is_shown_before_it_is_done(gate: Shell) -> None:
+    for name in ("Yard", "Dock"):
+        gate.ok("location", "add", name, "--key", name.upper())
+    asked = ("reader", "correct", "gate", "--was", "YARD", "--is", "DOCK", "--since", "2026-01-01T00:00:00Z")
+    assert "Would change 0 rows of history of 0 assets" in gate.ok(*asked)
+    assert "Changed 0 rows" in gate.ok(*asked, "--antenna", "2", "--yes")
+    assert gate(*asked[:-1], "yesterday")[0] != 0
+    assert gate(*asked[:5], "--is", "YARD", *asked[7:])[0] != 0

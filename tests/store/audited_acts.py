@@ -20,6 +20,7 @@ from edge.store import (
     imports,
     keys,
     label_printers,
+    location_corrections,
     locations,
     lost_assets,
     organizations,
@@ -275,6 +276,16 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "antenna_kinds.set_reader_kind": (
         lambda on: antenna_kinds.set_reader_kind(on.ada, on.reader.id, "Portal", None), "reader.changed", "Portal",
+    ),
+    "location_corrections.correct": (
+        lambda on: location_corrections.correct(
+            on.ada,
+            location_corrections.Correction(
+                on.reader.id, None, on.location.id, locations.create(on.ada, name="Bay").id, 0, 1
+            ),
+            0,
+        ),
+        "reader.history_corrected", "Portal",
     ),
     "rssi_offsets.set_offset": (
         lambda on: rssi_offsets.set_offset(on.ada, on.reader.id, "Portal", 5.0), "reader.changed", "Portal",
