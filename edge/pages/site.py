@@ -32,6 +32,7 @@ from edge.pages import (
     keys,
     languages,
     live_reads,
+    location_corrections,
     locations,
     past,
     people,
@@ -61,7 +62,20 @@ log = logging.getLogger(__name__)
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
     *(stock_takes, languages),
-    *(readers, antennas, inbox, status, settings, keys, people, devices, audit, sync, event_destinations),
+    *(
+        readers,
+        antennas,
+        location_corrections,
+        inbox,
+        status,
+        settings,
+        keys,
+        people,
+        devices,
+        audit,
+        sync,
+        event_destinations,
+    ),
     *(imports, exports, api_docs, past, live_reads, floor_plans, trails),
 )  # imported for their views
 
