@@ -70,7 +70,7 @@ NOT_AUDITED = {
         "reader_status.record_offsets", "reader_status.record_readers",
         "receipts.keep", "recent_reads.RecentReads", "scans.reconsider",
         "scans.record", "scans.record_by_person", "sources.number_of", "stay_changes.insert_late",
-        "stay_changes.replace_rows", "stay_changes.take_back",
+        "stay_changes.relocate", "stay_changes.replace_rows", "stay_changes.take_back",
         "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",
     },
