@@ -70,8 +70,8 @@ def antenna(
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     """Set what a read by a reader, or by one of its antennas, means, for example: edge reader kind dock1 portal
 
-    zone: the asset is there if the evidence says so. portal: it passes, the first read counts at once. direct: every
-    read counts. inherit: as the reader, or its location, says; if nobody does, a zone.
+    zone: the asset is there if the evidence says so. portal: it passes, the first read counts unless it is a stray.
+    direct: every read counts. inherit: as the reader, or its location, says; if nobody does, a zone.
     """
     row = reader_of(actor.organization_id, name)
     port = None if number is None else port_from(row.id, number)

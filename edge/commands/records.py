@@ -141,8 +141,8 @@ def list_locations(organization_id: int) -> None:
 def set_antennas(actor: Actor, key: str, kind: str) -> None:
     """Say what a read by the antennas at a location, and below, means.
 
-    zone: it is there if the evidence says so. portal: it passes, the first read counts at once. direct: every read
-    counts. inherit: as the location above says.
+    zone: it is there if the evidence says so. portal: it passes, the first read counts unless it is a stray.
+    direct: every read counts. inherit: as the location above says.
     """
     row = location_of(actor.organization_id, key)
     set_location_kind(actor, row.id, row.name, None if kind == "inherit" else AntennaKind(kind))
@@ -196,6 +196,11 @@ def tell_why(organization_id: int, key: str) -> None:
         _print_competitors(reason.competitors, reason)
     click.echo("Now" if why.now else f"{why.told_of_nothing}.")
     _print_competitors(why.now)
+    if why.waiting:
+        read_at = clock.rfc3339(why.waiting.at)
+        click.echo(f"Read at {why.waiting.name} at {read_at}, which is held back: {why.waiting.told}.")
+    if why.rejected:
+        click.echo(f"Rejected as strays, far weaker than elsewhere within 3 s: reads at {', '.join(why.rejected)}.")
 
 
 def _print_competitors(competitors: Sequence[Competitor], reason: Reason | None = None) -> None:

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from edge import live_reads, metrics
+from edge.clock import SECOND
 from edge.ingest.messages import Earlier, Opened
 from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
@@ -28,8 +29,9 @@ from edge.store.ledger import Bucket, Tally
 from edge.store.matching import NoAsset, TagMatcher
 from edge.store.reader_status import ReaderStatus
 from edge.store.readers import Placement, Route
-from edge.store.recent_reads import RecentReads
+from edge.store.recent_reads import RecentReads, Sign
 from edge.store.scans import record
+from edge.store.signs import GOODBYE, OTHERS
 from edge.store.stays import Scan
 from edge.store.tags import match_key
 from edge.store.unassigned_topics import Unassigned
@@ -51,6 +53,7 @@ class Batch:
         self._timekeeper = timekeeper
         self._bounds = bounds
         self._scans: list[Scan] = []
+        self._signs: set[Sign] = set()
         self._opened: list[Opened] = []
         self._letters: list[NewDeadLetter] = []
         self._unknown: list[Sighting] = []
@@ -85,10 +88,21 @@ class Batch:
                     self._classify(opened, line, read, stamp)
                     for read, stamp in zip(parsed.reads, opened.stamps, strict=True)
                 ]
+                self._note_signs(opened, line, parsed)
             elif opened.bucket is not Bucket.HELD:  # the reads of one that is held back are counted when it is read
                 opened.outcomes = [opened.bucket] * len(parsed.reads)
         elif opened.bucket in SET_ASIDE:
             self._set_aside(opened, line)
+
+    def _note_signs(self, opened: Opened, line: Line, parsed: Parsed) -> None:
+        """The seconds in which its reader was there, and what it read then."""
+        reader_id, scans = line.route.reader_id, self._scans
+        for outcome, stamp in zip(opened.outcomes, opened.stamps, strict=True):
+            asset_id = scans[outcome].asset_id if type(outcome) is int else OTHERS
+            self._signs.add((reader_id, stamp.observed_at // SECOND, asset_id))
+        if not opened.outcomes and parsed.kind is not _IGNORED:
+            sign = GOODBYE if parsed.kind is Kind.OFFLINE else OTHERS
+            self._signs.add((reader_id, opened.received_at // SECOND, sign))
 
     def _keep_unassigned(self, opened: Opened) -> None:
         if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
@@ -110,11 +124,15 @@ class Batch:
             )
         )
 
+    @property
+    def has_scans(self) -> bool:
+        return bool(self._scans)
+
     def write(self, gap: int, recent: RecentReads | None) -> None:
         """And tell each message and its reads the bucket where they ended."""
         messages: list[tuple[int, int, Bucket]] = []
         reads: list[tuple[int, int, Bucket]] = []
-        news = [_RECORDED if is_news else _REPEAT for is_news in record(self._scans, gap, recent)]
+        news = [_RECORDED if is_news else _REPEAT for is_news in self._record(gap, recent)]
         seen = (scan for scan, bucket in zip(self._scans, news, strict=True) if bucket is _RECORDED)
         carried = carriers.follow(seen, gap)
         if recent and carried:
@@ -146,6 +164,10 @@ class Batch:
         reader_status.record_antennas(self._antennas)
         mapped_fields.record(self._fields)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
+
+    def _record(self, gap: int, recent: RecentReads | None) -> list[bool]:
+        received_at = max([opened.received_at for opened in self._opened], default=0)
+        return record(self._scans, gap, recent, self._signs, received_at)
 
     def _told_live(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:

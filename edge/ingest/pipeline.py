@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edge import clock, metrics
+from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest.batch import Batch
 from edge.ingest.messages import Earlier, HeldAs, Message, Opened
@@ -19,7 +20,7 @@ from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Source, Timekeeper, times_of
-from edge.store import dead_letters, held_messages, tracking
+from edge.store import carriers, dead_letters, held_messages, tracking
 from edge.store.bounds import DEFAULT, Bounds
 from edge.store.database import execute, writing
 from edge.store.held_messages import Held, NewHeld
@@ -28,10 +29,13 @@ from edge.store.matching import TagMatcher
 from edge.store.raw_messages import Pack, Window
 from edge.store.reader_clocks import READER, known_clocks
 from edge.store.recent_reads import RecentReads
+from edge.store.scans import settle
 from edge.store.stays import Quality
 
 log = logging.getLogger(__name__)
 
+QUIET = 3 * SECOND // 2  # without a scan
+LAG = 1  # seconds that a read may take to get here
 # Python 3.11 takes as long to look a member of an Enum up as to call a function.
 _HELD, _RECORDED, _REPEAT = Bucket.HELD, Bucket.RECORDED, Bucket.REPEAT
 _ACCEPTED = (Quality.READER, Quality.CORRECTED)  # times by the reader's clock
@@ -63,6 +67,7 @@ class Pipeline:
         self._replays = Replays()
         self._recent_version = 0  # of the reads that positions are decided from
         self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks(), is_vouched)
+        self._recorded_at = 0  # when the newest scan was received
         self._held: set[Source] = set()  # whose messages are held back
         self._remember_held()
 
@@ -129,6 +134,8 @@ class Pipeline:
             receipts = [(item.message.mid, item.digest, _is_in_history(item)) for item in opened if item.message.qos]
             self._receipts.keep(receipts)
             self._done()
+        if batch.has_scans:
+            self._recorded_at = max(opened[-1].received_at, self._recorded_at)
         self._receipts.add(receipts)
         batch.count()
 
@@ -137,7 +144,7 @@ class Pipeline:
 
         To be called again and again while there is nothing better to do. Raises Unavailable.
         """
-        if self._read_held():
+        if self._read_held() or self._settle():
             return True
         if self._window is None:
             return False
@@ -160,6 +167,31 @@ class Pipeline:
             self._undone()
             log.exception("Some messages that had not counted could not be read again, and stay as they are")
         return True
+
+    def _settle(self) -> bool:
+        """Decide what silence decides by now; whether there is more of it.
+
+        While reads come, it is as late as the newest of them says, since there may be more waiting at the broker.
+        """
+        recent = self._recent
+        if recent is None or not self._gap:
+            return False
+        now = self.timekeeper.receive(clock.now())
+        if now - self._recorded_at < QUIET:
+            now = recent.newest_at
+        until = now // SECOND - LAG
+        if not recent.is_due(until):
+            return False
+        try:
+            with writing():
+                self._refresh()
+                moved = settle(recent, self._gap, until)
+                recent.forget_positions(carriers.follow(moved, self._gap))
+                self._done()
+        except Unavailable:
+            self._undone()
+            raise
+        return recent.is_due(until)
 
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
         self._refresh()

@@ -50,7 +50,7 @@ _LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker tha
 class Heard(NamedTuple):
     """What one location heard of an asset in one second: how strongly at best, from when to when.
 
-    Source, quality of the time and delay are those of the first read: for the row of history, should there be one.
+    Source, RSSI, quality of the time and delay are those of the first read, for a row of history.
     """
 
     second: int
@@ -60,7 +60,7 @@ class Heard(NamedTuple):
     micros: int  # of the second, when it was heard first
     lasted: int  # microseconds, until it was heard last
     source_no: int
-    tenths: int  # of dBm, as told; `NO_RSSI` where nothing was told
+    tenths: int  # of dBm; `NO_RSSI` where nothing was told
     quality: int
     delay: int
 
@@ -76,6 +76,11 @@ class Heard(NamedTuple):
     def rssi(self) -> float | None:
         return None if self.tenths == NO_RSSI else self.tenths / 10
 
+    @property
+    def strongest(self) -> float | None:
+        """The RSSI of the strongest read."""
+        return None if self.tenths == NO_RSSI else self.strength - _LOSSES[self.weight]
+
     def merged(self, other: Heard) -> Heard:
         """With another read of the same second and location."""
         first = other if (other.micros, other.source_no) < (self.micros, self.source_no) else self
@@ -88,7 +93,7 @@ class Heard(NamedTuple):
             first.micros,
             max(self.micros + self.lasted, other.micros + other.lasted) - first.micros,
             first.source_no,
-            strongest.tenths,
+            first.tenths,
             first.quality,
             first.delay,
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Required, TypedDict
 
 from edge import clock
 from edge.errors import Conflict, NotFound
-from edge.store import search, tagging, tags, tree
+from edge.store import held_back, recent_reads, search, tagging, tags, tree
 from edge.store.actors import Actor
 from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
 from edge.store.database import execute, reading
@@ -246,7 +246,10 @@ def edit(
 
 
 def delete(actor: Actor, location_id: int) -> None:
-    """Soft-delete it and its tags. Raises Conflict while live locations are below it or live assets placed at it."""
+    """Soft-delete it and its tags. Raises Conflict while live locations are below it or live assets placed at it.
+
+    So does an asset that may be there: the newest read of it is from there and held back.
+    """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
         check_home(location_id)
@@ -256,6 +259,12 @@ def delete(actor: Actor, location_id: int) -> None:
         placed = _count_placed(location_id)
         if placed:
             raise Conflict(f"location has {placed} live asset(s) placed at it")
+        held = held_back.count_at(location_id, recent_reads.newest_first(clock.now() - held_back.UNSTORED))
+        if held:
+            raise Conflict(
+                f"location has {held} live asset(s) of which a read there is not decided yet; it is as soon as the "
+                "reader where they were before is heard again without them"
+            )
         deleted_at = next_update(current.updated_at)
         update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("location", location_id, deleted_at)

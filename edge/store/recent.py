@@ -11,6 +11,8 @@ from edge.store.heard import Heard, strength_of
 
 KEPT_LOOKS = LOOKS + 8  # at least
 MORE = 24  # are kept until that many more came
+EARLIER = 3  # looks before a late read that it may change, too
+PINNED = 8  # locations of which the last read is kept, however old it is
 ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
 
 _HEARD = Struct("<IqdBIIIhBq")  # as `Heard` says
@@ -29,11 +31,23 @@ class Recent:
     """In the order of seconds. Nothing is missing from `complete_from` on, and from `exact_from` on nothing that a
     decision looks back to."""
 
-    __slots__ = ("_limit", "_packed", "complete_from", "exact_from", "is_full", "newest")
+    __slots__ = (
+        "_limit",
+        "_packed",
+        "complete_from",
+        "decided_in",
+        "decided_row",
+        "exact_from",
+        "is_full",
+        "newest",
+        "settled_until",
+    )
 
     def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
         self.complete_from = self.exact_from = complete_from
         self.newest = -1  # second
+        self.decided_row = self.decided_in = -1  # the newest row that was decided, and the second of the look that did
+        self.settled_until = -1  # second until which was decided what silence proves
         self._packed = bytearray()
         self._limit = limit * _SIZE
         self.is_full = False
@@ -101,14 +115,30 @@ class Recent:
         _HEARD.pack_into(self._packed, index, *merged)
         return merged != before
 
-    def known_from(self, last_seen_at: int) -> int:
-        """Since when nothing is missing, told by a read that was just added as the newest after `last_seen_at`."""
+    def known_from(self, second: int) -> int:
+        """Since when nothing is missing, told by a read that was just added as the newest after that second."""
         is_all = len(self._packed) == _SIZE or self.complete_from == ALWAYS
-        return self.complete_from if is_all else last_seen_at // SECOND + 1
+        return self.complete_from if is_all else second + 1
 
     def is_only(self, location_id: int) -> bool:
         """Whether no other location heard the asset."""
         return all(where == location_id for (where,) in _LOCATION.iter_unpack(self._packed))
+
+    def is_newest_only(self, location_id: int) -> bool:
+        """Whether no other location heard the asset in the newest second."""
+        packed, index = self._packed, len(self._packed)
+        while index:
+            index -= _SIZE
+            second, where, *_ = _HEAD.unpack_from(packed, index)
+            if second != self.newest:
+                break
+            if where != location_id:
+                return False
+        return True
+
+    def looks_between(self, second: int, until: int) -> int:
+        """In how many seconds it was heard from `second` on and before `until`."""
+        return len({one for (one,) in _SECOND.iter_unpack(self._packed) if second <= one < until})
 
     def drop_old(self, kept: int = KEPT_LOOKS) -> None:
         """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads.
@@ -116,11 +146,29 @@ class Recent:
         If fewer are `kept`, decisions look back to those.
         """
         seconds = [second for (second,) in _SECOND.iter_unpack(self._packed)]
-        looks = sorted(set(seconds))
+        looks = sorted({second for second in seconds if second >= self.complete_from})
         if len(looks) > kept:
             self.complete_from = self.exact_from = looks[-kept]
-            if kept > LOOKS:
-                self.exact_from = looks[LOOKS - 1 - kept]
-            del self._packed[: seconds.index(self.complete_from) * _SIZE]
+            if kept > LOOKS + EARLIER:
+                self.exact_from = looks[LOOKS + EARLIER - 1 - kept]
+            index = seconds.index(self.complete_from)
+            self._packed[: index * _SIZE] = self._pinned(index)
         self._limit = len(self._packed) + MORE * _SIZE
         self.is_full = False
+
+    def _pinned(self, index: int) -> bytes:
+        """Of the first so many, the last one of each location that did not hear the asset since.
+
+        The reader of a location may be out for longer than the looks take that are kept.
+        """
+        size = index * _SIZE
+        since = {where for (where,) in _LOCATION.iter_unpack(self._packed[size:])}
+        pinned: list[bytes] = []
+        while size and len(pinned) < PINNED:
+            size -= _SIZE
+            one = bytes(self._packed[size : size + _SIZE])
+            (where,) = _LOCATION.unpack(one)
+            if where not in since:
+                since.add(where)
+                pinned.append(one)
+        return b"".join(reversed(pinned))

@@ -15,8 +15,10 @@ from struct import Struct
 from edge import metrics
 from edge.clock import SECOND
 from edge.store.database import changes, execute
+from edge.store.held_back import HeldBack, HeldRead
 from edge.store.recent import KEPT_LOOKS, MORE, Recent
 from edge.store.rssi_offsets import all_offsets
+from edge.store.signs import GOODBYE, Signs
 from edge.store.stays import Position, Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, since they were received
@@ -30,6 +32,8 @@ MOST_POSITIONS = 10_000  # in memory, some 400 bytes each
 
 UNKNOWN = 2**32 - 1
 
+Sign = tuple[int, int, int]  # reader, second, and what it was: see `signs`
+_SIGN = Struct("<qIq")
 _READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
 _NO_RSSI = -1000.0
 
@@ -40,6 +44,9 @@ class RecentReads:
     def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
         """What takes more than `most_bytes` is dropped; it is counted each time that as many reads were written."""
         self.sources: dict[tuple[int, int | None, int | None], int] = {}  # their numbers, see `scans`
+        self.readers: dict[int, int | None] = {}  # of the sources, by number
+        self.signs = Signs()
+        self.held = HeldBack()
         self.positions: dict[int, Position] = {}  # as they are on disk, by asset
         self._unchanged: tuple[int, int] | None = None  # as long as `changes` says the same, so are they
         self._most_bytes = most_bytes
@@ -48,6 +55,7 @@ class RecentReads:
         self._dropped: dict[int, int] = {}  # for want of room: asset -> the second in which it was heard last
         self._assets: dict[int, Recent] = {}
         self._reads: list[bytes] = []
+        self._signs: list[bytes] = []
         self._is_stale = True
         self._newest = 0
         self._swept_at = 0
@@ -55,13 +63,22 @@ class RecentReads:
     def refresh(self) -> None:
         """To be called first in each transaction."""
         self._reads.clear()
+        self._signs.clear()
+        is_changed = self._is_stale or changes() != self._unchanged
         if self._is_stale:
             self.sources.clear()
+            self.readers = load_readers()
+            self.signs = load_signs()
             self._assets = load(None, 0)
+            self.held = HeldBack()
+            self.held.begin({asset_id: one.newest for asset_id, one in self._assets.items()})
             self._dropped.clear()
             self._uncounted = self._counted_every
             self._is_stale = False
             self._unchanged = None
+        if is_changed:
+            for one in self.held.load_others():
+                self._bring_back_held(one)
         if changes() != self._unchanged or len(self.positions) > MOST_POSITIONS:
             self.positions.clear()
 
@@ -77,6 +94,15 @@ class RecentReads:
         """In this transaction somebody else changes them."""
         for asset_id in asset_ids:
             self.positions.pop(asset_id, None)
+
+    @property
+    def newest_at(self) -> int:
+        """When the newest read was observed."""
+        return self._newest
+
+    def is_due(self, until: int) -> bool:
+        """Whether something may be decided that is held back, or is to be kept on disk."""
+        return self._is_stale or self.held.is_due(until) or self.held.is_unstored(until)
 
     def of(self, asset_id: int) -> Recent | None:
         return self._assets.get(asset_id)
@@ -94,14 +120,34 @@ class RecentReads:
                 recent.drop_old()
             self._assets |= found
 
+    def _bring_back_held(self, one: HeldRead) -> None:
+        recent = self._assets.get(one.asset_id)
+        if recent is None:
+            recent = self.start(one.asset_id, one.observed_at // SECOND)
+        recent.add(one.observed_at, one.location_id, one.rssi, one.weight, one.source_no, one.quality, one.delay)
+
     def look_back(self, asset_ids: Collection[int], second: int) -> None:
         """Have in memory what is on disk of these assets around that second, for reads that came late.
 
         To be followed by `drop_old` of each.
         """
         for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
-            if recent.complete_from < self._assets[asset_id].complete_from:
+            before = self._assets[asset_id]
+            if recent.complete_from < before.complete_from:
+                recent.settled_until = before.settled_until
+                recent.decided_row, recent.decided_in = before.decided_row, before.decided_in
                 self._assets[asset_id] = recent
+
+    def hear(self, signs: Collection[Sign]) -> dict[int, int]:
+        """Take signs of life of readers; returns which assets are to be decided anew, from which second on."""
+        anew: dict[int, int] = {}
+        for sign in sorted(signs):
+            reader_id, second, only = sign
+            if self.signs.add(reader_id, second, only):
+                self._signs.append(_SIGN.pack(*sign))
+                for asset_id in self.held.asked_of(reader_id, second):
+                    anew[asset_id] = min(second, anew.get(asset_id, second))
+        return anew
 
     def note(self, scan: Scan, source_no: int, complete_from: int) -> None:
         """Put a read on the list of those that `write` writes.
@@ -125,21 +171,21 @@ class RecentReads:
 
     def write(self, received_at: int, gap: int) -> None:
         """Keep what was noted, and drop what is too old or too much. `gap` as in `scans.record`."""
-        if not self._reads:
+        if not self._reads and not self._signs:
             return
-        reads = b"".join(self._reads)
+        self._sweep()
+        reads, signs = b"".join(self._reads), b"".join(self._signs)
         (number,) = execute(
-            "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads) VALUES (?1, ?2, ?3, "
+            "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, signs) VALUES (?1, ?2, ?3, "
             "(SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
-            "WHERE no = (SELECT max(no) FROM recent_read)), ?4) RETURNING bytes_before",
-            (received_at, self._newest, gap, reads),
+            "WHERE no = (SELECT max(no) FROM recent_read)), ?4, ?5) RETURNING bytes_before",
+            (received_at, self._newest, gap, reads, signs),
         ).fetchone()
         execute(
             "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
             "AND (received_at < ? OR bytes_before < ?)",  # of the oldest, so that it never looks through all
             (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
         )
-        self._sweep()
         self._uncounted += len(self._reads)
         if self._uncounted >= self._counted_every:
             self._uncounted = 0
@@ -151,7 +197,13 @@ class RecentReads:
         if second - self._swept_at < IDLE:
             return
         self._swept_at = second
-        idle = [asset_id for asset_id, one in self._assets.items() if one.newest < second - IDLE]
+        self.held.forget_questions(second - KEPT_FOR // SECOND)
+        self._signs += [_SIGN.pack(reader_id, last, GOODBYE) for reader_id, last in self.signs.out_since(second)]
+        idle = [
+            asset_id
+            for asset_id, one in self._assets.items()
+            if one.newest < second - IDLE and not self.held.has(asset_id)
+        ]
         for asset_id in idle:
             del self._assets[asset_id]
         self._dropped = {asset_id: heard for asset_id, heard in self._dropped.items() if heard >= second - IDLE}
@@ -209,6 +261,19 @@ def _offsets_by_source() -> dict[int, float]:
         return {}
     sources = execute("SELECT no, reader_id, port FROM source WHERE reader_id IS NOT NULL")
     return {no: offset for no, reader_id, port in sources if (offset := offsets.of(reader_id, port))}
+
+
+def load_readers() -> dict[int, int | None]:
+    """Of each source, the reader (None: a person)."""
+    return dict(execute("SELECT no, reader_id FROM source"))
+
+
+def load_signs() -> Signs:
+    found = Signs()
+    for (signs,) in execute("SELECT signs FROM recent_read ORDER BY no"):
+        for sign in _SIGN.iter_unpack(signs):
+            found.add(*sign)
+    return found
 
 
 def was_heard(asset_id: int, since: int) -> bool:

@@ -8,16 +8,53 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.store.evidence import PERSON_HOLDS, Rule, decide
+from edge.store.evidence import (
+    ALWAYS_THERE,
+    AROUND,
+    OTHER_READER,
+    PERSON_HOLDS,
+    Decision,
+    Rule,
+    began_with,
+    decide,
+    held_back,
+    is_undecided,
+    last_at,
+    settles,
+)
 from edge.store.heard import Heard
+from edge.store.heard_by import HeardBy
+
+FOREVER = 2**40  # seconds: everything that will ever be heard is known
+PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads after the first one, with which a stay begins
 
 
 class State(NamedTuple):
-    """Where the asset is, until which second nothing counts against it, and when it was last seen (None: never)."""
+    """Where the asset is, until which second nothing counts against it, and when it was last seen (None: never).
+
+    `stayed`: how the location heard it last, where that is not among what was heard lately.
+    """
 
     location_id: int | None
     since: int
     seen_at: int | None
+    stayed: Heard | None = None
+
+
+class Held(NamedTuple):
+    """What was heard from that second on is held back; it may be decided in the second `due`, should nothing come."""
+
+    second: int
+    due: int
+    location_id: int
+
+
+class Traced(NamedTuple):
+    """The rows from a moment on, when the asset was last seen, and what is not decided yet."""
+
+    steps: list[Step]
+    seen_at: int | None
+    held: Held | None
 
 
 class ByPerson(NamedTuple):
@@ -37,6 +74,12 @@ class Step(NamedTuple):
     ended_at: int | None
     heard: Heard | None = None
     by_person: ByPerson | None = None
+    decided_in: int = 0  # the second of the look that decided it, which may be later
+
+    @property
+    def since(self) -> int:
+        """The second until which nothing counts against it."""
+        return since_of(self.observed_at, self.rule)
 
 
 def since_of(row_at: int, rule: int) -> int:
@@ -48,43 +91,89 @@ def first_from(heard: Sequence[Heard], second: int) -> int:
     return bisect_left(heard, second, key=attrgetter("second"))
 
 
-def last_look(heard: Sequence[Heard], end: int) -> Sequence[Heard]:
-    """What was heard in the last second before `heard[end]` in which anything was."""
-    begin = end
-    while begin and heard[begin - 1].second == heard[end - 1].second:
-        begin -= 1
-    return heard[begin:end]
-
-
 def retrace(
-    heard: Sequence[Heard], begin: int, state: State, people: Sequence[ByPerson], gap: int
-) -> tuple[list[Step], int | None]:
-    """The rows from `heard[begin]` on, and when the asset was last seen. `people` holds people's scans, in order.
+    heard: Sequence[Heard],
+    begin: int,
+    state: State,
+    people: Sequence[ByPerson],
+    gap: int,
+    readers: HeardBy = ALWAYS_THERE,
+    horizon: int = FOREVER,
+) -> Traced:
+    """What history says from `heard[begin]` on. `people` holds people's scans, in order.
 
-    `state` is the state before. In a second in which a person scanned the asset, no reader moves it.
+    `state` is the state before. In a second in which a person scanned the asset, no reader moves it. `horizon`: until
+    which second nothing more will be heard; what is decided by later reads, or by silence, is held back until then.
     """
     steps: list[Step] = []
-    location_id, since, seen = state
+    location_id, since, seen, stayed = state
     waiting = list(reversed(people))
     while begin < len(heard) or waiting:
         second = _next_second(heard, begin, waiting)
+        now = State(location_id, since, seen, stayed)
+        step, held = _settled(heard, begin, now, second - 1, readers)
+        if step:
+            steps.append(step)
+            location_id, since, seen = step.location_id, step.since, _last_seen(heard, begin, step.location_id)
+            stayed = None
+            now = State(location_id, since, seen, stayed)
         end = begin
         while end < len(heard) and heard[end].second == second:
             end += 1
         if waiting and waiting[-1].observed_at // SECOND == second:
-            if location_id is None and (step := _first_before(heard[begin:end], waiting[-1].observed_at)):
-                steps.append(step)
-                seen = step.observed_at
+            if location_id is None and (first := _first_before(heard[begin:end], waiting[-1].observed_at)):
+                steps.append(first)
+                seen = first.observed_at
             while waiting and waiting[-1].observed_at // SECOND == second:
                 scan = waiting.pop()
                 steps.append(Step(scan.observed_at, scan.location_id, Rule.PERSON, seen, by_person=scan))
                 location_id, since, seen = scan.location_id, second + PERSON_HOLDS, scan.observed_at
-        elif step := _step(heard, begin, end, State(location_id, since, seen), gap):
+                stayed = None
+        elif is_undecided(heard, begin, end, location_id, horizon):
+            return Traced(steps, seen, Held(second, second + AROUND, heard[begin].location_id))
+        elif step := _step(heard, begin, end, now, gap, readers):
             steps.append(step)
-            location_id, since = step.location_id, second
-        seen = max([one.last_at for one in heard[begin:end]] + ([] if seen is None else [seen]))
+            location_id, since = step.location_id, step.since
+            stayed = None
+        seen = max([one.last_at for one in heard[begin:end] if one.location_id == location_id] + _known(seen))
         begin = end
-    return steps, seen
+    step, held = _settled(heard, begin, State(location_id, since, seen, stayed), horizon, readers)
+    if step:
+        steps.append(step)
+        seen = _last_seen(heard, begin, step.location_id)
+    return Traced(steps, seen, held)
+
+
+def _known(seen: int | None) -> list[int]:
+    return [] if seen is None else [seen]
+
+
+def _last_seen(heard: Sequence[Heard], end: int, location_id: int) -> int | None:
+    last = last_at(heard, end, location_id)
+    return last.last_at if last else None
+
+
+def _settled(
+    heard: Sequence[Heard], end: int, state: State, until: int, readers: HeardBy
+) -> tuple[Step | None, Held | None]:
+    """The move that the silence after `heard[end - 1]` proves, or what it may still prove."""
+    here = state.location_id
+    one = held_back(heard, end, here, state.since) if end and here is not None else None
+    if one is None or here is None:
+        return None, None
+    if until < one.second + OTHER_READER:
+        return None, Held(one.second, one.second + OTHER_READER, one.location_id)
+    due, is_settled = settles(heard, end, here, one, until, readers, state.stayed)
+    if not is_settled:
+        return None, Held(one.second, due, one.location_id)
+    return _moved(heard, end, Decision(one, Rule.SETTLED), state), None
+
+
+def _moved(heard: Sequence[Heard], end: int, decision: Decision, state: State) -> Step:
+    one, second = decision.heard, heard[end - 1].second
+    if state.location_id is not None and decision.rule in PROVED:
+        one = began_with(heard, end, state.location_id, one, state.since)
+    return Step(one.first_at, one.location_id, decision.rule, state.seen_at, one, decided_in=second)
 
 
 def _first_before(heard: Sequence[Heard], at: int) -> Step | None:
@@ -103,14 +192,11 @@ def _next_second(heard: Sequence[Heard], begin: int, waiting: Sequence[ByPerson]
     return min(seconds)
 
 
-def _step(heard: Sequence[Heard], begin: int, end: int, state: State, gap: int) -> Step | None:
-    decision = decide(heard, end, state.location_id, state.since)
+def _step(heard: Sequence[Heard], begin: int, end: int, state: State, gap: int, readers: HeardBy) -> Step | None:
+    decision = decide(heard, end, state.location_id, state.since, readers, state.stayed)
     if decision:
-        one = decision.heard
-        return Step(one.first_at, one.location_id, decision.rule, state.seen_at, one)
+        return _moved(heard, end, decision, state)
     for one in heard[begin:end]:
-        if one.location_id == state.location_id and state.seen_at is not None:
-            before = [other.first_at for other in heard[begin:end] if other.first_at < one.first_at]
-            if one.first_at - max([state.seen_at, *before]) > gap:
-                return Step(one.first_at, one.location_id, Rule.AGAIN, state.seen_at, one)
+        if one.location_id == state.location_id and state.seen_at is not None and one.first_at - state.seen_at > gap:
+            return Step(one.first_at, one.location_id, Rule.AGAIN, state.seen_at, one)
     return None

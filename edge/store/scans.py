@@ -9,18 +9,23 @@ place by `insert_late`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
+from edge import clock
 from edge.clock import SECOND
-from edge.store import recent_reads
+from edge.store import held_back, recent_reads
 from edge.store.database import execute, execute_many, writing
-from edge.store.evidence import Rule
-from edge.store.heard import Weight
+from edge.store.evidence import AROUND, LOOKS, OTHER_READER, Rule, last_at
+from edge.store.heard import Heard, Weight
+from edge.store.heard_by import HeardBy
+from edge.store.held_back import HeldRead
 from edge.store.recent import ALWAYS, Recent
-from edge.store.recent_reads import KEPT_FOR, UNKNOWN, RecentReads
-from edge.store.retrace import ByPerson, State, Step, first_from, last_look, retrace, since_of
+from edge.store.recent_reads import IDLE, KEPT_FOR, UNKNOWN, RecentReads, Sign
+from edge.store.retrace import PROVED, ByPerson, Held, State, Step, Traced, first_from, retrace, since_of
+from edge.store.signs import Signs
 from edge.store.sources import ScanSource, number_of
-from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from
+from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from, stayed_with
 from edge.store.stays import (
     CLOSE_STAY,
     INSERT_ROW,
@@ -30,27 +35,50 @@ from edge.store.stays import (
     load_positions,
     row_of_step,
     row_values,
+    scan_of,
     write_positions,
 )
 
 _PORTAL = int(Weight.RFID_PORTAL)  # Python 3.11 takes as long to look a member of an Enum up as to call a function
 
 
-def record(scans: Sequence[Scan], gap: int, recent: RecentReads | None = None) -> list[bool]:
+def record(
+    scans: Sequence[Scan],
+    gap: int,
+    recent: RecentReads | None = None,
+    signs: Collection[Sign] = (),
+    received_at: int = 0,
+) -> list[bool]:
     """Record scans in their order; for each, returns whether it was news (False: a repeat, nothing changed).
 
     `gap` in microseconds: after a longer time unseen, a fixed reader's scan gets a row of its own; 0 keeps every scan.
     With `recent`, locations that hear the same asset compete for it; without it, or without a gap, every read counts.
+    `signs`: signs of life of readers, in what was received until `received_at`.
     """
-    if not scans:
+    if not scans and not (signs and recent and gap):
         return []
     with writing():
         if recent and not gap:
             recent.forget_positions({scan.asset_id for scan in scans})  # they are changed without it
-        batch = _Batch(gap, scans, recent if gap else None)
+        batch = _Batch(gap, scans, recent if gap else None, received_at)
+        batch.hear(signs)
         news = [batch.enter(scan) for scan in scans]
         batch.write()
     return news
+
+
+def settle(recent: RecentReads, gap: int, until: int) -> list[Scan]:
+    """Decide what is held back and can be decided if nothing was heard until that second that is not known yet.
+
+    Returns the scans it became: the last one of each asset that moved. To be called until there are none.
+    """
+    with writing():
+        due = recent.held.take_due(until)
+        recent.bring_back(due)
+        batch = _Batch(gap, [], recent)
+        moved = batch.settle(due, until)
+        batch.write()
+    return moved
 
 
 def record_by_person(scan: Scan) -> int:
@@ -76,17 +104,20 @@ def reconsider(asset_id: int, observed_at: int) -> None:
         position = load_positions({asset_id}).get(asset_id)
         if position and whole and whole.complete_from <= second:
             batch = _Batch(recent_reads.gap(), [], None)
-            batch.retrace(position, whole, second)
+            held = batch.retrace(asset_id, position, whole, second, clock.now() // SECOND - 1)
             batch.write()
+            read = _held_read(asset_id, whole, held) if held else None
+            if read:
+                held_back.store(read)
 
 
 class _Batch:
     """The positions of one batch in memory, and the history rows still to be written."""
 
-    def __init__(self, gap: int, scans: Sequence[Scan], recent: RecentReads | None) -> None:
+    def __init__(self, gap: int, scans: Sequence[Scan], recent: RecentReads | None, received_at: int = 0) -> None:
         self._gap = gap
         self._recent = recent
-        self._received_at = max([scan.received_at for scan in scans], default=0)
+        self._received_at = max([scan.received_at for scan in scans], default=received_at)
         asset_ids = {scan.asset_id for scan in scans}
         self._positions: dict[int, Position] = {}
         self._sources: dict[tuple[int, int | None, int | None], int] = {}
@@ -98,26 +129,68 @@ class _Batch:
         self._looked_back: set[int] = set()  # assets
         self._touched: dict[int, Position] = {}
         self._doubtful: dict[int, int] = {}  # asset -> the second from which on it is to be decided anew
+        self._late: set[int] = set()  # assets of which something is doubtful that may have been decided
         self._closed: list[tuple[int, int, int, int]] = []
         self._opened: list[NewRow] = []
+        self._on_disk: tuple[dict[int, int | None], Signs] | None = None  # readers of sources, and their signs
 
     def enter(self, scan: Scan) -> bool:
         if self._recent is not None and scan.reader_id is not None:
             return self._weigh(self._recent, scan)
         return self._count(scan)
 
+    def hear(self, signs: Collection[Sign]) -> None:
+        """Signs of life of readers: those that come late may change what was decided without them."""
+        reads = self._recent
+        anew = reads.hear(signs) if reads and signs else {}
+        if not reads or not anew:
+            return
+        reads.bring_back(anew)
+        self._have_positions(anew)
+        known = {one: second for one, second in anew.items() if one in self._positions and reads.of(one)}
+        short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
+        if short:
+            self._looked_back.update(short)
+            reads.look_back(short, min(known[one] for one in short))
+        self._doubtful.update(known)
+        self._late.update(known)
+
+    def settle(self, due: Sequence[int], until: int) -> list[Scan]:
+        """Look again at what is held back of these assets; nothing that is not known yet was heard until then."""
+        reads = self._recent
+        if reads is None:
+            return []
+        self._have_positions(due)
+        moved = []
+        for asset_id in due:
+            recent, position, held = reads.of(asset_id), self._positions.get(asset_id), reads.held.of(asset_id)
+            if recent is None or position is None or held is None:
+                reads.held.release(asset_id)
+                continue
+            was_at = position.location_id
+            recent.settled_until = max(recent.settled_until, until)
+            self._keep(reads, asset_id, self.retrace(asset_id, position, recent, held.second, until))
+            reads.held.put_off(asset_id, until)
+            last = last_at(recent.heard, len(recent.heard), position.location_id)
+            if position.location_id != was_at and last:
+                moved.append(scan_of(asset_id, last))
+        reads.held.store(until, lambda asset_id, held: _held_read(asset_id, reads.of(asset_id), held))
+        return moved
+
     def write(self) -> None:
         reads = self._recent
         if reads is not None:
-            for asset_id, second in self._doubtful.items():
-                if recent := reads.of(asset_id):
-                    self.retrace(self._positions[asset_id], recent, second)
+            for asset_id in list(self._doubtful):
+                self._decide(reads, self._positions[asset_id], asset_id)
             for asset_id in self._looked_back:
                 if recent := reads.of(asset_id):
                     recent.drop_old()
             reads.write(self._received_at, self._gap)
         self._flush()
         write_positions(list(self._touched.values()))
+
+    def _have_positions(self, asset_ids: Collection[int]) -> None:
+        self._positions |= load_positions(set(asset_ids) - self._positions.keys())
 
     def _count(self, scan: Scan) -> bool:
         """Enter a scan that counts as it is."""
@@ -157,9 +230,13 @@ class _Batch:
             return True
         recent = reads.of(asset_id)
         if recent is None:
-            recent = reads.start(asset_id, last_read_second(position) + 1)
-        is_newest = at > position.last_seen_at
-        if not is_newest and second < recent.exact_from:
+            last = last_read_second(position)
+            recent = reads.start(asset_id, last + 1)
+            if 0 <= second - last <= IDLE:  # dropped, since others were heard later
+                recent = self._look_back(reads, scan, recent)
+        newest, is_newest = recent.newest, at > position.last_seen_at
+        is_late = second <= max(newest, recent.settled_until)
+        if is_late and _is_out_of_reach(position, recent, second):
             recent = self._look_back(reads, scan, recent)
             if second < recent.complete_from:
                 self._decide(reads, position, asset_id)
@@ -169,17 +246,34 @@ class _Batch:
             at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
         ):
             return False
-        is_told_since = is_newest or is_first
-        reads.note(scan, source_no, recent.known_from(position.last_seen_at) if is_told_since else UNKNOWN)
-        if recent.is_full:
+        is_told_since = is_first or (is_newest and second >= newest)
+        known_from = recent.known_from(max(position.last_seen_at // SECOND, newest)) if is_told_since else UNKNOWN
+        reads.note(scan, source_no, known_from)
+        self._touched[position.no] = position
+        news = self._is_plain(reads, position, scan, recent, newest)
+        if asset_id in self._doubtful and is_late:
+            self._late.add(asset_id)
+        if recent.is_full and asset_id not in self._looked_back:
             self._decide(reads, position, asset_id)
             recent.drop_old()
-        self._touched[position.no] = position
+        return news
+
+    def _is_plain(self, reads: RecentReads, position: Position, scan: Scan, recent: Recent, newest: int) -> bool:
+        """Enter a read that was added after the second `newest`: where the asset is it decides nothing, and only the
+        position is changed. Otherwise it is decided later from which second on. Returns whether it was news."""
+        at, asset_id, second = scan.observed_at, scan.asset_id, scan.observed_at // SECOND
+        held = reads.held.of(asset_id)
         if asset_id in self._doubtful:
             self._doubtful[asset_id] = min(self._doubtful[asset_id], second)
+        elif held is not None:
+            self._doubtful[asset_id] = min(held.second, second)
         elif scan.location_id != position.location_id or _tells_why(scan, position):
             self._doubtful[asset_id] = second
-        elif is_newest:
+        elif (
+            at > position.last_seen_at
+            and second > recent.settled_until
+            and (second > newest or (second == newest and recent.is_newest_only(scan.location_id)))
+        ):
             if at - position.last_seen_at > self._gap:
                 self._append_scan(position, scan, Rule.AGAIN)
             position.last_seen_at = at
@@ -191,47 +285,106 @@ class _Batch:
 
     def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent) -> Recent:
         """From disk, what was heard around a late read: once, for all assets that have late reads in the batch."""
-        if scan.asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
-            late = [one for one in self._scans if _is_late(one, reads.of(one.asset_id))]
+        asset_id = scan.asset_id
+        if asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
+            late = [one for one in self._scans if one.asset_id == asset_id or self._is_late(reads, one)]
             self._looked_back.update(one.asset_id for one in late)
+            for one in late:
+                if reads.of(one.asset_id) is None:
+                    reads.start(one.asset_id, last_read_second(self._positions[one.asset_id]) + 1)
             reads.look_back(self._looked_back, min(one.observed_at for one in late) // SECOND)
-        return reads.of(scan.asset_id) or recent
+        return reads.of(asset_id) or recent
+
+    def _is_late(self, reads: RecentReads, scan: Scan) -> bool:
+        if scan.received_at - scan.observed_at >= KEPT_FOR:
+            return False
+        recent, position = reads.of(scan.asset_id), self._positions.get(scan.asset_id)
+        if recent is None:
+            return position is not None and scan.observed_at <= position.last_seen_at + IDLE * SECOND
+        return scan.observed_at // SECOND < recent.exact_from
 
     def _decide(self, reads: RecentReads, position: Position, asset_id: int) -> None:
         second, recent = self._doubtful.pop(asset_id, None), reads.of(asset_id)
         if second is not None and recent:
-            self.retrace(position, recent, second)
+            held = self.retrace(asset_id, position, recent, second, is_late=asset_id in self._late)
+            self._keep(reads, asset_id, held)
 
-    def retrace(self, position: Position, recent: Recent, second: int) -> None:
-        """Decide anew from a second on, and change history where it says otherwise."""
-        heard, start = recent.heard, second * SECOND
-        begin = first_from(heard, second)
-        seen_at = max((one.last_at for one in last_look(heard, begin)), default=None)
+    def _keep(self, reads: RecentReads, asset_id: int, held: Held | None) -> None:
+        if held:
+            reads.held.put(asset_id, held)
+        else:
+            reads.held.release(asset_id)
+
+    def retrace(
+        self, asset_id: int, position: Position, recent: Recent, second: int, until: int = 0, *, is_late: bool = True
+    ) -> Held | None:
+        """Decide anew from a second on, and change history where it says otherwise; returns what is held back.
+
+        `until`: see `settle`. `is_late`: something from that second on may have been decided.
+        """
+        heard = recent.heard
+        second = max(_reach_back(heard, second, recent.settled_until), recent.complete_from)
+        is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
+        if is_proved:
+            second = position.row_at // SECOND
+            if second < recent.exact_from and self._recent is not None and asset_id not in self._looked_back:
+                self._looked_back.add(asset_id)
+                self._recent.look_back({asset_id}, second)
+                recent = self._recent.of(asset_id) or recent
+                heard = recent.heard
+        horizon = max(until, recent.newest - 1, recent.settled_until)
         self._touched[position.no] = position
-        if position.row_at < start:
-            state = State(
-                position.location_id,
-                since_of(position.row_at, position.row_rule),
-                seen_at or _seen_before(start, position.row_at, position.last_seen_at, recent),
-            )
-            steps, seen_at = retrace(heard, begin, state, (), self._gap)
-            for step in steps:
+        if position.row_at < second * SECOND:
+            row = _Row(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
+            traced = self._trace(asset_id, position, recent, heard, second, row, (), horizon)
+            for step in traced.steps:
                 self._append_step(position, step)
-            position.last_seen_at = max(position.last_seen_at, seen_at or 0)
-            return
+            position.last_seen_at = max(position.last_seen_at, traced.seen_at or 0)
+            return traced.held
         self._flush()
-        before, rows = rows_from(position, start)
-        state = State(None, 0, None)
-        if before:
-            since = since_of(before.observed_at, before.rule)
-            state = State(
-                before.location_id, since, seen_at or _seen_before(start, before.observed_at, before.ended_at, recent)
-            )
+        before, rows = rows_from(position, second * SECOND)
+        if before and not is_proved and _is_proved_by(before.observed_at, before.rule, recent, second):
+            second = before.observed_at // SECOND
+            before, rows = rows_from(position, second * SECOND)
         people = [
             ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
         ]
-        steps, seen_at = retrace(heard, begin, state, people, self._gap)
-        replace_rows(position, before, rows, steps, seen_at or position.last_seen_at)
+        known = _Row(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
+        traced = self._trace(asset_id, position, recent, heard, second, known, people, horizon)
+        replace_rows(position, before, rows, traced.steps, traced.seen_at or position.last_seen_at)
+        return traced.held
+
+    def _trace(
+        self,
+        asset_id: int,
+        position: Position,
+        recent: Recent,
+        heard: Sequence[Heard],
+        second: int,
+        row: _Row | None,
+        people: Sequence[ByPerson],
+        horizon: int,
+    ) -> Traced:
+        state = State(None, 0, None)
+        readers = self._heard_by(asset_id)
+        if row:
+            begin = first_from(heard, second)
+            seen_at = _seen_before(heard, begin, second, row, recent)
+            is_known = last_at(heard, begin, row.location_id) is not None
+            stayed = None if is_known else stayed_with(position, row.began_at, row.ended_at)
+            state = State(row.location_id, since_of(row.began_at, row.rule), seen_at, stayed)
+        traced = retrace(heard, first_from(heard, second), state, people, self._gap, readers, horizon)
+        if traced.steps:
+            recent.decided_row, recent.decided_in = traced.steps[-1].observed_at, traced.steps[-1].decided_in
+        return traced
+
+    def _heard_by(self, asset_id: int) -> HeardBy:
+        if self._recent is not None:
+            reads = self._recent
+            return HeardBy(asset_id, reads.readers, reads.signs, reads.held.ask)
+        if self._on_disk is None:
+            self._on_disk = recent_reads.load_readers(), recent_reads.load_signs()
+        return HeardBy(asset_id, *self._on_disk)
 
     def _first(self, scan: Scan, rule: Rule) -> Position:
         at = scan.observed_at
@@ -278,19 +431,70 @@ class _Batch:
         number = self._sources.get(key)
         if number is None:
             number = self._sources[key] = number_of(scan.organization_id, ScanSource(*key))
+            if self._recent is not None:
+                self._recent.readers[number] = scan.reader_id
         return number
 
 
-def _is_late(scan: Scan, recent: Recent | None) -> bool:
-    second, delay = scan.observed_at // SECOND, scan.received_at - scan.observed_at
-    return recent is not None and second < recent.exact_from and delay < KEPT_FOR
+class _Row(NamedTuple):
+    """The newest row of history before a moment."""
+
+    location_id: int
+    began_at: int
+    rule: int
+    ended_at: int
 
 
-def _seen_before(start: int, began_at: int, ended_at: int, recent: Recent) -> int:
-    """When an asset was last seen before `start`, in a stay of which no read before it is known."""
-    if ended_at < start:
-        return ended_at
-    return began_at if recent.complete_from * SECOND <= began_at else start - 1
+def _is_out_of_reach(position: Position, recent: Recent, second: int) -> bool:
+    """Whether a late read may change what cannot be decided anew with what is in memory."""
+    if second < recent.exact_from:
+        return True
+    row_second = position.row_at // SECOND
+    return row_second < recent.exact_from and _is_proved_by(position.row_at, position.row_rule, recent, second)
+
+
+def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
+    """Whether a row that began before `second` may have been decided by what was heard from then on."""
+    began = row_at // SECOND
+    if row_at == recent.decided_row:
+        return began <= second <= recent.decided_in
+    if rule not in PROVED or began > second or began < recent.complete_from:
+        return False
+    return recent.looks_between(began, second) <= LOOKS
+
+
+def _reach_back(heard: Sequence[Heard], second: int, settled_until: int) -> int:
+    """From which second on the decisions are to be made anew that a read in `second` may change."""
+    index, first = first_from(heard, second), second
+    following = first_from(heard, second + 1)
+    known_until = heard[following].second if following < len(heard) else settled_until
+    if index and known_until - heard[index - 1].second >= OTHER_READER:
+        first = heard[index - 1].second  # silence may have decided
+    while index and heard[index - 1].second >= second - AROUND:
+        index -= 1
+        if heard[index].weight >= _PORTAL:
+            first = min(first, heard[index].second)
+    return first
+
+
+def _seen_before(heard: Sequence[Heard], begin: int, second: int, row: _Row, recent: Recent) -> int:
+    """When an asset was last seen before a second, in a stay."""
+    if row.ended_at < second * SECOND:
+        return row.ended_at
+    last = last_at(heard, begin, row.location_id)
+    if last and last.last_at > row.began_at:
+        return last.last_at
+    return row.began_at if recent.complete_from * SECOND <= row.began_at else second * SECOND - 1
+
+
+def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:
+    """As it is kept on disk."""
+    heard = recent.heard if recent else []
+    found = [one for one in heard if one.second >= held.second and one.location_id == held.location_id]
+    if not found:
+        return None
+    one = found[-1]
+    return HeldRead(asset_id, one.location_id, one.last_at, one.source_no, one.rssi, one.weight, one.quality, one.delay)
 
 
 def _tells_why(scan: Scan, position: Position) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from edge.clock import SECOND
 from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Rule
+from edge.store.heard import Heard, Weight, strength_of
 from edge.store.retrace import Step
 from edge.store.stays import (
     CLOSE_STAY,
@@ -113,6 +114,18 @@ def last_read_second(position: Position) -> int:
         (position.no,),
     ).fetchone()[0]
     return -1 if last is None else last // SECOND
+
+
+def stayed_with(position: Position, began_at: int, ended_at: int) -> Heard | None:
+    """How a location heard an asset in a stay of which no read is known any more: None if no reader did."""
+    row = _row_of(position, began_at, 0)
+    if row is None or row.by_person:
+        return None
+    rssi = None if row.rssi is None else row.rssi / 10
+    strength, tenths = strength_of(rssi, Weight.RFID_ZONE)
+    second, micros = divmod(ended_at, SECOND)
+    weight = int(Weight.RFID_ZONE)
+    return Heard(second, row.location_id, strength, weight, micros, 0, row.source_no, tenths, row.quality, row.delay)
 
 
 def replace_rows(

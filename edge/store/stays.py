@@ -126,6 +126,18 @@ def _tenths(rssi: float | None) -> int | None:
     return None if rssi is None else round(rssi * 10)
 
 
+def scan_of(asset_id: int, heard: Heard) -> Scan:
+    """The scan that a read became."""
+    organization_id, location_id, reader_id, port = execute(
+        "SELECT organization_id, location_id, reader_id, port FROM source WHERE no = ?", (heard.source_no,)
+    ).fetchone()
+    at, weight = heard.last_at, Weight(heard.weight)
+    return Scan(
+        organization_id, asset_id, location_id, reader_id, port, at, at + heard.delay, Quality(heard.quality),
+        heard.rssi, weight,
+    )  # fmt: skip
+
+
 def load_positions(asset_ids: set[int]) -> dict[int, Position]:
     found = execute(
         "SELECT asset_id, no, location_id, last_seen_at, dwell_started_at, row_at, row_seq, row_rule, history_rows "

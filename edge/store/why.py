@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from edge import clock
 from edge.clock import SECOND
 from edge.store import antenna_names, recent_reads
 from edge.store.database import execute, reading
-from edge.store.evidence import Lead, Rule, decided_from, lead
+from edge.store.evidence import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
 from edge.store.heard import Heard
+from edge.store.heard_by import HeardBy
 from edge.store.retrace import first_from, since_of
 
 MOVES = 5
@@ -23,6 +25,7 @@ TOLD = {
     Rule.AGAIN: "it was read there again after a pause",
     Rule.NEW: "it was read there, as strongly as where it was before, which was due to hear it and did not",
     Rule.PERSON: "a person scanned it there",
+    Rule.SETTLED: "it was read there last, and not any more where it was before, although the reader there was on",
 }
 LATE = 10 * SECOND  # from which it is said that a read was told late
 LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often does not compete
@@ -71,15 +74,32 @@ class Reason(NamedTuple):
         return one.location_id == self.location_id and not one.is_here and self.rule is not Rule.STRONGER
 
 
+class Waiting(NamedTuple):
+    """The newest read of an asset, where that is no scan yet: it counts `seconds` later if nothing more is heard."""
+
+    name: str
+    at: int
+    seconds: int
+    is_out: bool  # the reader where the asset is is silent as a whole, so that its silence decides nothing
+
+    @property
+    def told(self) -> str:
+        counts = f"it counts when the reader where the asset is did not read it for {self.seconds} s more"
+        return f"{counts}; that reader is silent as a whole, which proves nothing" if self.is_out else counts
+
+
 class Why(NamedTuple):
     """`now` is what is being weighed at present; `held_back` are the locations that lead but have not won yet.
 
-    `site` is the name of the site of a hub that saw it: what it heard stays there.
+    `waiting` is the newest read if it is held back, `rejected` are the portals whose reads are taken as strays. `site`
+    is the name of the site of a hub that saw it: what it heard stays there.
     """
 
     reasons: Sequence[Reason]  # newest first
     now: Sequence[Competitor]
     site: str | None = None
+    waiting: Waiting | None = None
+    rejected: Sequence[str] = ()
 
     @property
     def held_back(self) -> list[Competitor]:
@@ -119,17 +139,55 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
         oldest = rows[min(MOVES, len(rows)) - 1].at
         recent = recent_reads.load({asset_id}, oldest - LOOKED_BACK).get(asset_id)
         heard = recent.heard if recent else []
+        readers = HeardBy(asset_id, recent_reads.load_readers(), recent_reads.load_signs())
         names = dict(execute(_NAMES, (organization_id,)))
     reasons = []
     for row, before in zip(rows[:MOVES], [*rows[1:], None], strict=False):
-        end = first_from(heard, row.at // SECOND + 1)
-        shown = heard[:end] if end and heard[end - 1].second == row.at // SECOND else []
-        weighed = _weigh(shown, before, names)
+        end = _decided(heard, row, before, readers)
+        weighed = _weigh(heard[:end], before, names, readers)
         reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay))
-    return Why(reasons, _weigh(heard, rows[0], names), rows[0].site)
+    now = _weigh(heard, rows[0], names, readers)
+    return Why(reasons, now, rows[0].site, _waiting(heard, rows[0], names, readers), _rejected(heard, rows[0], names))
 
 
-def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> list[Competitor]:
+def _decided(heard: Sequence[Heard], row: _Row, before: _Row | None, readers: HeardBy) -> int:
+    """Where what was heard ends that decided a row; a move is decided some seconds after it began."""
+    end = first_from(heard, row.at // SECOND + 1)
+    if not end or heard[end - 1].second != row.at // SECOND:
+        return 0
+    if before is None or row.rule not in (Rule.STRONGER, Rule.SILENT):
+        return end
+    until = end
+    for _ in range(LOOKS):
+        collected, needed = lead(
+            heard, until, before.location_id, row.location_id, since_of(before.at, before.rule), readers
+        )
+        if collected is None or collected >= needed:
+            return until
+        if until == len(heard):
+            break
+        until = first_from(heard, heard[until].second + 1)
+    return end
+
+
+def _waiting(heard: Sequence[Heard], here: _Row, names: dict[int, str], readers: HeardBy) -> Waiting | None:
+    since = since_of(here.at, here.rule)
+    one = held_back(heard, len(heard), here.location_id, since) if heard else None
+    if one is None or one.last_at <= here.at:
+        return None
+    due, _ = settles(heard, len(heard), here.location_id, one, 0, readers, None)
+    last = last_at(heard, len(heard), here.location_id)
+    is_out = last is not None and bool(readers.outages(last.source_no, one.second, clock.now() // SECOND))
+    return Waiting(names.get(one.location_id, "a deleted location"), one.last_at, due - one.second, is_out)
+
+
+def _rejected(heard: Sequence[Heard], here: _Row, names: dict[int, str]) -> list[str]:
+    first = decided_from(heard, len(heard))
+    strays = {heard[at].location_id for at in range(first, len(heard)) if is_stray(heard, at, here.location_id)}
+    return sorted(names.get(location_id, "a deleted location") for location_id in strays)
+
+
+def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str], readers: HeardBy) -> list[Competitor]:
     """The locations that heard the asset in the last looks: its own first, then those that heard it most often."""
     if not heard:
         return []
@@ -138,11 +196,11 @@ def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str]) -> 
         by_location.setdefault(one.location_id, []).append(one)
     found = []
     for location_id, times in by_location.items():
-        known = [one.rssi for one in times if one.rssi is not None]
+        known = [one.strongest for one in times if one.strongest is not None]
         is_here = here is not None and location_id == here.location_id
         ahead = Lead(None, 0.0)
         if here and not is_here:
-            ahead = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule))
+            ahead = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule), readers)
         found.append(
             Competitor(
                 location_id,

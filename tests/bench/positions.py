@@ -1,7 +1,10 @@
-"""How well positions agree with the truth, with and without smoothing, over simulated readers: `tests/simulation`.
+"""How well positions agree with the truth over simulated readers: `tests/simulation`.
 
+Beside "auto" and "off" stand three simple rules that many sites use. "auto" is what the screen shows at each moment,
+"history" what is known afterwards: a move begins with its first read, and not with the one that proved it.
 For each scenario: share of time at the right location, false moves an hour for each asset, and the delay of real moves
-(half of them are seen within the first figure, 95 % within the second), also as a number of reads.
+(half of them are seen within the first figure, 95 % within the second), also as a number of reads. In "history" a move
+counts as false that begins some moments before the asset crosses the border.
 Usage: python -m tests.bench.positions [--assets N]
 """
 
@@ -9,17 +12,25 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from edge.clock import SECOND
+from edge.store.evidence import Rule
 from edge.store.heard import AntennaKind, weight_of
+from edge.store.heard_by import HeardBy
 from edge.store.recent import ALWAYS, Recent
-from edge.store.retrace import State, retrace
+from edge.store.retrace import State, first_from, retrace
+from edge.store.signs import Signs
 from tests.simulation.measure import Decided, Score, score, total
-from tests.simulation.warehouse import Scenario, Trace, scenarios, traces
+from tests.simulation.warehouse import Heard, Scenario, Trace, scenarios, traces
 
 GAP = 300 * SECOND
+FORGOTTEN = 10.0  # seconds after which the simple rules take what they heard last no more for how it is
+SHOWN = 4  # seconds after which a portal, or silence, is shown on the screen
+LATER = frozenset((Rule.PORTAL, Rule.SETTLED))
+WORSE = 0.001
 
 
 def without(trace: Trace) -> list[Decided]:
@@ -31,14 +42,88 @@ def without(trace: Trace) -> list[Decided]:
     return decided
 
 
-def with_smoothing(trace: Trace, tag_type: str) -> list[Decided]:
-    """What history says; a move is there when the read came that decided it, within the second."""
-    weight = weight_of(AntennaKind.ZONE, tag_type)
+def with_smoothing(trace: Trace, scenario: Scenario) -> list[Decided]:
+    """What history says; a move is there when it began, which is known when the read came that decided it."""
+    zone, portal = (weight_of(kind, scenario.tag_type) for kind in (AntennaKind.ZONE, AntennaKind.PORTAL))
     recent = Recent(ALWAYS)
     for read in trace.reads:
-        recent.add(round(read.at * SECOND), read.location, read.strength, weight)
-    steps, _ = retrace(recent.heard, 0, State(None, 0, None), (), GAP)
+        weight = portal if read.location in scenario.portals else zone
+        recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
+    readers = HeardBy(0, scenario.reader_of, Signs())
+    steps, _, _ = retrace(recent.heard, 0, State(None, 0, None), (), GAP, readers)
     return [(step.observed_at / SECOND, step.location_id) for step in steps]
+
+
+def known_at(trace: Trace, scenario: Scenario) -> list[Decided]:
+    """When the screen shows each move: as with smoothing, but as it is known at the time."""
+    zone, portal = (weight_of(kind, scenario.tag_type) for kind in (AntennaKind.ZONE, AntennaKind.PORTAL))
+    recent = Recent(ALWAYS)
+    for read in trace.reads:
+        weight = portal if read.location in scenario.portals else zone
+        recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
+    readers, heard = HeardBy(0, scenario.reader_of, Signs()), recent.heard
+    here, since, shown = None, 0, []
+    seconds = sorted({one.second for one in heard})
+    state, begin = State(None, 0, None), 0
+    for number, second in enumerate(seconds):
+        end = first_from(heard, second + 1)
+        horizon = (seconds[number + 1] if number + 1 < len(seconds) else second + 100) - 1
+        traced = retrace(heard[:end], begin, state, (), GAP, readers, horizon)
+        for step in traced.steps:
+            at = max(step.observed_at / SECOND, min(second + SHOWN, horizon) if step.rule in LATER else second)
+            here, since = step.location_id, step.since
+            shown.append((max(at, shown[-1][0] if shown else 0), here))
+        held = traced.held
+        begin = first_from(heard, held.second) if held else end
+        state = State(here, since, traced.seen_at)
+    return shown
+
+
+def six_db_for_three_seconds(trace: Trace) -> list[Decided]:
+    """Another location that was stronger by 6 dB, by what each heard last, for 3 s."""
+    return _by_level(trace, lambda _, strength: strength, 6.0, 3.0)
+
+
+def smoothed_by_five_db(trace: Trace) -> list[Decided]:
+    """An exponential mean of each location (0.15), and 5 dB."""
+    return _by_level(trace, lambda before, strength: before + 0.15 * (strength - before), 5.0, 0.0)
+
+
+def _by_level(trace: Trace, mean: Callable[[float, float], float], lead: float, seconds: float) -> list[Decided]:
+    levels: dict[int, float] = {}
+    heard_at: dict[int, float] = {}
+    ahead_since: dict[int, float] = {}
+    decided: list[Decided] = []
+    for read in trace.reads:
+        before = levels.get(read.location, read.strength)
+        levels[read.location] = mean(before, read.strength)
+        heard_at[read.location] = read.at
+        if not decided:
+            decided.append((read.at, read.location))
+        here = decided[-1][1]
+        gone = read.at - heard_at[here] > FORGOTTEN
+        if read.location == here or not (gone or levels[read.location] > levels[here] + lead):
+            ahead_since.pop(read.location, None)
+            continue
+        since = ahead_since.setdefault(read.location, read.at)
+        if read.at - since >= seconds:
+            decided.append((read.at, read.location))
+            ahead_since.clear()
+    return decided
+
+
+def strongest_in_five_seconds(trace: Trace) -> list[Decided]:
+    """The location with the strongest read of the last 5 s."""
+    decided: list[Decided] = []
+    window: deque[Heard] = deque()
+    for read in trace.reads:
+        window.append(read)
+        while window[0].at < read.at - 5:
+            window.popleft()
+        strongest = max(window, key=lambda one: one.strength).location
+        if not decided or decided[-1][1] != strongest:
+            decided.append((read.at, strongest))
+    return decided
 
 
 def described(name: str, scores: Sequence[Score]) -> str:
@@ -54,17 +139,32 @@ def _seconds(delay: float) -> str:
     return "never" if math.isinf(delay) else f"{delay:.1f} s"
 
 
+RULES: dict[str, Callable[[Trace, Scenario], list[Decided]]] = {
+    "off": lambda trace, _: without(trace),
+    "6 dB 3 s": lambda trace, _: six_db_for_three_seconds(trace),
+    "EMA 5 dB": lambda trace, _: smoothed_by_five_db(trace),
+    "max 5 s": lambda trace, _: strongest_in_five_seconds(trace),
+    "history": with_smoothing,
+    "auto": known_at,
+}
+
+
 def compare(scenario: Scenario, count: int) -> None:
     end = scenario.hours * 3600
-    before, after = [], []
+    scores: dict[str, list[Score]] = {name: [] for name in RULES}
     for trace in islice(traces(scenario), count or None):
-        before.append(score(trace, without(trace), end, scenario.passing))
-        after.append(score(trace, with_smoothing(trace, scenario.tag_type), end, scenario.passing))
+        for name, rule in RULES.items():
+            scores[name].append(score(trace, rule(trace, scenario), end, scenario.passing))
     print(scenario.name)
-    print(described("off", before))
-    print(described("auto", after))
-    fewer = total(before).false_per_hour / max(total(after).false_per_hour, 1e-9)
+    for name, found in scores.items():
+        print(described(name, found))
+    auto = total(scores["auto"])
+    fewer = total(scores["off"]).false_per_hour / max(auto.false_per_hour, 1e-9)
     print(f"  {'over 1000' if fewer > 1000 else f'{fewer:.0f}'} times fewer false moves, target 50")
+    for name in ("6 dB 3 s", "EMA 5 dB", "max 5 s"):
+        simple = total(scores[name])
+        if simple.share_right > auto.share_right + WORSE:
+            print(f"  NOT as good as {name}: right {auto.share_right:.1%} against {simple.share_right:.1%}")
 
 
 def main() -> None:

@@ -28,7 +28,9 @@ class Reading(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """`zones` are the centres of the locations; an antenna of the same number hears each."""
+    """`zones` are the centers of the locations; an antenna of the same number hears each. `portals` are doors that are
+    passed: an asset there is on its way, and that is where it is until it comes to its next zone.
+    """
 
     name: str
     radio: Radio
@@ -43,6 +45,7 @@ class Scenario(NamedTuple):
     speed: float = FORKLIFT
     scatter: float = 1.2
     passing: float = 5.0  # a zone that is crossed faster need not be seen
+    portals: frozenset[int] = frozenset()
 
 
 class Heard(NamedTuple):
@@ -76,6 +79,8 @@ def scenarios() -> list[Scenario]:
     beside = {number: Antenna((x, -3.0), number) for number, (x, _) in enumerate(pair)}
     one_reader, own_reader = dict.fromkeys(range(4), 0), {number: number for number in range(6)}
     never = (1e9, 1e9)
+    crossed = [(4.0 * number, 0.0) for number in range(6)]
+    door = {0: Antenna((0.0, 0.0), 0), 1: Antenna((12.0, 0.0), 1, 90.0), 2: Antenna((24.0, 0.0), 2)}
     return [
         Scenario("two antennas, nothing moves, 2 Hz", RFID, "rfid", row[:2], doors(row[:2]), one_reader,
                  Reading(0.5, 0.9), 20, 1.0, never),
@@ -93,6 +98,14 @@ def scenarios() -> list[Scenario]:
                  Reading(0.5, 0.3, quiet=5), 30, 1.0, (300, 900)),
         Scenario("the same, each port repeats a tag after 5 s", OVERLAPPING, "rfid", row, doors(row), one_reader,
                  Reading(0.5, 0.8, quiet=5, of_port=True), 30, 1.0, (300, 900)),
+        Scenario("zones 4 m apart, crossed in 1.6 s, one reader, 10 Hz", RFID, "rfid", crossed, doors(crossed),
+                 dict.fromkeys(range(6), 0), Reading(0.1, 0.6), 10, 1.0, (60, 300), passing=0.5),
+        Scenario("a portal between two halls, a reader for each, 5 Hz", RFID, "rfid", [(0.0, 0.0), (12.0, 3.0),
+                 (24.0, 0.0)], door, own_reader, Reading(0.2, 0.7), 20, 1.0, (60, 300), passing=0.5,
+                 portals=frozenset({1})),
+        Scenario("a portal beside a full staging area, nothing moves", OVERLAPPING, "rfid", [(0.0, 0.0), (6.0, 0.0)],
+                 {0: Antenna((0.0, 0.0), 0), 1: Antenna((6.0, -3.0), 1, 90.0)}, own_reader, Reading(0.5, 0.7), 20,
+                 1.0, never, portals=frozenset({1})),
         Scenario("BLE beacons, 1 s, six gateways", BLE, "ble", grid, above(grid), own_reader,
                  Reading(1.0, 0.7), 20, 1.0, (180, 900), WALK, 2.0, 15.0),
         Scenario("BLE beacons, 3 s", BLE, "ble", grid, above(grid), own_reader,
@@ -156,7 +169,7 @@ def _heard(
 
 def _way(scenario: Scenario, random: Random) -> Iterator[tuple[float, Point, bool]]:
     """(moment, spot, whether the tag stands on a new spot), step by step."""
-    zone = random.randrange(len(scenario.zones))
+    zone = random.choice([one for one in range(len(scenario.zones)) if one not in scenario.portals])
     at, moment, end = _spot(scenario, zone, random), 0.0, scenario.hours * 3600
     until = random.uniform(0, scenario.stay[1])
     yield moment, at, True
@@ -164,7 +177,8 @@ def _way(scenario: Scenario, random: Random) -> Iterator[tuple[float, Point, boo
         while moment < min(until, end):
             moment += STEP
             yield moment, at, False
-        zone = random.choice([number for number in range(len(scenario.zones)) if number != zone])
+        others = [one for one in range(len(scenario.zones)) if one != zone and one not in scenario.portals]
+        zone = random.choice(others or [zone])
         goal = _spot(scenario, zone, random)
         while at != goal and moment < end:
             moment += STEP

@@ -5,6 +5,7 @@ Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 import pytest
@@ -12,13 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge.clock import SECOND
+from edge.store import recent_reads
+from edge.store.database import writing
 from edge.store.evidence import Rule
 from edge.store.heard import Weight
-from edge.store.recent_reads import RecentReads
-from edge.store.scans import reconsider, record_by_person
+from edge.store.recent_reads import RecentReads, Sign
+from edge.store.scans import reconsider, record, record_by_person
+from edge.store.signs import GOODBYE, OTHERS
 from edge.store.stay_changes import take_back
 from tests.conftest import Cast
-from tests.store.tracked_site import GAP, START, A, B, C, Read, Site, every, make_site, tell
+from tests.store.tracked_site import GAP, START, A, B, C, Read, Row, Site, every, make_site, settle_until, tell
 
 examples = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -26,6 +30,24 @@ examples = settings(max_examples=40, suppress_health_check=[HealthCheck.function
 @pytest.fixture
 def site(cast: Cast) -> Site:
     return make_site(cast.acme)
+
+
+@pytest.fixture
+def own_readers(cast: Cast) -> Site:
+    return make_site(cast.acme, count=3)
+
+
+def signs_of(site: Site, place: int, seconds: Iterable[int]) -> list[Sign]:
+    """Its reader read other tags in these."""
+    return [(site.reader_ids[place], START // SECOND + second, OTHERS) for second in seconds]
+
+
+def hear(site: Site, recent: RecentReads, signs: Sequence[Sign], until: float) -> None:
+    with writing():
+        recent.refresh()
+        record([], GAP, recent, signs, START)
+        recent.done()
+    settle_until(recent, until)
 
 
 def test_an_asset_between_two_antennas_stays_with_the_stronger(site: Site) -> None:
@@ -60,10 +82,50 @@ def test_a_single_read_after_a_long_silence_is_a_move_at_once(site: Site) -> Non
     assert site.history(asset)[1].rule is Rule.SILENT
 
 
-def test_what_is_held_back_moves_last_seen_and_nothing_else(site: Site) -> None:
-    asset = tell(site, [*every(0, 5, 0.5, A), Read(52, B, -75)])
-    assert site.moves(asset) == [(0, A)]
-    assert site.position(asset)[1] == START + 52 * SECOND // 10
+@pytest.mark.parametrize(("count", "seconds"), [(3, 3), (1, 60)])
+def test_what_is_held_back_is_a_scan_once_the_reader_where_it_was_is_silent_for_long_enough(
+    site: Site, own_readers: Site, count: int, seconds: int
+) -> None:
+    where, recent = own_readers if count == 3 else site, RecentReads()
+    asset = tell(where, [*every(0, 5, 0.5, A), Read(52, B, -75)], recent=recent, until=5 + seconds - 1)
+    assert where.moves(asset) == [(0, A)]
+    assert where.position(asset)[1] == START + 45 * SECOND // 10, "the newest scan is at A"
+    settle_until(recent, 5 + seconds)
+    assert where.history(asset)[1] == Row(52, B, 0, Rule.SETTLED)
+    assert where.position(asset)[1] == START + 52 * SECOND // 10
+
+
+def test_what_is_held_back_is_decided_after_a_restart_too(own_readers: Site) -> None:
+    asset = tell(own_readers, [*every(0, 5, 0.5, A), Read(52, B, -75)], until=0)
+    settle_until(RecentReads(), 60)
+    assert own_readers.moves(asset) == [(0, A), (5, B)]
+
+
+def test_what_is_held_back_for_longer_than_reads_are_kept_is_still_decided(own_readers: Site) -> None:
+    """The reader of A is out: what B read counts when it is back, and did not read the asset."""
+    recent, there = RecentReads(), signs_of(own_readers, A, range(70))
+    asset = tell(own_readers, [*every(60, 65, 0.5, A), Read(722, B, -75)], recent=recent, until=300, signs=there)
+    assert own_readers.moves(asset) == [(60, A)]
+    tell(own_readers, every(100, 2500, 30, C), range(2, 80, 2), recent=recent, until=0)
+    assert not recent_reads.was_heard(asset, START)
+    recent = RecentReads()
+    hear(own_readers, recent, signs_of(own_readers, A, range(2600, 2602)), until=2601)
+    assert own_readers.moves(asset) == [(60, A)]
+    hear(own_readers, recent, signs_of(own_readers, A, range(2602, 2610)), until=2620)
+    assert own_readers.moves(asset) == [(60, A), (72, B)]
+
+
+def test_a_late_read_undoes_what_silence_had_decided(own_readers: Site) -> None:
+    reads, recent = [*every(0, 5, 0.5, A), Read(52, B, -75)], RecentReads()
+    asset = tell(own_readers, reads, recent=recent, until=30)
+    assert own_readers.moves(asset) == [(0, A), (5, B)]
+    tell(own_readers, [Read(70, A)], recent=recent, asset_id=asset)
+    assert own_readers.moves(asset) == [(0, A)]
+
+
+def test_the_reads_that_were_held_back_count_at_their_own_time_when_evidence_decides(site: Site) -> None:
+    asset = tell(site, [*every(0, 20, 0.5, A), *every(20.3, 40, 1, B)])
+    assert site.history(asset) == [Row(0, A, 195, Rule.FIRST), Row(203, B, 190, Rule.STRONGER)]
 
 
 def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site) -> None:
@@ -73,21 +135,31 @@ def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site
 
 
 @pytest.mark.parametrize("window", [5, 10, 30])
-@pytest.mark.parametrize(("strength", "reads_needed"), [(-55.0, 1), (-64.0, 1), (-66.0, 3), (None, 2)])
-def test_of_a_reader_that_tells_of_a_tag_once_in_a_window_a_read_elsewhere_decides_if_it_is_strong_enough(
-    site: Site, window: int, strength: float | None, reads_needed: int
+@pytest.mark.parametrize(("count", "strength", "rule"), [
+    (3, -55.0, Rule.NEW), (3, -64.0, Rule.NEW), (3, -66.0, Rule.STRONGER), (3, None, Rule.STRONGER),
+    (1, -55.0, Rule.STRONGER), (1, None, Rule.STRONGER),
+])  # fmt: skip
+def test_of_readers_that_tell_of_a_tag_once_in_a_window_a_read_of_another_one_decides_if_it_is_strong_enough(
+    site: Site, own_readers: Site, window: int, count: int, strength: float | None, rule: Rule
 ) -> None:
     """It was heard at the one location every time, and is not any more, and never before at the other."""
+    where = own_readers if count == 3 else site
     before = every(0, 12 * window, window, A, -55.0 if strength else None)
-    asset = tell(site, [*before, *every(12 * window, 16 * window, window, B, strength)])
-    assert site.moves(asset) == [(0, A), ((11 + reads_needed) * window, B)]
-    assert site.history(asset)[1].rule is (Rule.NEW if reads_needed == 1 else Rule.STRONGER)
+    asset = tell(where, [*before, *every(12 * window, 16 * window, window, B, strength)])
+    assert where.moves(asset) == [(0, A), (12 * window, B)]
+    assert where.history(asset)[1].rule is rule
 
 
-def test_a_strong_read_elsewhere_does_not_decide_where_the_locations_overlap(site: Site) -> None:
+def test_one_read_decides_nothing_between_two_antennas_of_one_reader(site: Site, own_readers: Site) -> None:
+    reads = [*every(0, 60, 5, A), Read(600, B), *every(65, 120, 5, A)]
+    assert site.moves(tell(site, reads)) == [(0, A)]
+    assert own_readers.moves(tell(own_readers, reads))[1] == (60, B)
+
+
+def test_a_strong_read_elsewhere_does_not_decide_where_the_locations_overlap(own_readers: Site) -> None:
     reads = every(0, 60, 5, A)
     reads[6] = Read(300, B, -70)
-    assert site.moves(tell(site, [*reads, Read(600, B, -50)])) == [(0, A)]
+    assert own_readers.moves(tell(own_readers, [*reads, Read(600, B, -50), Read(620, A)])) == [(0, A)]
 
 
 def test_ten_reads_in_a_row_at_the_weaker_of_two_that_overlap_are_chance(site: Site) -> None:
@@ -111,6 +183,62 @@ def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> Non
     assert [row.place for row in history] == [A, B, A]
     assert history[1].tenths == 202
     assert history[1].rule is Rule.PORTAL
+
+
+def test_a_stray_read_of_a_portal_is_no_passage(site: Site, own_readers: Site) -> None:
+    """A pallet that is read every second, and once from a door far away."""
+    reads = sorted([*every(0, 60, 1, A, -45), Read(305, B, -72, Weight.RFID_PORTAL)], key=lambda read: read.tenths)
+    for where in (site, own_readers):
+        asset = tell(where, reads)
+        assert where.moves(asset) == [(0, A)]
+        assert where.position(asset)[1] == START + 59 * SECOND
+
+
+@pytest.mark.parametrize(("stray", "at"), [(-72, 298), (-72, 321), (-58, 321)])
+def test_of_two_portals_the_one_that_hears_a_passage_far_weaker_does_not_count(
+    site: Site, stray: float, at: int
+) -> None:
+    passing = [Read(300, B, -50, Weight.RFID_PORTAL), Read(at, C, stray, Weight.RFID_PORTAL)]
+    asset = tell(site, sorted([*every(0, 20, 1, A), *passing], key=lambda read: read.tenths))
+    assert [row.place for row in site.history(asset)] == ([A, B] if stray < -60 else [A, B, C])
+
+
+def test_a_passage_is_decided_three_seconds_later_at_its_own_time(site: Site) -> None:
+    recent = RecentReads()
+    asset = tell(site, [*every(0, 20, 1, A), Read(300, B, -50, Weight.RFID_PORTAL)], recent=recent, until=32)
+    assert site.moves(asset) == [(0, A)]
+    settle_until(recent, 33)
+    assert site.history(asset)[1] == Row(300, B, 0, Rule.PORTAL)
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+@pytest.mark.parametrize("weaker", [-75.0, -60.0])
+def test_while_a_whole_reader_is_out_its_silence_is_no_evidence(
+    own_readers: Site, says_goodbye: bool, weaker: float
+) -> None:
+    """It reboots for 40 s, or is gone; others hear its assets, but weaker."""
+    there = signs_of(own_readers, A, [*range(120), *range(160, 200)])
+    if says_goodbye:
+        there = [*there[:10], (own_readers.reader_ids[A], START // SECOND + 119, GOODBYE), *there[-40:]]
+    reads = [*every(0, 119, 1, A, -50), *every(100.5, 200, 1, B, weaker), *every(160, 200, 1, A, -50)]
+    assert len(own_readers.moves(tell(own_readers, sorted(reads)))) > 1, "of a reader that is there it is"
+    asset = tell(own_readers, sorted(reads), signs=there)
+    assert own_readers.moves(asset) == [(0, A)]
+
+
+def test_what_moves_away_from_a_reader_that_is_out_for_long_is_followed_by_its_strength(own_readers: Site) -> None:
+    there = signs_of(own_readers, A, range(120))
+    reads = [*every(0, 119, 1, A, -50), *every(150, 400, 1, B, -52)]
+    assert [place for _, place in own_readers.moves(tell(own_readers, reads, signs=there))] == [A, B]
+
+
+def test_a_burst_that_fills_the_memory_is_judged_as_a_whole(site: Site) -> None:
+    """A gateway that was cut off for a quarter of an hour, and then told of 60 reads at a time."""
+    here = every(0, 890, 1, A, -55)
+    there = [*every(100.3, 130.3, 1, B, -45), *every(400.3, 800.3, 7, B, -62)]
+    known = site.history(tell(site, sorted([*here, *there])))
+    late = tell(site, [*every(880, 890, 1, A, -55), *here[:880], *there], cuts=range(10, 2000, 60))
+    assert site.history(late) == known
 
 
 def test_a_portal_that_goes_on_hearing_tells_of_one_passage(site: Site) -> None:

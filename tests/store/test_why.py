@@ -9,7 +9,7 @@ from edge.store.actors import shell
 from edge.store.evidence import Rule
 from edge.store.heard import Weight
 from edge.store.recent_reads import RecentReads
-from edge.store.scans import record
+from edge.store.scans import record, settle
 from edge.store.stays import Quality, Scan
 from edge.store.why import why_here
 from tests.conftest import Cast
@@ -20,7 +20,7 @@ def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(c
     dock, aisle = (locations.create(actor, name=name).id for name in ("Dock", "Aisle"))
     reader = readers.add_reader(actor, name="dock", topic="site/dock", format="csl", location_id=dock)
     asset = assets.create(actor, name="pallet").id
-    start = clock.now() - 60 * SECOND
+    start = (clock.now() // SECOND - 60) * SECOND
 
     def read(second: float, location_id: int, rssi: float) -> Scan:
         at = start + round(second * SECOND)
@@ -47,6 +47,10 @@ def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(c
     assert (move.competitors[1].collected or 0) >= move.competitors[1].needed
     assert [one.name for one in why.held_back] == ["Dock"]
     assert 0 < (why.held_back[0].collected or 0) < why.held_back[0].needed
+    assert why.waiting
+    assert (why.waiting.name, why.waiting.told) == (
+        "Dock", "it counts when the reader where the asset is did not read it for 60 s more",
+    )  # fmt: skip
     assert [(one.name, one.strongest) for one in why.now] == [("Aisle", -50.0), ("Dock", -40.0)]
 
 
@@ -61,6 +65,7 @@ def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cas
     recent = RecentReads()
     recent.refresh()
     record([staying, passing], 300 * SECOND, recent)
+    settle(recent, 300 * SECOND, clock.now() // SECOND)
 
     why = why_here(cast.acme, asset)
     assert why
@@ -69,4 +74,26 @@ def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cas
         "it was read there for the first time (hall, antenna 1)",
     ]
     move = why.reasons[0]
+    assert not why.waiting
     assert [move.is_winner(one) for one in move.competitors] == [False, True]
+
+
+def test_it_tells_which_reads_of_a_portal_were_rejected(cast: Cast) -> None:
+    actor = shell(cast.acme)
+    dock, gate = (locations.create(actor, name=name).id for name in ("Dock", "Gate"))
+    reader = readers.add_reader(actor, name="hall", topic="site/hall", format="csl", location_id=dock)
+    asset = assets.create(actor, name="pallet").id
+    at = clock.now() - 200 * SECOND
+    stray = Scan(cast.acme, asset, gate, reader.id, 2, at, at, Quality.READER, -72, Weight.RFID_PORTAL)
+    staying = [
+        Scan(cast.acme, asset, dock, reader.id, 1, moment, moment, Quality.READER, -45)
+        for moment in range(at - 9 * SECOND, at + 10 * SECOND, 2 * SECOND)
+    ]
+    recent = RecentReads()
+    recent.refresh()
+    record([*staying, stray], 300 * SECOND, recent)
+    why = why_here(cast.acme, asset)
+    assert why
+    assert [reason.location_name for reason in why.reasons] == ["Dock"]
+    assert why.rejected == ["Gate"]
+    assert not why.waiting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from edge.store.actors import shell
 from edge.store.database import execute, writing
 from edge.store.evidence import Rule
 from edge.store.heard import Weight
-from edge.store.recent_reads import RecentReads
-from edge.store.scans import record, record_by_person
+from edge.store.recent_reads import RecentReads, Sign
+from edge.store.scans import record, record_by_person, settle
 from edge.store.stays import Quality, Scan
 
 GAP = 300 * SECOND
@@ -38,8 +38,10 @@ class Row(NamedTuple):
 
 
 class Site(NamedTuple):
+    """`reader_ids`: whose antenna hears at each place."""
+
     organization_id: int
-    reader_id: int
+    reader_ids: list[int]
     places: list[int]
 
     def new_asset(self) -> int:
@@ -47,7 +49,7 @@ class Site(NamedTuple):
 
     def scan(self, asset_id: int, read: Read) -> Scan:
         at = START + read.tenths * SECOND // 10
-        reader_id = None if read.weight is None else self.reader_id
+        reader_id = None if read.weight is None else self.reader_ids[read.place]
         return Scan(
             self.organization_id, asset_id, self.places[read.place], reader_id, None, at, at, Quality.READER, read.rssi,
             read.weight or Weight.RFID_ZONE,
@@ -79,12 +81,21 @@ class Site(NamedTuple):
         return found
 
 
-def make_site(organization_id: int) -> Site:
-    places = [locations.create(shell(organization_id), name=f"Place {number}").id for number in range(3)]
-    dock = readers.add_reader(
-        shell(organization_id), name="dock", topic="site/dock", format="csl", location_id=places[0]
-    )
-    return Site(organization_id, dock.id, places)
+def make_site(organization_id: int, count: int = 1) -> Site:
+    """With so many readers: one for all places, or one for each."""
+    actor = shell(organization_id)
+    places = [locations.create(actor, name=f"Place {number}").id for number in range(3)]
+    ids = [
+        readers.add_reader(
+            actor,
+            name=f"dock {count}{number}",
+            topic=f"site/dock{count}{number}",
+            format="csl",
+            location_id=places[number],
+        ).id
+        for number in range(count)
+    ]
+    return Site(organization_id, [ids[number % count] for number in range(3)], places)
 
 
 def tell(
@@ -94,10 +105,13 @@ def tell(
     asset_id: int = 0,
     gap: int = GAP,
     recent: RecentReads | None = None,
+    until: float = 1e9,
+    signs: Collection[Sign] = (),
 ) -> int:
-    """Record them in this order, in batches cut there; returns the asset."""
+    """Record them in this order, in batches cut there, and let time pass until that second; returns the asset."""
     asset_id = asset_id or site.new_asset()
     recent = recent or RecentReads()
+    _record((), gap, recent, signs)
     edges = [0, *sorted(cut for cut in cuts if cut < len(reads)), len(reads)]
     for begin, end in pairwise(edges):
         batch: list[Scan] = []
@@ -109,14 +123,15 @@ def tell(
             else:
                 batch.append(site.scan(asset_id, read))
         _record(batch, gap, recent)
+    settle_until(recent, until, gap)
     return asset_id
 
 
-def _record(batch: Sequence[Scan], gap: int, recent: RecentReads) -> None:
+def _record(batch: Sequence[Scan], gap: int, recent: RecentReads, signs: Collection[Sign] = ()) -> None:
     """As ingest does."""
     with writing():
         recent.refresh()
-        record(batch, gap, recent)
+        record(batch, gap, recent, signs, START)
         recent.done()
 
 
@@ -124,3 +139,11 @@ def every(start: float, stop: float, step: float, place: int, rssi: float | None
           weight: Weight = Weight.RFID_ZONE) -> list[Read]:  # fmt: skip
     count = round((stop - start) / step)
     return [Read(round((start + number * step) * 10), place, rssi, weight) for number in range(count)]
+
+
+def settle_until(recent: RecentReads, until: float, gap: int = GAP) -> None:
+    """Let time pass, without a read, until that second after the start."""
+    with writing():
+        recent.refresh()
+        settle(recent, gap, START // SECOND + int(until))
+        recent.done()

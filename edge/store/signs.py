@@ -1,0 +1,190 @@
+"""Signs of life of readers: the seconds in which each of them was there, whatever it read, and when it was silent.
+
+A reader that reads nothing at all proves nothing about any asset. It is *out* from its last sign to its next one where
+it said goodbye (its last will), and where it was steady before: one that gave a sign every few seconds for a minute
+and then none for clearly longer. A reader that is not steady, such as one at a door that is seldom used, counts as
+there. Reads of an asset say nothing of what its reader does without it: to judge an asset, the seconds in which its
+reader read nothing else are left out.
+
+All times are those of observation, in seconds, so the answer does not depend on the order of arrival. `end` always is
+the second as of which the question is asked: what came later is not looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+OTHERS = 0  # instead of an asset: more than one was read, an unknown tag, or it was no read
+GOODBYE = -1  # instead of an asset: the reader went, or the broker said so
+KEPT_SECONDS = 1_200
+STEADY_FOR = 60  # seconds
+STEADY_GAP = 10  # seconds between two signs, at most
+PATIENCE = 3  # seconds, at least
+
+Outage = tuple[int, int]  # the second of the last sign before it, and of the first one after it
+NEVER = 2**40  # after an outage that is not over
+
+
+class Signs:
+    """Of all readers, as far back as decisions look."""
+
+    def __init__(self) -> None:
+        self._readers: dict[int, _Reader] = {}
+
+    def add(self, reader_id: int, second: int, only: int) -> bool:
+        """Whether it is new. `only`: the asset if nothing else was read, OTHERS, or GOODBYE."""
+        reader = self._readers.get(reader_id)
+        if reader is None:
+            reader = self._readers[reader_id] = _Reader()
+        return reader.add_goodbye(second) if only == GOODBYE else reader.add(second, only)
+
+    def is_even(self, reader_id: int, begin: int, end: int) -> bool:
+        """Whether there is no gap in which the reader may be out, whatever is still to come."""
+        reader = self._readers.get(reader_id)
+        return reader is not None and reader.is_even(begin, end)
+
+    def outages(self, reader_id: int, asset_id: int, begin: int, end: int) -> Sequence[Outage]:
+        """Those that reach into the time after `begin`."""
+        reader = self._readers.get(reader_id)
+        return reader.outages(asset_id, begin, end) if reader else ()
+
+    def settled_at(self, reader_id: int, asset_id: int, begin: int, wait: int, until: int) -> int | None:
+        """The second by which the reader was there for `wait` seconds after `begin`; None: not until `until`."""
+        reader = self._readers.get(reader_id)
+        while begin + wait <= until:
+            found = reader.outages(asset_id, begin, begin + wait) if reader else ()
+            if reader is None or not found:
+                return begin + wait
+            back = reader.first_after(found[-1][0], asset_id)
+            if back is None:
+                return None
+            begin = max(begin + 1, back)
+        return None
+
+    def out_since(self, now: int) -> Iterator[tuple[int, int]]:
+        """(reader, its last sign), of those that have been out for long enough for that to be forgotten otherwise."""
+        for reader_id, reader in self._readers.items():
+            if now - reader.newest > STEADY_FOR and reader.outages(OTHERS, reader.newest, now):
+                yield reader_id, reader.newest
+
+
+class _Reader:
+    """The signs of one reader."""
+
+    __slots__ = ("_closed", "_goodbyes", "_only", "_pauses", "_seconds")
+
+    def __init__(self) -> None:
+        self._seconds = array("I")
+        self._only: dict[int, int] = {}  # second -> asset, where nothing else was read
+        self._goodbyes: list[int] = []
+        self._pauses: list[Outage] = []  # between two signs, of which some are outages
+        self._closed: list[Outage] | None = []  # outages that are over; None: to be found again
+
+    @property
+    def newest(self) -> int:
+        return self._seconds[-1] if self._seconds else 0
+
+    def add(self, second: int, only: int) -> bool:
+        seconds = self._seconds
+        if not seconds or second > seconds[-1]:
+            before = seconds[-1] if seconds else second
+            seconds.append(second)
+            if second - before > PATIENCE or self._goodbyes:
+                self._pauses.append((before, second))
+                if self._closed is not None and self._was_out(seconds, before, second):
+                    self._closed.append((before, second))
+            if seconds[0] < second - 2 * KEPT_SECONDS:
+                self._drop_old(second - KEPT_SECONDS)
+        else:
+            index = bisect_left(seconds, second)
+            if seconds[index] == second:
+                if self._only.get(second, only) == only:
+                    return False
+                del self._only[second]  # by now, more was read in that second
+                return True
+            seconds.insert(index, second)
+            self._look_again()
+        if only != OTHERS:
+            self._only[second] = only
+        return True
+
+    def add_goodbye(self, second: int) -> bool:
+        index = bisect_left(self._goodbyes, second)
+        if index < len(self._goodbyes) and self._goodbyes[index] == second:
+            return False
+        self._goodbyes.insert(index, second)
+        if not self._seconds:
+            self._seconds.append(second)
+        self._look_again()
+        return True
+
+    def _look_again(self) -> None:
+        pairs = zip(self._seconds, self._seconds[1:], strict=False)
+        self._pauses = [(one, next_one) for one, next_one in pairs if next_one - one > PATIENCE or self._goodbyes]
+        self._closed = None
+
+    def is_even(self, begin: int, end: int) -> bool:
+        seconds = self._seconds
+        if self._goodbyes or not seconds:
+            return False
+        newest = seconds[-1]
+        if newest > end:
+            index = bisect_right(seconds, end)
+            newest = seconds[index - 1] if index else 0
+        if end - newest >= PATIENCE:
+            return False
+        pauses = self._pauses
+        return not pauses or pauses[-1][1] <= begin or not any(one[1] > begin and one[0] < end for one in pauses)
+
+    def first_after(self, second: int, asset_id: int) -> int | None:
+        for sign in self._seconds[bisect_right(self._seconds, second) :]:
+            if self._only.get(sign) != asset_id:
+                return sign
+        return None
+
+    def outages(self, asset_id: int, begin: int, end: int) -> Sequence[Outage]:
+        seconds, closed = self._seconds, self._closed
+        if asset_id != OTHERS and asset_id in self._only.values():
+            seconds = array("I", [one for one in seconds if self._only.get(one) != asset_id])
+            closed = None
+        if closed is None:
+            closed = self._find(seconds)
+            if seconds is self._seconds:
+                self._closed = closed
+        found = [one for one in closed if begin < one[1] <= end] if closed else []
+        index = bisect_right(seconds, end)
+        if index and self._was_out(seconds, seconds[index - 1], end + 1):
+            found.append((seconds[index - 1], seconds[index] if index < len(seconds) else NEVER))
+        return found
+
+    def _find(self, seconds: array[int]) -> list[Outage]:
+        pairs = itertools.pairwise(seconds)
+        return [pair for pair in pairs if self._was_out(seconds, *pair)]
+
+    def _was_out(self, seconds: array[int], last: int, until: int) -> bool:
+        """Whether it counts as out between its last sign and `until`, with none in between."""
+        if self._goodbyes and self._goodbyes[-1] >= last:
+            index = bisect_left(self._goodbyes, last)
+            if self._goodbyes[index] < until:
+                return True
+        silent = until - 1 - last
+        if silent < PATIENCE:
+            return False
+        window = seconds[bisect_left(seconds, last - STEADY_FOR) : bisect_right(seconds, last)]
+        gap = window[0] - (last - STEADY_FOR)
+        for before, after in itertools.pairwise(window):
+            gap = max(gap, after - before)
+        return gap <= STEADY_GAP and silent >= max(PATIENCE, gap + 1)
+
+    def _drop_old(self, second: int) -> None:
+        index = max(0, bisect_left(self._seconds, second) - 1)  # the last one before it: an outage may begin there
+        for old in self._seconds[:index]:
+            self._only.pop(old, None)
+        del self._seconds[:index]
+        self._goodbyes = [one for one in self._goodbyes if one >= self._seconds[0]]
+        if self._closed is not None:
+            self._closed = [one for one in self._closed if one[1] > second]
+        self._pauses = [one for one in self._pauses if one[1] > second]

@@ -1,0 +1,97 @@
+"""What an integrator tries on the first day: two locations, a read at each; through ingest, and told by the API.
+
+Tests of edge/store/held_back.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from edge import clock
+from edge.clock import SECOND
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
+from edge.store import assets, locations, readers
+from edge.store.actors import shell
+from edge.store.reader_clocks import READER
+from edge.store.tags import NewTag
+from tests.api.conftest import Api, data
+
+EPC = "30AA00000000000000000001"
+GAP = 300 * SECOND
+
+
+@pytest.fixture
+def site(acme: Api) -> dict[str, int]:
+    """Two locations, each with a reader of its own, and a tagged asset."""
+    actor = shell(acme.organization_id)
+    found = {}
+    for name in ("A", "B"):
+        found[name] = locations.create(actor, name=name, external_key=name).id
+        readers.add_reader(
+            actor, name=name, topic=f"site/{name}", format="edge", location_id=found[name], clock_setting=READER
+        )
+    found["asset"] = assets.create(actor, name="pallet", tags=[NewTag("rfid", EPC)]).id
+    return found
+
+
+def read(place: str, at: int, *epcs: str) -> Message:
+    reads = [{"tag": epc, "time": clock.rfc3339(at)} for epc in epcs or (EPC,)]
+    return Message(f"site/{place}", orjson.dumps({"reads": reads}), at)
+
+
+def row(acme: Api) -> dict[str, Any]:
+    (found,) = data(acme.get("/reports/asset-locations"))
+    return {name: found[name] for name in ("location_external_key", "asset_last_seen")}
+
+
+def catch_up(pipeline: Pipeline) -> None:
+    while pipeline.catch_up():
+        pass
+
+
+def test_a_read_at_another_location_counts_although_nothing_is_heard_afterwards(
+    acme: Api, site: dict[str, int]
+) -> None:
+    """contract: Tracking, decided again"""
+    pipeline, at = Pipeline(GAP, 7), clock.now() - 60 * SECOND
+    pipeline.handle([read("A", at)])
+    pipeline.handle([read("B", at + 15 * SECOND)])
+    catch_up(pipeline)
+    assert row(acme) == {"location_external_key": "B", "asset_last_seen": clock.rfc3339(at + 15 * SECOND)}
+    assert acme.delete(f"/locations/{site['B']}").status_code == 409
+    assert acme.delete(f"/locations/{site['A']}").status_code == 204
+
+
+def test_until_it_is_decided_the_row_is_of_one_scan_and_the_location_cannot_be_deleted(
+    acme: Api, site: dict[str, int]
+) -> None:
+    """contract: Tracking, decided again"""
+    pipeline, at = Pipeline(GAP, 7), clock.now()
+    pipeline.handle([read("A", at - SECOND), read("B", at)])
+    catch_up(pipeline)
+    assert row(acme) == {"location_external_key": "A", "asset_last_seen": clock.rfc3339(at - SECOND)}
+    refused = acme.delete(f"/locations/{site['B']}")
+    assert refused.status_code == 409
+    assert "not decided yet" in refused.text
+
+
+def test_a_read_waits_for_a_reader_that_is_offline_and_keeps_its_location(acme: Api, site: dict[str, int]) -> None:
+    """contract: Tracking, decided again"""
+    pipeline, at = Pipeline(GAP, 7), clock.now() - 100 * SECOND
+    others = ["30AA000000000000000000FF"]
+    pipeline.handle([read("A", at - second * SECOND, *others) for second in range(80, 0, -1)])
+    pipeline.handle([read("A", at)])
+    pipeline.handle([read("B", at + 15 * SECOND)])
+    catch_up(pipeline)
+    assert row(acme)["location_external_key"] == "A"
+    assert acme.delete(f"/locations/{site['B']}").status_code == 409
+    pipeline = Pipeline(GAP, 7)  # a restart
+    catch_up(pipeline)
+    assert row(acme) == {"location_external_key": "A", "asset_last_seen": clock.rfc3339(at)}
+    pipeline.handle([read("A", at + second * SECOND, *others) for second in range(60, 70)])
+    catch_up(pipeline)
+    assert row(acme) == {"location_external_key": "B", "asset_last_seen": clock.rfc3339(at + 15 * SECOND)}
