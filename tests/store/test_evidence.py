@@ -1,6 +1,7 @@
 """Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival.
 
-Tests of edge/store/heard.py, edge/store/recent_reads.py, edge/store/retrace.py and edge/store/stay_changes.py.
+Tests of edge/store/heard.py, edge/store/heard_by.py, edge/store/recent_reads.py, edge/store/retrace.py,
+edge/store/signs.py and edge/store/stay_changes.py.
 """
 
 from __future__ import annotations
