@@ -53,7 +53,8 @@ class Batch:
         self._timekeeper = timekeeper
         self._bounds = bounds
         self._scans: list[Scan] = []
-        self._signs: set[Sign] = set()
+        self._signs: dict[tuple[int, int], int] = {}  # (reader, second) -> the only asset that was read, or OTHERS
+        self._goodbyes: list[Sign] = []
         self._opened: list[Opened] = []
         self._letters: list[NewDeadLetter] = []
         self._unknown: list[Sighting] = []
@@ -96,13 +97,18 @@ class Batch:
 
     def _note_signs(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """The seconds in which its reader was there, and what it read then."""
-        reader_id, scans = line.route.reader_id, self._scans
+        reader_id, scans, signs = line.route.reader_id, self._scans, self._signs
         for outcome, stamp in zip(opened.outcomes, opened.stamps, strict=True):
             asset_id = scans[outcome].asset_id if type(outcome) is int else OTHERS
-            self._signs.add((reader_id, stamp.observed_at // SECOND, asset_id))
+            key = (reader_id, stamp.observed_at // SECOND)
+            if signs.setdefault(key, asset_id) != asset_id:
+                signs[key] = OTHERS
         if not opened.outcomes and parsed.kind is not _IGNORED:
-            sign = GOODBYE if parsed.kind is Kind.OFFLINE else OTHERS
-            self._signs.add((reader_id, opened.received_at // SECOND, sign))
+            key = (reader_id, opened.received_at // SECOND)
+            if parsed.kind is Kind.OFFLINE:
+                self._goodbyes.append((*key, GOODBYE))
+            else:
+                signs[key] = OTHERS
 
     def _keep_unassigned(self, opened: Opened) -> None:
         if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
@@ -167,7 +173,8 @@ class Batch:
 
     def _record(self, gap: int, recent: RecentReads | None) -> list[bool]:
         received_at = max([opened.received_at for opened in self._opened], default=0)
-        return record(self._scans, gap, recent, self._signs, received_at)
+        signs = [(*key, only) for key, only in self._signs.items()]
+        return record(self._scans, gap, recent, signs + self._goodbyes, received_at)
 
     def _told_live(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
