@@ -124,7 +124,10 @@ class RecentReads:
         recent = self._assets.get(one.asset_id)
         if recent is None:
             recent = self.start(one.asset_id, one.observed_at // SECOND)
-        recent.add(one.observed_at, one.location_id, one.rssi, one.weight, one.source_no, one.quality, one.delay)
+        offset = _offsets_by_source().get(one.source_no, 0.0)
+        recent.add(
+            one.observed_at, one.location_id, one.rssi, one.weight, one.source_no, one.quality, one.delay, offset
+        )
 
     def look_back(self, asset_ids: Collection[int], second: int) -> None:
         """Have in memory what is on disk of these assets around that second, for reads that came late.
