@@ -91,15 +91,30 @@ def test_a_signal_in_the_very_moment_when_the_service_begins_to_wait_stops_it() 
     assert done.stdout == "stopped\n"
 
 
+SIGNAL_BESIDE_THE_WAIT = """
+import signal, sys, threading, traceback
+from edge.stop_signal import stop_on_signal
+
+def is_waiting(thread):
+    stack = traceback.extract_stack(sys._current_frames()[thread.ident])
+    return [call.name for call in stack] == ["<module>", "wait", "wait"]
+
+def send():
+    while not is_waiting(threading.main_thread()):
+        pass
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+stop = stop_on_signal()
+threading.Thread(target=send).start()
+print(stop.wait(20))
+"""
+
+
 def test_a_signal_that_does_not_interrupt_the_wait_of_the_service_stops_it() -> None:
     """As one that comes just before it waits: it is delivered, and the main thread does not run to handle it."""
-    script = (
-        "import signal, threading, time\nfrom edge.stop_signal import stop_on_signal\nstop = stop_on_signal()\n"
-        "def send():\n    time.sleep(0.1)  # until the main thread waits\n"
-        "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
-        "threading.Thread(target=send).start()\nprint(stop.wait(20))"
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNAL_BESIDE_THE_WAIT], capture_output=True, text=True, check=False, timeout=60
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "True\n"
 
 

@@ -103,7 +103,7 @@ class Worker:
         if self._pace.bytes_a_day and _spent_today(here) >= self._pace.bytes_a_day:
             self._note(f"the {self._pace.bytes_a_day >> 20} MB of today are used up; sync continues tomorrow (UTC)")
             return UNEXPECTED_SECONDS
-        sender = self._conversation(here)
+        sender = self._session(here)
         sent = sender.push()
         self._count()
         if not sent.is_all:
@@ -117,7 +117,7 @@ class Worker:
         self._count()
         return max(self._pace.interval_seconds, sent.wait_seconds)
 
-    def _conversation(self, here: Target) -> Sender:
+    def _session(self, here: Target) -> Sender:
         """The current session, or a new one."""
         wanted = f"{here.client_id} {here.url}"
         if self._sender is None or self._for != wanted:
