@@ -65,6 +65,7 @@ NOT_AUDITED = {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
         "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
         "handheld.record_accepted", "handheld.submit", "held_messages.discard", "held_messages.keep",
+        "mapped_fields.record",
         "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",
@@ -74,7 +75,12 @@ NOT_AUDITED = {
         "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",
     },
-    "when something was last seen or used": {"devices.seen", "token_families.start_family"},
+    "when something was last seen or used": {
+        "devices.seen", "people.set_badge_mark", "token_families.start_family",
+    },
+    "answers that are kept to be given again; the create that they are of is audited": {
+        "idempotency.drop_expired", "idempotency.keep", "idempotency.once",
+    },
     "retention, which tells with record_dropped": {
         "retention.drop_audit", "retention.drop_audit_over", "retention.drop_dead_letters",
         "retention.drop_expired", "retention.drop_history", "retention.drop_old_records",
