@@ -17,6 +17,7 @@ from edge import __version__, clock, liveness, metrics, page_parts
 from edge import config as settings
 from edge import server as http
 from edge.app import AppSettings, create_app
+from edge.budget import return_freed_memory
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import Config
 from edge.errors import SetupError
@@ -74,6 +75,7 @@ def running(config: Config) -> Iterator[str]:
     Raises SetupError when the installation is not usable: no database, data in use, address taken.
     """
     set_up_log(config.log_level)
+    return_freed_memory()
     with ExitStack() as parts:
         parts.enter_context(hold(config.data_dir))
         integrity.check_at_start(config.data_dir, config.backup_folder)

@@ -6,6 +6,8 @@ Tests of edge/receiving.py.
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -161,6 +163,28 @@ def test_the_lines_of_a_head_are_bounded(connect: Connect) -> None:
     with connect() as client:
         client.sendall(b"GET / HTTP/1.1\r\n" + b"".join(b"X%d: \r\n" % n for n in range(500)) + b"\r\n")
         assert client.recv(4096).startswith(b"HTTP/1.1 400")
+
+
+def test_memory_that_threads_have_freed_is_returned_to_the_system() -> None:
+    """Before, each thread that had opened images kept what they took."""
+    program = """
+import threading
+from pathlib import Path
+from edge.budget import return_freed_memory
+return_freed_memory()
+for _ in range(8):
+    def work():
+        for _ in range(3):
+            pieces = [b"#" * (16 << 20) for _ in range(4)]
+            rest = bytes(10)
+            del pieces
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
+"""
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout
+    assert int(printed) < 60_000
 
 
 @pytest.mark.parametrize("path", [b"/large", b"/endless"])
