@@ -117,7 +117,7 @@ def test_open_enumerations_are_marked() -> None:
 
 
 def test_defaults_of_a_create_body_are_described_and_are_what_the_service_does(acme: Api) -> None:
-    """spec: Resources and their fields; contract: Additions"""
+    """contract: Additions"""
     defaults = {
         name: {
             field: schema["default"]

@@ -47,6 +47,7 @@ RULES = {name: tuple(map(str, range(1, count + 1))) for name, count in NUMBERED.
 SECTIONS_OF_THE_CONTRACT = (
     *("Fields and bounds", "Precedence on a body", "Lists", "Endpoints", "Tracking", "Authentication"),
     *("Requests, limits, headers", "Ids and numbers", "Keys and filters", "Bodies", "Times", "Order of answers"),
+    *("Additions", "Tracking, decided again"),
 )
 PROMISES = {
     "Versioning 3": "what may be added one day",

@@ -259,15 +259,26 @@ class TestScansInAnothersName:
     def id_of(self, browser: Browser) -> int:
         return (browser.get("/scan/state").json or {})["person"]  # type: ignore[no-any-return]
 
+    def earlier(self, sign_in_as: Callable[..., Browser], gun: int) -> tuple[Browser, str, int]:
+        """A browser of somebody who signed in an hour ago, the reference of that session, and a moment within it."""
+        browser = sign_in_as(Role.OPERATOR, device_id=gun)
+        person = self.id_of(browser)
+        execute("UPDATE web_session SET created_at = ? WHERE person_id = ?", (clock.now() - clock.HOUR, person))
+        session = execute("SELECT ref FROM web_session WHERE person_id = ?", (person,)).fetchone()[0]
+        return browser, session, (clock.now() - clock.HOUR // 2) // 1000
+
     def test_a_name_is_taken_from_who_was_signed_in_there(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int
     ) -> None:
-        before, now = sign_in_as(Role.OPERATOR, device_id=gun), sign_in_as(Role.OPERATOR, device_id=gun)
+        before, session, at = self.earlier(sign_in_as, gun)
+        now = sign_in_as(Role.OPERATOR, device_id=gun)
         theirs, own = self.id_of(before), self.id_of(now)
         before.post("/sign-out")
-        assert self.scan(now, site, "theirs", person=theirs) == (theirs, own)
+        assert self.scan(now, site, "theirs", session=session, at=at) == (theirs, own)
         long_ago = (clock.now() - clock.DAY) // 1000
-        assert self.scan(now, site, "long-ago", person=theirs, at=long_ago) == (own, own)
+        scan = {"code": "4006381333931", "location": site.dock.id, "session": session, "at": long_ago}
+        assert self.send(now, id="scan-long-ago", **scan)["result"] == "whose"
+        assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
 
     def test_no_other_name_is_taken(self, sign_in_as: Callable[..., Browser], site: Site, gun: int) -> None:
         boss, operator = sign_in_as(Role.ADMINISTRATOR), sign_in_as(Role.OPERATOR, device_id=gun)
@@ -289,12 +300,12 @@ class TestScansInAnothersName:
     def test_the_audit_names_who_sent_what_another_one_did(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast, act: str
     ) -> None:
-        before, now = sign_in_as(Role.OPERATOR, device_id=gun), sign_in_as(Role.OPERATOR, device_id=gun)
-        at = clock.now() // 1000
-        begun = {"act": "begin", "location": site.dock.id, "expected": [], "at": at, "person": self.id_of(before)}
+        before, session, at = self.earlier(sign_in_as, gun)
+        now = sign_in_as(Role.OPERATOR, device_id=gun)
+        begun = {"act": "begin", "location": site.dock.id, "expected": [], "at": at, "session": session}
         assert self.send(now, id="the-stock-take", **begun)["result"] == "done"
         item = {"act": act, "asset": site.pallet.id, "stock_take": "the-stock-take", "at": at}
-        assert self.send(now, id="an-act-of-it", person=self.id_of(before), **item)["result"] == "done"
+        assert self.send(now, id="an-act-of-it", session=session, **item)["result"] == "done"
         line = audit_trail.recent(cast.acme)[0]
         assert line.actor_id == str(self.id_of(now))
         assert line.detail["done_by"] == people.find_person(cast.acme, self.id_of(before)).name  # type: ignore[union-attr]
