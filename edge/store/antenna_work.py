@@ -1,8 +1,8 @@
 """What the antennas of a reader read in the last minutes: how much, how strongly, and what others read as well.
 
 It uses the reads that positions are decided from (`recent_reads`), so it costs ingest nothing. Those are reads of tags
-that belong to assets, by antennas that have a location. None are kept while `ingest.smoothing` is off, and within one
-second at one location only those that added something.
+that belong to assets, by antennas that have a location; with smoothing, within one second at one location only those
+that added something.
 """
 
 from __future__ import annotations

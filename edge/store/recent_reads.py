@@ -34,7 +34,7 @@ UNKNOWN = 2**32 - 1
 
 Sign = tuple[int, int, int]  # reader, second, and what it was: see `signs`
 _SIGN = Struct("<qIq")
-_READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
+READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
 _NO_RSSI = -1000.0
 
 
@@ -157,18 +157,7 @@ class RecentReads:
 
         `complete_from` where it is the newest of its asset: since when nothing else was heard of it; else UNKNOWN.
         """
-        self._reads.append(
-            _READ.pack(
-                scan.asset_id,
-                scan.observed_at,
-                source_no,
-                _NO_RSSI if scan.rssi is None else scan.rssi,
-                scan.weight,
-                scan.quality,
-                complete_from,
-                scan.received_at - scan.observed_at,
-            )
-        )
+        self._reads.append(pack_read(scan, source_no, complete_from))
         if scan.observed_at > self._newest:
             self._newest = scan.observed_at
 
@@ -177,18 +166,7 @@ class RecentReads:
         if not self._reads and not self._signs:
             return
         self._sweep()
-        reads, signs = b"".join(self._reads), b"".join(self._signs)
-        (number,) = execute(
-            "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, signs) VALUES (?1, ?2, ?3, "
-            "(SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
-            "WHERE no = (SELECT max(no) FROM recent_read)), ?4, ?5) RETURNING bytes_before",
-            (received_at, self._newest, gap, reads, signs),
-        ).fetchone()
-        execute(
-            "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
-            "AND (received_at < ? OR bytes_before < ?)",  # of the oldest, so that it never looks through all
-            (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
-        )
+        insert_batch(received_at, self._newest, gap, b"".join(self._reads), b"".join(self._signs))
         self._uncounted += len(self._reads)
         if self._uncounted >= self._counted_every:
             self._uncounted = 0
@@ -233,6 +211,42 @@ class RecentReads:
         metrics.evidence_bytes.set(size)
 
 
+def pack_read(scan: Scan, source_no: int, complete_from: int) -> bytes:
+    """As it is on disk."""
+    return READ.pack(
+        scan.asset_id,
+        scan.observed_at,
+        source_no,
+        _NO_RSSI if scan.rssi is None else scan.rssi,
+        scan.weight,
+        scan.quality,
+        complete_from,
+        scan.received_at - scan.observed_at,
+    )
+
+
+def strength_in(rssi: float) -> float | None:
+    """The RSSI of a read on disk."""
+    return None if rssi == _NO_RSSI else rssi
+
+
+def insert_batch(
+    received_at: int, until: int, gap: int, reads: bytes, signs: bytes = b"", *, is_evidence: bool = True
+) -> None:
+    """Write a batch of reads, none of which was observed after `until`, and drop what is too old or too much."""
+    (number,) = execute(
+        "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, signs, is_evidence) "
+        "VALUES (?1, ?2, ?3, (SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
+        "WHERE no = (SELECT max(no) FROM recent_read)), ?4, ?5, ?6) RETURNING bytes_before",
+        (received_at, until, gap, reads, signs, is_evidence),
+    ).fetchone()
+    execute(
+        "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
+        "AND (received_at < ? OR bytes_before < ?)",  # of the oldest, so that it never looks through all
+        (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
+    )
+
+
 def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[bytes] = ()) -> dict[int, Recent]:
     """From disk, what was heard of these assets (None: of all, as little as memory keeps), out of batches that reach
     `until` or later, and out of reads that are not on disk yet."""
@@ -240,9 +254,9 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     offsets = _offsets_by_source()
     found: dict[int, Recent] = {}
-    stored = execute("SELECT reads FROM recent_read WHERE until >= ? ORDER BY no", (until,))
+    stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence ORDER BY no", (until,))
     for (reads,) in chain(stored, [(b"".join(unwritten),)]):
-        for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in _READ.iter_unpack(reads):
+        for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in READ.iter_unpack(reads):
             if asset_ids is None or asset_id in asset_ids:
                 recent = found.get(asset_id)
                 if recent is None:
@@ -251,9 +265,8 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
                     recent = found[asset_id] = Recent(complete_from, limit)
                 if recent.is_full:
                     recent.drop_old()
-                strength = None if rssi == _NO_RSSI else rssi
                 offset = offsets.get(source_no, 0.0)
-                recent.add(at, locations[source_no], strength, weight, source_no, quality, delay, offset)
+                recent.add(at, locations[source_no], strength_in(rssi), weight, source_no, quality, delay, offset)
     return found
 
 
@@ -280,19 +293,19 @@ def load_signs() -> Signs:
 
 
 def was_heard(asset_id: int, since: int) -> bool:
-    """Whether a batch on disk that reaches `since`, or later, has a read of the asset."""
-    stored = execute("SELECT reads FROM recent_read WHERE until >= ?", (since,))
-    return any(read[0] == asset_id for (reads,) in stored for read in _READ.iter_unpack(reads))
+    """Whether a batch of evidence that reaches `since`, or later, has a read of the asset."""
+    stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence", (since,))
+    return any(read[0] == asset_id for (reads,) in stored for read in READ.iter_unpack(reads))
 
 
 def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
     """(asset, moment, source, RSSI) of what was received since then, the newest batch first."""
     for (reads,) in execute("SELECT reads FROM recent_read WHERE received_at >= ? ORDER BY no DESC", (since,)):
-        for asset_id, at, source_no, rssi, *_ in _READ.iter_unpack(reads):
-            yield asset_id, at, source_no, None if rssi == _NO_RSSI else rssi
+        for asset_id, at, source_no, rssi, *_ in READ.iter_unpack(reads):
+            yield asset_id, at, source_no, strength_in(rssi)
 
 
 def gap() -> int:
     """The sighting gap by which the newest reads were judged."""
-    found = execute("SELECT gap FROM recent_read ORDER BY no DESC LIMIT 1").fetchone()
+    found = execute("SELECT gap FROM recent_read WHERE is_evidence ORDER BY no DESC LIMIT 1").fetchone()
     return found[0] if found else 0

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.clock import SECOND
 from edge.store import held_back, recent_reads
+from edge.store.counted_reads import CountedReads
 from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import AROUND, LOOKS, OTHER_READER, Rule, last_at
 from edge.store.heard import Heard, Weight
@@ -126,6 +127,7 @@ class _Batch:
             recent.bring_back(asset_ids)
         self._positions |= load_positions(asset_ids - self._positions.keys())
         self._scans = scans
+        self._counted = CountedReads(scans)
         self._looked_back: set[int] = set()  # assets
         self._touched: dict[int, Position] = {}
         self._doubtful: dict[int, int] = {}  # asset -> the second from which on it is to be decided anew
@@ -137,6 +139,8 @@ class _Batch:
     def enter(self, scan: Scan) -> bool:
         if self._recent is not None and scan.reader_id is not None:
             return self._weigh(self._recent, scan)
+        if scan.reader_id is not None and self._gap:
+            self._counted.note(scan, self._source(scan))
         return self._count(scan)
 
     def hear(self, signs: Collection[Sign]) -> None:
@@ -186,6 +190,7 @@ class _Batch:
                 if recent := reads.of(asset_id):
                     recent.drop_old()
             reads.write(self._received_at, self._gap)
+        self._counted.write(self._received_at, self._gap)
         self._flush()
         write_positions(list(self._touched.values()))
 
@@ -210,7 +215,7 @@ class _Batch:
             return False
         else:
             self._flush()
-            if not insert_late(position, scan, self._source(scan), self._gap):
+            if not insert_late(position, scan, self._source(scan), self._gap, self._counted):
                 return False
         self._touched[position.no] = position
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from edge.clock import SECOND
+from edge.store.counted_reads import CountedRead, CountedReads
 from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Rule
 from edge.store.heard import Heard, Weight, strength_of
@@ -25,8 +26,11 @@ from edge.store.stays import (
 )
 
 
-def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> bool:
-    """Put a scan in its place among older rows; False if it is already known. Corrects `position`."""
+def insert_late(position: Position, scan: Scan, source_no: int, gap: int, counted: CountedReads) -> bool:
+    """Put a scan in its place among older rows; False if it is already known. Corrects `position`.
+
+    `counted`: where a stay that it splits was seen before and after it, as far as that is known.
+    """
     at, gap = scan.observed_at, gap if scan.reader_id is not None else 0
     before = _rows_until(position, at)
     if scan.reader_id is not None and any(_covers(row, scan, source_no, gap) for row in before):
@@ -41,11 +45,12 @@ def insert_late(position: Position, scan: Scan, source_no: int, gap: int) -> boo
         seq = previous.seq + 1 if previous and previous.observed_at == at else 0
         seen_for = 0
         if previous and previous.ended_at > at:
-            _set_end(position, previous, at)
+            last, again = counted.around(scan, previous.location_id, previous.observed_at, previous.ended_at)
+            _set_end(position, previous, last.observed_at if last else at)
             if previous.location_id == scan.location_id:
                 seen_for = previous.ended_at - at
             else:
-                _come_back(position, previous, following)
+                _come_back(position, previous, again, following)
                 following = None
         execute(INSERT_ROW, row_values(position.no, seq, source_no, scan, seen_for))
         position.history_rows += 1
@@ -173,14 +178,23 @@ def _covers(row: StayRow, scan: Scan, source_no: int, gap: int) -> bool:
     return row.source_no == source_no and row.observed_at == scan.observed_at
 
 
-def _come_back(position: Position, stay: StayRow, following: StayRow | None) -> None:
-    """A stay turns out to be two: the asset was elsewhere in between, and back by the time the stay ended.
+def _come_back(position: Position, stay: StayRow, again: CountedRead | None, following: StayRow | None) -> None:
+    """A stay turns out to be two: the asset was elsewhere in between, and back with the read `again`.
 
-    A stay that ends where the next row begins was cut there earlier; whether it came back in between is unknown.
+    If that is not known any more, it was back by the time the stay ended. A stay that ends where the next row begins
+    was cut there earlier; whether it came back in between is unknown.
     """
-    if following is None or following.observed_at > stay.ended_at:
-        execute(INSERT_ROW, (position.no, stay.ended_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi, 0))
-        position.history_rows += 1
+    back_at = again.observed_at if again else stay.ended_at
+    if following and following.observed_at <= back_at:
+        return
+    if again:
+        rssi, delay = None if again.rssi is None else round(again.rssi * 10), again.delay
+        seen_for = stay.ended_at - back_at
+        row = (position.no, back_at, 0, seen_for, again.source_no, delay, again.quality, rssi, Rule.EVERY_READ)
+    else:
+        row = (position.no, back_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi, Rule.EVERY_READ)
+    execute(INSERT_ROW, row)
+    position.history_rows += 1
 
 
 def _join(position: Position, row: StayRow | None, following: StayRow | None, gap: int) -> None:

@@ -175,6 +175,21 @@ def test_reads_of_one_tag_within_a_batch_keep_their_order(site: Site) -> None:
     assert location_of(site.assets[0]) == site.aisle
 
 
+def test_without_smoothing_a_burst_of_buffered_messages_loses_no_move(site: Site) -> None:
+    line, now = pipeline(is_smoothing=False), clock.now()
+    begin = now - 600 * SECOND
+    at_dock = [begin + second * SECOND for second in range(0, 140, 2)]
+    for at in at_dock:
+        line.handle([message(csl(seen(site.epcs[0], at)), received_at=at + SECOND)])
+    buffered = [
+        b'{"reads":[{"tag":"%s","time":"%s"}]}' % (site.epcs[0].encode(), clock.rfc3339(at + SECOND).encode())
+        for at in at_dock
+    ]
+    line.handle([message(payload, AISLE, received_at=now) for payload in buffered])
+    rows = execute("SELECT s.location_id FROM history h JOIN source s ON s.no = h.source_no ORDER BY h.observed_at")
+    assert [location_id for (location_id,) in rows] == [site.dock, site.aisle] * len(at_dock)
+
+
 def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> None:
     line = pipeline()
     line.handle([message(csl(seen("30FF")))])

@@ -1,6 +1,6 @@
 """The same reads in any order and any batches make the same history: many more traces than the quick tests have.
 
-Usage: python -m tests.soak.orders [--traces 10000] [--seed 1000]
+Usage: python -m tests.soak.orders [--traces 10000] [--seed 1000] [--smoothing auto]
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1_000)
+    parser.add_argument("--smoothing", choices=("auto", "off"), default="auto")
     options = parser.parse_args()
     found = 0
     for seed in range(options.seed, options.seed + options.traces // AT_ONCE):
         with tempfile.TemporaryDirectory() as data_dir:
             migrate.migrate(Path(data_dir))
-            wrong = differing(make_world(organizations.add_organization(shell(), "Orders").id), AT_ONCE, seed)
+            world = make_world(organizations.add_organization(shell(), "Orders").id)
+            wrong = differing(world, AT_ONCE, seed, is_smoothing=options.smoothing == "auto")
         found += len(wrong)
         print(f"seed {seed}: {len(wrong)} of {AT_ONCE} differ", *wrong, sep="\n", flush=True)
     print(f"{found} of {options.traces} traces differ")

@@ -132,27 +132,37 @@ def _way(random: Random) -> Iterator[tuple[int, int, float | None]]:
         moment += random.choice((0, 0, 2, 4, 20, 90))
 
 
-def tell(told: Sequence[Message], world: World, recent: RecentReads, random: Random | None, gap: int = GAP) -> None:
-    """In this order; with `random` in batches of any size, with looks at what is held back in between."""
+def tell(
+    told: Sequence[Message], world: World, recent: RecentReads | None, random: Random | None, gap: int = GAP
+) -> None:
+    """In this order; with `random` in batches of any size, with looks at what is held back in between.
+
+    Without `recent`, smoothing is off.
+    """
     begin = 0
     while begin < len(told):
         end = begin + (random.choice((1, 7, 60, 400, 3_000)) if random else 5_000)
         _record(told[begin:end], world, recent, gap)
-        if random and random.random() < 0.3:
+        if recent and random and random.random() < 0.3:
             settle_until(recent, max(message.at for message in told[:end]) // SECOND - 1, gap)
         begin = end
-    settle_until(recent, START // SECOND + MINUTES * 60 + LATER, gap)
+    if recent:
+        settle_until(recent, START // SECOND + MINUTES * 60 + LATER, gap)
 
 
-def _record(batch: Sequence[Message], world: World, recent: RecentReads, gap: int) -> None:
+def _record(batch: Sequence[Message], world: World, recent: RecentReads | None, gap: int) -> None:
     """As ingest does."""
+    scans = [scan for one in batch for scan in one.scans]
+    if recent is None:
+        record(scans, gap)
+        return
     signs: set[Sign] = set()
     for one in batch:
         only = one.scans[0].asset_id if one.scans else one.sign
         signs.add((world.readers[one.reader], one.at // SECOND, only))
     with writing():
         recent.refresh()
-        record([scan for one in batch for scan in one.scans], gap, recent, signs, START + MINUTES * 60 * SECOND)
+        record(scans, gap, recent, signs, START + MINUTES * 60 * SECOND)
         recent.done()
 
 
@@ -195,14 +205,16 @@ def shuffled(told: Sequence[Message], random: Random) -> list[Message]:
     return sorted(told, key=arrival)
 
 
-def differing(world: World, count: int, seed: int) -> list[str]:
+def differing(world: World, count: int, seed: int, *, is_smoothing: bool = True) -> list[str]:
     """Tell `count` assets' reads in order and in another one; returns how their histories differ."""
     random = Random(seed)
+    reads, reads_of_others = (RecentReads(), RecentReads()) if is_smoothing else (None, None)
     ones, others = world.new_assets(count), world.new_assets(count)
     told = messages(world, ones, random)
-    tell(told, world, RecentReads(), None)
+    tell(told, world, reads, None)
     _forget()  # the others' signs of life are the same, and arrive in their own order
-    tell(shuffled(same_assets(told, dict(zip(ones, others, strict=True))), random), world, RecentReads(), random)
+    again = shuffled(same_assets(told, dict(zip(ones, others, strict=True))), random)
+    tell(again, world, reads_of_others, random)
     _forget()
     pairs = zip(ones, world.history(ones), world.history(others), strict=True)
     return [

@@ -142,6 +142,30 @@ def test_with_no_gap_every_scan_is_kept_in_its_place_whatever_the_order_of_arriv
 
 @examples
 @given(sightings, splits)
+def test_where_every_read_counts_any_order_of_arrival_makes_the_same_history(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    asset = site.new_asset()
+    record_in_batches([site.scan(asset, *one) for one in seen], cuts, GAP)
+    assert history_of(site, asset) == expected_history(sorted(seen), GAP // SECOND)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 400])
+@pytest.mark.parametrize("is_backwards", [False, True])
+def test_a_burst_out_of_the_buffer_of_a_reader_loses_no_row(site: Site, at_once: int, is_backwards: bool) -> None:
+    """Another reader saw the asset at its place all the time."""
+    asset = site.new_asset()
+    here = [(second, 0) for second in range(0, 360, 2)]
+    burst = [(second, 1) for second in range(101, 243, 2)]
+    record([site.scan(asset, *one) for one in here], GAP)
+    late = [site.scan(asset, *one) for one in (reversed(burst) if is_backwards else burst)]
+    for begin in range(0, len(late), at_once):
+        assert all(record(late[begin : begin + at_once], GAP))
+    assert history_of(site, asset) == expected_history(sorted(here + burst), GAP // SECOND)
+
+
+@examples
+@given(sightings, splits)
 def test_a_position_is_the_newest_scan_whatever_the_order_of_arrival(
     site: Site, seen: list[tuple[int, int]], cuts: list[int]
 ) -> None:
@@ -237,7 +261,7 @@ def test_a_late_scan_elsewhere_splits_the_stay_it_falls_into(site: Site) -> None
     asset = site.new_asset()
     record([site.scan(asset, second, 0) for second in (0, 100, 200)], GAP)
     assert record([site.scan(asset, 150, 1)], GAP) == [True]
-    assert history_of(site, asset) == [Row(0, 0, 150), Row(150, 1, 0), Row(200, 0, 0)]
+    assert history_of(site, asset) == [Row(0, 0, 100), Row(150, 1, 0), Row(200, 0, 0)]
     assert position_of(site, asset) == Where(0, 200, 200, 3)
 
 
@@ -254,7 +278,7 @@ def test_a_person_seeing_an_asset_where_it_is_makes_a_row_and_keeps_the_dwell(si
     record([site.scan(asset, 0, 0), site.scan(asset, 100, 0)], GAP)
     record_by_person(site.scan(asset, 50, 0, by_person=True))
     record_by_person(site.scan(asset, 120, 0, by_person=True))
-    assert history_of(site, asset) == [Row(0, 0, 50), Row(50, 0, 50), Row(120, 0, 0)]
+    assert history_of(site, asset) == [Row(0, 0, 0), Row(50, 0, 50), Row(120, 0, 0)]
     assert position_of(site, asset) == Where(0, 120, 0, 3)
 
 
