@@ -392,3 +392,10 @@ def test_whatever_the_order_of_arrival_undone_scans_leave_no_trace(
     assert where
     assert where.location_id == (left[0].location_id if left else None)
     assert where.last_seen_at == (left[0].observed_at if left else None)
+
+
+def test_the_page_says_which_version_of_the_files_it_needs(sign_in_as: SignIn) -> None:
+    """The service worker keeps a page only beside the files of its own version."""
+    browser = sign_in_as(Role.OPERATOR)
+    version = browser.get("/scan").headers["Edge-Version"]
+    assert f"const VERSION = '{version}';" in browser.get("/sw.js").text

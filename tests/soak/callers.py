@@ -2,45 +2,66 @@
 
     CALLERS=FILE python -m pytest -p tests.soak.callers -n0 tests/...
 
+Each function of edge notes its name as its first step: a trace would slow down everything else as well.
 What a test does in a process of its own is not seen.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
 import os
-import sys
-import threading
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 _ROOT = f"{Path(__file__).parents[2]}{os.sep}"
-_called: set[CodeType] = set()
+_called: set[str] = set()
 _tests: dict[str, dict[str, Any]] = {}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _trace(frame: FrameType, _event: str, _argument: object) -> None:
-    _called.add(frame.f_code)
+_load = SourceFileLoader.get_code
 
 
-def pytest_sessionstart() -> None:
-    threading.settrace(_trace)
+def _load_with_notes(self: SourceFileLoader, fullname: str) -> Any:
+    path = self.get_filename(fullname)
+    if not path.startswith(f"{_ROOT}edge{os.sep}"):
+        return _load(self, fullname)
+    tree = ast.parse(self.get_data(path))
+    _add_notes(tree, path.removeprefix(_ROOT) + "::", is_within=False)
+    return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+
+
+def _add_notes(node: ast.AST, name: str, *, is_within: bool) -> None:
+    """`edge/store/scans.py::record`; what is defined within a function has the name of the function."""
+    for one in ast.iter_child_nodes(node):
+        inner, is_function = name, isinstance(one, _Function)
+        if not is_within and isinstance(one, ast.ClassDef):
+            inner = f"{name}{one.name}."
+        elif not is_within and isinstance(one, _Function):
+            inner = f"{name}{one.name}"
+        _add_notes(one, inner, is_within=is_within or is_function)
+        if isinstance(one, _Function):
+            has_docstring = ast.get_docstring(one, clean=False) is not None
+            one.body.insert(int(has_docstring), ast.parse(f"__called__({inner!r})").body[0])
+
+
+builtins.__called__ = _called.add  # type: ignore[attr-defined]
+SourceFileLoader.get_code = _load_with_notes  # type: ignore[assignment, method-assign]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     _called.clear()
-    sys.settrace(_trace)
     try:
         return (yield)
     finally:
-        sys.settrace(None)
-        functions = {name for code in list(_called) if (name := _name_of(code))}
-        _tests.setdefault(item.nodeid, {})["functions"] = sorted(functions)
+        _tests.setdefault(item.nodeid, {})["functions"] = sorted(_called)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -51,10 +72,3 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish() -> None:
     Path(os.environ["CALLERS"]).write_text(json.dumps(_tests), "utf-8")
-
-
-def _name_of(code: CodeType) -> str | None:
-    """`edge/store/scans.py::record`; of what is defined within a function, the function."""
-    if not code.co_filename.startswith(f"{_ROOT}edge{os.sep}"):
-        return None
-    return f"{code.co_filename.removeprefix(_ROOT)}::{code.co_qualname.split('.<locals>')[0]}"

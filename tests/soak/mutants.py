@@ -1,11 +1,11 @@
 """Do the tests notice? Small faults are put into the code one at a time, and the tests that call it must fail.
 
-    python -m tests.soak.mutants [--count 300] [--seed N] [--only edge/sync] [--callers FILE]
+    python -m tests.soak.mutants [--count 300] [--seed N] [--only edge/sync] [--callers FILE] [--part 1/2]
 
 Works on a copy of the tree. First it runs the tests once and records which of them call which functions; `--callers`
-keeps that for the next run. Then each mutant is tried with the tests that call the changed function, quick ones first,
-until one fails. It ends with an error if a mutant survives that `survivors.toml` does not explain,
-or if fewer than 90 % are caught.
+keeps that for the next run, also for parts of the same sample side by side. Then each mutant is tried with the tests
+that call the changed function, quick ones first, until one fails. It ends with an error if a mutant survives that
+`survivors.toml` does not explain, or if fewer than 90 % are caught.
 
 mutmut and cosmic-ray change no SQL, drop no statement and no transaction, and start Python for each mutant; here the
 libraries are loaded once, and each mutant is a fork.
@@ -42,8 +42,8 @@ COPIED = ("edge", "tests", "web", "data", "systemd", ".ci", "README.md", "pyproj
 MODULES = (
     *(f"edge/store/{name}.py" for name in (
         "evidence", "scans", "retrace", "recent", "recent_reads", "stay_changes", "stays", "carriers", "handheld",
-        "receipts", "held_messages", "raw_messages", "regained", "matching", "incoming", "outgoing", "target",
-        "changes", "mirrors", "events", "event_making", "event_progress",
+        "stock_takes", "receipts", "held_messages", "raw_messages", "regained", "matching", "incoming", "outgoing",
+        "target", "changes", "mirrors", "events", "event_making", "event_progress",
     )),
     "edge/ingest/*.py", "edge/sync/*.py", "edge/events/*.py", "edge/pages/scan.py",
 )  # fmt: skip
@@ -310,6 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--only", default="", help="modules whose path begins with this")
     parser.add_argument("--callers", type=Path, help="keep which tests call what in this file, or use it if it exists")
+    parser.add_argument("--part", default="1/1", help="of the sample, to try parts of it side by side: 1/2 and 2/2")
     parser.add_argument("--most-seconds", type=float, default=120, help="of tests for one mutant, as recorded")
     options = parser.parse_args(arguments)
     for name in LIBRARIES:
@@ -318,7 +319,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reasons, outcomes = read_reasons(), []
     with tempfile.TemporaryDirectory(prefix="edge-mutants-") as folder:
         bench = Bench(Path(folder))
-        chosen = choose(bench.root, options.count, options.seed, options.only)
+        part, parts = map(int, options.part.split("/"))
+        chosen = choose(bench.root, options.count, options.seed, options.only)[part - 1 :: parts]
         callers = record_callers(bench, options.callers)
         for number, one in enumerate(chosen, start=1):
             outcomes.append(try_mutant(bench, callers, one, options.most_seconds))

@@ -10,6 +10,7 @@ import pytest
 from edge import clock
 from edge.store import actors, assets, board, handheld, locations, lost_assets, people, scans, stock_takes
 from edge.store.actors import Actor, shell
+from edge.store.database import execute
 from edge.store.handheld import Result, Submitted
 from edge.store.people import Role
 from edge.store.stays import Quality, Scan
@@ -88,3 +89,14 @@ def test_a_mark_as_lost_counts_from_when_it_was_made_not_from_when_it_arrived(ca
     assert lost_assets.lost_since(cast.acme, pallet.id) is None
     assert lost_assets.mark_lost(olga, pallet.id, seen_at + 1, is_lost=True)
     assert lost_assets.lost_since(cast.acme, pallet.id) == seen_at + 1
+
+
+def test_every_query_has_the_organization_also_where_a_check_comes_first(cast: Cast, olga: Actor, dock: int) -> None:
+    """A caller that forgets the check gets and changes nothing of another organization."""
+    theirs = assets.create(shell(cast.rival), name="Theirs")
+    execute("INSERT INTO stock_take_expected (stock_take_id, asset_id) VALUES (?, ?)", (TAKE, theirs.id))
+    count(olga, EPC, dock)
+    stock_takes.take_back(olga._replace(organization_id=cast.rival), "scan-1")
+    assert stock_takes.finish(olga, TAKE, AT + 9)
+    assert [(line.result, line.code) for line in stock_takes.sheet(cast.acme, TAKE)] == [("unknown", EPC)]
+    assert stock_takes.sheet(cast.rival, TAKE) == []

@@ -90,3 +90,86 @@ test("a badge leaves no trace", async () => {
   await queue.settle([{ id: "1", result: "badge" }]);
   assert.deepEqual([await queue.waiting(), await queue.recent(Infinity)], [[], []]);
 });
+
+test("what was scanned before the label, or waits for another answer, stays as it is", async () => {
+  await scan("before");
+  await scan("label");
+  await scan("held", { locationId: null, locationName: "", held: { label: "X" } });
+  await queue.settle([{ id: "label", result: "location", location: GATE }]);
+  assert.deepEqual(await places(), [["before", "Dock 1"], ["held", ""]]);
+});
+
+test("in a stock-take somebody says where the scans after a label belong", async () => {
+  for (const id of ["label", "1"]) await scan(id, { take: "take-1" });
+  await queue.settle([{ id: "label", result: "location", location: GATE }]);
+  await scan("2", { take: "take-1" });
+  const held = { label: "code-label", shown: "Dock 1", location: GATE };
+  assert.deepEqual((await queue.waiting()).map((item) => [item.id, item.locationId, item.held]), [["1", null, held], ["2", null, held]]);
+  assert.deepEqual(await states(), { label: "location", 1: "unclear", 2: "unclear" });
+});
+
+test("as many labels are remembered as there may be scans on their way, and no more", async () => {
+  for (let n = 1; n <= 9; n += 1) {
+    await scan(`label-${n}`, { choice: `choice-${n}` });
+    await queue.settle([{ id: `label-${n}`, result: "location", location: GATE }]);
+  }
+  await scan("1", { choice: "choice-1" });
+  await scan("2", { choice: "choice-2" });
+  assert.deepEqual(await places(), [["1", "Dock 1"], ["2", "Gate 7"]]);
+});
+
+test("an unclear answer leaves a scan where it is", async () => {
+  await scan("1");
+  await queue.settle([{ id: "1", result: "unclear" }]);
+  assert.deepEqual([await places(), await states()], [[["1", "Dock 1"]], { 1: "queued" }]);
+});
+
+test("a scan at a location that was retired waits for another one", async () => {
+  await scan("1");
+  await queue.settle([{ id: "1", result: "retired" }]);
+  const [{ locationId, locationName, held }] = await queue.waiting();
+  assert.deepEqual([locationId, locationName, held], [null, "", { shown: "Dock 1", retired: true }]);
+  await queue.release("at-dock", GATE);
+  const [released] = await queue.waiting();
+  assert.deepEqual([released.locationName, released.held, await states()], ["Gate 7", null, { 1: "queued" }]);
+});
+
+test("what nobody has proven to have made waits for its person, and for no location", async () => {
+  await scan("1");
+  await scan("2", { locationId: null, locationName: "", held: { label: "X" } });
+  await queue.settle([{ id: "1", result: "whose" }]);
+  await queue.release("at-dock", GATE);
+  assert.deepEqual((await queue.waiting()).map(({ id, locationName, held }) => [id, locationName, held]), [["1", "Dock 1", { whose: true }], ["2", "Gate 7", null]]);
+  await scan("3", { locationId: null, locationName: "", held: { label: "X" } });
+  await queue.claim(OTTO);
+  assert.deepEqual((await queue.waiting()).map(({ id, person, held }) => [id, person, held]), [["1", 2, null], ["2", 1, null], ["3", 1, { label: "X" }]]);
+  assert.deepEqual(await states(), { 1: "queued", 2: "queued", 3: "unclear" });
+});
+
+test("a choice is discarded without what waits for its person or was sent", async () => {
+  for (const id of ["1", "2", "3"]) await scan(id, id === "3" ? { held: { label: "X" } } : {});
+  await queue.settle([{ id: "1", result: "whose" }]);
+  await queue.discard("at-dock");
+  assert.deepEqual([(await places()).map(([id]) => id), await states()], [["1", "2"], { 1: "unclear", 2: "queued", 3: "undone" }]);
+});
+
+test("what nobody claims leaves the queue; an undo that nobody claims changes nothing", async () => {
+  await scan("1");
+  await scan("2");
+  await queue.settle([{ id: "1", result: "recorded" }, { id: "2", result: "whose" }]);
+  await queue.add({ id: "u1", undo: "1", at: clock, ...OLGA });
+  assert.equal((await states())["1"], "undoing");
+  await queue.settle([{ id: "u1", result: "whose" }]);
+  await queue.claim(null);
+  assert.deepEqual([await queue.waiting(), await states()], [[], { 1: "unclear", 2: "undone" }]);
+});
+
+test("the log is kept short, without what still waits and what an open stock-take needs", async () => {
+  for (const id of ["queued", "undoing", "unclear", "counted", "other", "old", "kept", "new"]) await scan(id, { take: { counted: "take-1", other: "take-0" }[id] });
+  await queue.settle(["undoing", "counted", "other", "old", "kept", "new"].map((id) => ({ id, result: "recorded" })));
+  await queue.settle([{ id: "unclear", result: "retired" }]);
+  await queue.add({ id: "u1", undo: "undoing", at: clock, ...OLGA });
+  await queue.tidy("take-1", 2);
+  assert.deepEqual((await queue.recent(Infinity)).map(({ id }) => id), ["new", "kept", "counted", "unclear", "undoing", "queued"]);
+  assert.deepEqual((await queue.recent(1)).map(({ id }) => id), ["new"]);
+});
