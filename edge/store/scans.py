@@ -151,7 +151,10 @@ class _Batch:
             return
         reads.bring_back(anew)
         self._have_positions(anew)
-        known = {one: second for one, second in anew.items() if one in self._positions and reads.of(one)}
+        known = {one: second for one, second in anew.items() if one in self._positions}
+        for one in known:
+            if reads.of(one) is None:  # dropped, since others were heard later
+                reads.start(one, last_read_second(self._positions[one]) + 1)
         short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
         if short:
             self._looked_back.update(short)
@@ -328,7 +331,8 @@ class _Batch:
         `until`: see `settle`. `is_late`: something from that second on may have been decided.
         """
         heard = recent.heard
-        second = max(_reach_back(heard, second, recent.settled_until), recent.complete_from)
+        known_until = max(recent.settled_until, recent.newest if is_late else 0)
+        second = max(_reach_back(heard, second, known_until), recent.complete_from)
         is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
         if is_proved:
             second = position.row_at // SECOND
@@ -468,11 +472,13 @@ def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
     return recent.looks_between(began, second) <= LOOKS
 
 
-def _reach_back(heard: Sequence[Heard], second: int, settled_until: int) -> int:
-    """From which second on the decisions are to be made anew that a read in `second` may change."""
+def _reach_back(heard: Sequence[Heard], second: int, known_until: int) -> int:
+    """From which second on the decisions are to be made anew that a read in `second` may change.
+
+    `known_until`: the silence before that second may have been taken to last so long. What follows in `heard` may be
+    new as well, so it is no sign that the silence was shorter.
+    """
     index, first = first_from(heard, second), second
-    following = first_from(heard, second + 1)
-    known_until = heard[following].second if following < len(heard) else settled_until
     if index and known_until - heard[index - 1].second >= OTHER_READER:
         first = heard[index - 1].second  # silence may have decided
     while index and heard[index - 1].second >= second - AROUND:
