@@ -48,6 +48,18 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         embedded.stop()
 
 
+def test_a_broker_that_was_stopped_leaves_no_thread_behind() -> None:
+    def brokers() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "broker"]
+
+    before = brokers()
+    embedded = EmbeddedBroker(f"127.0.0.1:{free_port()}")
+    embedded.start()
+    assert len(brokers()) == len(before) + 1
+    embedded.stop()
+    assert brokers() == before
+
+
 def test_messages_arrive_whole_and_in_order(url: str) -> None:
     handler = Handler()
     with subscribed(url, handler) as subscriber:

@@ -111,6 +111,15 @@ def test_an_unknown_code_can_be_attached_and_the_scan_counts(
     assert browser.send("/scan/attach", {"id": "scan-no-1", "name": "Twice"}).status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("name", "status"), [("", 400), ("A", 200), ("x" * 255, 200), ("x" * 256, 400), ("A\x07B", 400)]
+)
+def test_the_name_of_a_new_asset_has_a_length(sign_in_as: SignIn, site: Site, name: str, status: int) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    send(browser, item("1", "NOBODY-KNOWS", site.dock.id))
+    assert browser.send("/scan/attach", {"id": "scan-no-1", "name": name}).status_code == status
+
+
 def test_a_tag_attached_elsewhere_brings_the_parked_scans_with_it(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     now, gun = clock.now(), sign_in_as(Role.OPERATOR)
     send(gun, item("1", "NEW-1", site.dock.id, now - 60_000_000), item("2", "NEW-1", site.rack.id, now - 30_000_000))
