@@ -215,3 +215,12 @@ test("the page sends when the connection returns or somebody looks at it, and sa
   await until(() => batches().length === 2);
   assert.deepEqual(batches(), [["1"], ["2"]]);
 });
+
+test("an answer that breaks off is no connection, whoever asked", async () => {
+  const broken = later();
+  server = () => [200, broken.promise.then(() => { throw new Error("reset"); })];
+  const asked = assert.rejects(ask("/scan/locations"), { state: "offline", message: "No connection" });
+  await until(() => sent.length);
+  broken.resolve();
+  await asked;
+});
