@@ -54,6 +54,7 @@ FIRST_SCRIPTS = (
         "scan/feedback.js",
         "scan/gs1.js",
         "scan/handover.js",
+        "scan/holds.js",
         "scan/leave.js",
         "scan/locations.js",
     ),
@@ -167,6 +168,8 @@ def scan_batch() -> Response:
     ended: set[str] = set()  # choices of a location that a label has ended
     with handheld.one_batch():
         answers = [_handle(item, correction, received_at, ended) for item in items]
+    session = current_session()
+    device_acts.report(session.organization_id, session.device_name or session.name, body, answers, received_at)
     return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
 
 

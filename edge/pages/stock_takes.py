@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from flask import Response, abort, jsonify, render_template
 
+from edge import clock
+from edge.pages import device_acts
 from edge.pages.csv_files import csv_file, times
 from edge.pages.days import local
+from edge.pages.forms import json_object
 from edge.pages.guard import current_session, pages, require_role
 from edge.store import stock_takes
 from edge.store.people import Role
@@ -28,7 +31,20 @@ def open_stock_takes() -> Response:
 @pages.get("/scan/stock-takes/<stock_take_id>")
 @require_role(Role.OPERATOR)
 def stock_take_progress(stock_take_id: str) -> Response:
-    """For a device that continues it, and for all devices that work on it."""
+    """For a device that continues it."""
+    return _progress(stock_take_id)
+
+
+@pages.post("/scan/stock-takes/<stock_take_id>")
+@require_role(Role.OPERATOR)
+def report_and_progress(stock_take_id: str) -> Response:
+    """For all devices that work on it: each says what it has not sent yet, and gets what the others found."""
+    session = current_session()
+    device_acts.report(session.organization_id, session.device_name or session.name, json_object(), [], clock.now())
+    return _progress(stock_take_id)
+
+
+def _progress(stock_take_id: str) -> Response:
     found = stock_takes.progress(current_session().organization_id, stock_take_id)
     if found is None:
         abort(404)
@@ -37,6 +53,7 @@ def stock_take_progress(stock_take_id: str) -> Response:
         expected_ids=found.expected,
         scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in found.scans],
         seen=[[row[0], row[1], row[2] // 1000, bool(row[3])] for row in found.seen],
+        devices=[[*row[:2], bool(row[2]), row[3], row[4] and row[4] // 1000, row[5] // 1000] for row in found.devices],
     )
 
 
@@ -53,7 +70,8 @@ def show_stock_take(stock_take_id: str) -> str:
     take = _finished(stock_take_id)
     lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
     groups = [(result, title, [line for line in lines if line.result == result]) for result, title in TITLES.items()]
-    return render_template("stock-take.html", take=take, groups=groups)
+    devices = stock_takes.devices_at_sign_off(current_session().organization_id, stock_take_id)
+    return render_template("stock-take.html", take=take, groups=groups, devices=devices)
 
 
 @pages.get("/stock-takes/<stock_take_id>.csv")

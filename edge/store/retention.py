@@ -174,6 +174,8 @@ _PARTS_OF_STOCK_TAKE = (
     "WHERE stock_take_id = ? LIMIT ?)",
     "DELETE FROM stock_take_expected WHERE (stock_take_id, asset_id) IN (SELECT stock_take_id, asset_id "
     "FROM stock_take_expected WHERE stock_take_id = ? LIMIT ?)",
+    "DELETE FROM stock_take_unsent WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_unsent "
+    "WHERE stock_take_id = ? LIMIT ?)",
     "DELETE FROM stock_take_scan WHERE id IN (SELECT id FROM stock_take_scan WHERE stock_take_id = ? LIMIT ?)",
 )
 

@@ -21,6 +21,7 @@ from edge.store.handheld import Answer, Result, Submitted
 
 MOST_EXPECTED = 20_000  # as many as a device keeps
 MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
+MOST_DEVICES = 100  # of one stock-take; what more of them say is not kept
 
 
 class StockTake(NamedTuple):
@@ -54,11 +55,30 @@ class Line(NamedTuple):
     lost_at: int | None
 
 
+class Holding(NamedTuple):
+    """What a device says about one stock-take."""
+
+    stock_take_id: str
+    is_open: bool
+    unsent: int  # scans
+    unsent_since: int | None
+
+
+class OtherDevice(NamedTuple):
+    """What was known of another device when somebody signed off."""
+
+    name: str
+    unsent: int
+    unsent_since: int | None
+    reported_at: int
+
+
 class Signed(NamedTuple):
     """The result on the screen of the person who signs off."""
 
     assets: dict[str, list[tuple[int, str]]]  # by result: the assets, and how each is known
     unknown: list[str]  # codes
+    devices: list[OtherDevice]
 
 
 class Progress(NamedTuple):
@@ -68,6 +88,7 @@ class Progress(NamedTuple):
     expected: list[int]
     scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, whose
     seen: list[tuple[int, int, int, bool]]  # asset, location, when, whether by a person: expected ones, since it began
+    devices: list[tuple[str, str, bool, int, int | None, int]]  # id, name, is_open, unsent, unsent_since, reported_at
 
 
 def begin(
@@ -140,6 +161,39 @@ def take_back(sender: Actor, scan_id: str) -> None:
         execute(sql, (scan_id, sender.person_id, sender.sender_id, sender.device_id, sender.organization_id))
 
 
+def report(organization_id: int, device: str, name: str, holdings: Sequence[Holding], reported_at: int) -> None:
+    """Keep what a device says of all stock-takes that it has open or has scans for; of the others it holds nothing."""
+    if not holdings and not execute("SELECT 1 FROM stock_take_device WHERE device = ?", (device,)).fetchone():
+        return  # as nearly always
+    ids = [holding.stock_take_id for holding in holdings]
+    with writing():
+        execute(
+            "DELETE FROM stock_take_device WHERE device = ? AND stock_take_id NOT IN (SELECT value FROM json_each(?)) "
+            "AND stock_take_id IN (SELECT id FROM stock_take WHERE organization_id = ?)",
+            (device, json.dumps(ids), organization_id),
+        )
+        for holding in holdings:
+            if _find_open(organization_id, holding.stock_take_id):
+                _keep_holding(device, name, holding, reported_at)
+
+
+def _keep_holding(device: str, name: str, holding: Holding, reported_at: int) -> None:
+    others = execute(
+        "SELECT count(*) FROM stock_take_device WHERE stock_take_id = ? AND device <> ?",
+        (holding.stock_take_id, device),
+    ).fetchone()[0]
+    if others < MOST_DEVICES:
+        execute(
+            "INSERT OR REPLACE INTO stock_take_device (stock_take_id, device, name, is_open, unsent, unsent_since, "
+            "reported_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (holding.stock_take_id, device, name, *holding[1:], reported_at),
+        )
+
+
+def _forget_devices(stock_take_id: str) -> None:
+    execute("DELETE FROM stock_take_device WHERE stock_take_id = ?", (stock_take_id,))
+
+
 def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed | None = None) -> bool:
     """Sign off: keep the result that was signed, and record the scans. False if there is no such stock-take.
 
@@ -162,6 +216,12 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed |
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(stock_take_id, no, *line) for no, line in enumerate(lines)],
         )
+        execute_many(
+            "INSERT INTO stock_take_unsent (stock_take_id, no, name, unsent, unsent_since, reported_at) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            [(stock_take_id, no, *one) for no, one in enumerate(signed.devices if signed else [])],
+        )
+        _forget_devices(stock_take_id)
         execute(
             "UPDATE stock_take SET finished_at = ?, finished_by = ? WHERE id = ?",
             (received_at, sender.person_id, stock_take_id),
@@ -179,6 +239,7 @@ def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
         if found is None:
             return False
         execute("UPDATE stock_take SET cancelled_at = ? WHERE id = ?", (received_at, stock_take_id))
+        _forget_devices(stock_take_id)
         act.note("stock_take.cancelled", Subject("stock_take", stock_take_id, found.location_name))
     return True
 
@@ -228,7 +289,12 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
             "WHERE expected.stock_take_id = ? AND position.last_seen_at >= ?",
             (stock_take_id, take.started_at),
         ).fetchall()
-    return Progress(take, expected, scans, seen)
+        devices = execute(
+            "SELECT device, name, is_open, unsent, unsent_since, reported_at FROM stock_take_device "
+            "WHERE stock_take_id = ? ORDER BY name, device",
+            (stock_take_id,),
+        ).fetchall()
+    return Progress(take, expected, scans, seen, devices)
 
 
 def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
@@ -244,6 +310,16 @@ def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
         "WHERE line.stock_take_id = ? AND take.organization_id = ? ORDER BY line.no"
     )
     return [Line(*row) for row in execute(sql, (stock_take_id, organization_id))]
+
+
+def devices_at_sign_off(organization_id: int, stock_take_id: str) -> list[OtherDevice]:
+    """What was known of other devices when a stock-take was signed off."""
+    sql = (
+        "SELECT unsent.name, unsent.unsent, unsent.unsent_since, unsent.reported_at FROM stock_take_unsent unsent "
+        "JOIN stock_take take ON take.id = unsent.stock_take_id "
+        "WHERE unsent.stock_take_id = ? AND take.organization_id = ? ORDER BY unsent.no"
+    )
+    return [OtherDevice(*row) for row in execute(sql, (stock_take_id, organization_id))]
 
 
 # The result ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from edge import clock
 from edge.store import board, scans
-from edge.store.database import execute
+from edge.store.database import execute, writing
 from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
 
@@ -38,11 +39,18 @@ def begin(page: Page, location: str) -> None:
     expect(page.locator("#take")).to_be_visible()
 
 
-def sign_off(page: Page) -> None:
+def sign_off(page: Page, how: str = "Sign off as") -> None:
     page.click("#take")
     page.click("text=Sign off …")
-    page.click("button:has-text('Sign off as')")
+    page.click(f"button:has-text('{how}')")
     expect(page.locator("#sheet-title")).to_have_text("Signed off")
+
+
+def wait_for(sql: str, row: tuple[int, ...]) -> None:
+    until = time.monotonic() + 20
+    while (found := execute(sql).fetchone()) != row:
+        assert time.monotonic() < until, found
+        time.sleep(0.05)
 
 
 def test_a_location_is_checked_and_signed_off(scan_page: ScanPage, site: Site) -> None:
@@ -103,7 +111,7 @@ def test_two_hundred_things_without_a_connection_and_with_two_reloads(
     page.click("#take")
     expect(page.locator("#take-missing li")).to_have_count(2)
     page.click("#sheet-close")
-    sign_off(page)
+    sign_off(page, "Sign off all the same as")
     page.click("#sheet-close")
     expect(page.locator("#take")).to_be_hidden()
     server.start()
@@ -131,11 +139,77 @@ def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPag
     expect(one.locator("#take")).to_contain_text("2 of 3 found", timeout=20_000)
     other.click("#take")
     other.click("text=Sign off …")
-    expect(other.locator("#sheet-body")).to_contain_text("olga count here, too")
+    expect(other.locator("#other-devices")).to_have_text("olga: everything is sent")
     other.click("#sheet-close")
     sign_off(other)
     expect(one.locator("#take")).to_be_hidden(timeout=20_000)
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
+
+
+def test_before_signing_the_devices_that_may_hold_unsent_scans_are_named(scan_page: ScanPage, site: Site) -> None:
+    see(site, site.docks[0].id, 1, 2, 3)
+    one = scan_page("olga", viewport={"width": 360, "height": 640})
+    begin(one, "Dock 1")
+    scan(one, "BC-0001")
+    outcome(one, "counted", "Pallet 1")
+    other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
+    other.click("#jobs")
+    other.click("text=Check this location")
+    other.click(".choice-button:has-text('begun by olga')")
+    expect(other.locator("#take")).to_contain_text("1 of 3 found")
+    scan(other, "http://box.local/l/NO-SUCH")
+    outcome(other, "unclear", "Location unclear")
+    scan(other, "BC-0002")
+    expect(other.locator("#held")).to_be_visible()
+    wait_for("SELECT sum(unsent) FROM stock_take_device", (1,))
+    other.context.set_offline(True)
+    scan(other, "BC-0003")
+    one.click("#take")
+    one.click("text=Sign off …")
+    expect(one.locator("#other-devices li")).to_have_count(1)
+    expect(one.locator("#other-devices")).to_contain_text("otto: 1 scan not sent, last contact: ")
+    expect(one.locator("#sheet-body")).to_contain_text("What other devices have not sent is missing here")
+    one.click("button:has-text('Sign off all the same as olga')")
+    expect(one.locator("#sheet-title")).to_have_text("Signed off")
+    wait_for("SELECT count(*) FROM stock_take WHERE finished_at IS NOT NULL", (1,))
+    one.click("text=Open the sheet")
+    expect(one.locator("#devices li")).to_contain_text("otto: 1 scan not sent")
+
+
+def test_a_device_that_was_silent_is_named_and_one_that_set_it_aside_is_not(scan_page: ScanPage, site: Site) -> None:
+    see(site, site.docks[0].id, 1)
+    one = scan_page("olga", viewport=PHONE)
+    begin(one, "Dock 1")
+    other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
+    other.click("#jobs")
+    other.click("text=Check this location")
+    other.click(".choice-button:has-text('begun by olga')")
+    wait_for("SELECT count(*) FROM stock_take_device", (2,))
+    other.context.set_offline(True)
+    expect(other.locator("#link")).not_to_have_text("All saved")
+    with writing():
+        execute("UPDATE stock_take_device SET reported_at = reported_at - ? WHERE name = 'otto'", (240 * clock.SECOND,))
+    one.click("#take")
+    one.click("text=Sign off …")
+    expect(one.locator("#other-devices")).to_contain_text("otto: may hold scans that are not sent, last contact: 4 min")
+    one.click("#sheet-close")
+    other.click("#take")
+    other.click("text=Set aside")
+    other.context.set_offline(False)
+    wait_for("SELECT count(*) FROM stock_take_device", (1,))
+    sign_off(one)
+
+
+def test_a_check_ends_the_carrier_mode(scan_page: ScanPage, site: Site) -> None:
+    page = scan_page(viewport=PHONE)
+    page.click("#jobs")
+    page.click("text=Take things off their carrier")
+    expect(page.locator("#loading")).to_be_visible()
+    begin(page, "Dock 1")
+    expect(page.locator("#loading")).to_be_hidden()
+    page.click("#jobs")
+    expect(page.locator("#sheet-body")).to_contain_text("Empty a carrier")
+    expect(page.locator("#sheet-body")).not_to_contain_text("Load a carrier")
 
 
 def test_a_scan_without_a_clear_location_is_not_counted_and_the_sheet_is_what_was_signed(

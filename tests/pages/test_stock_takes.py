@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import assets, board, locations, readers, scans
+from edge.store import assets, board, devices, locations, readers, scans, stock_takes
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import Role
@@ -242,6 +242,94 @@ def test_another_organization_sees_and_changes_nothing(sign_in_as: SignIn, cast:
     send(browser, FINISH)
     assert stranger.get(f"/stock-takes/{TAKE}").status_code == 404
     assert stranger.get(f"/stock-takes/{TAKE}.csv").status_code == 404
+
+
+def holds(unsent: int, *, is_open: bool = True, take: str = TAKE) -> list[dict[str, Any]]:
+    return [{"stock_take": take, "is_open": is_open, "unsent": unsent, "since": clock.now() // 1000 - 60_000}]
+
+
+def reports(browser: Browser, device: str, said: Any) -> list[tuple[str, bool, int, bool]]:
+    """Report, and get what is known of all devices: name, whether it is open there, how many, whether since when."""
+    answer = browser.send(f"/scan/stock-takes/{TAKE}", {"device": device, "holds": said})
+    assert answer.status_code == 200, answer.text
+    return [(row[1], row[2], row[3], row[4] is not None) for row in answer.json["devices"]]  # type: ignore[index]
+
+
+def test_each_device_reports_what_it_has_not_sent(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    gun = devices.add_device(shell(cast.acme), "Gun 2", b"x", clock.now() + clock.HOUR)
+    one, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR, device_id=gun.id)
+    name = one.get("/scan/state").json["name"]  # type: ignore[index]
+    send(one, begin(site, site.pallet.id))
+    assert reports(one, "device-1", holds(0)) == [(name, True, 0, False)]
+    label = {**scanned(1, "DOCK", site.dock.id), "choice": "choice-1", "code": f"http://box/l/{site.rack.external_key}"}
+    items = [
+        scanned(2, PALLET, site.dock.id),
+        label,
+        {**scanned(3, CAGE, site.dock.id), "choice": "choice-1"},  # unclear: the device keeps it
+    ]
+    body = {"sent_at": clock.now() // 1000, "items": items, "device": "device-2", "holds": holds(5)}
+    answers = other.send("/scan/batch", body).json["results"]  # type: ignore[index]
+    assert [answer["result"] for answer in answers] == ["counted", "location", "unclear"]
+    both = [("Gun 2", True, 3, True), (name, True, 0, False)]
+    assert sorted(reports(one, "device-1", holds(0))) == sorted(both), "two of five have arrived"
+    assert reports(other, "device-2", holds(1, is_open=False))[0] == ("Gun 2", False, 1, True)
+    aside = {"id": "aside-of-take", "act": "set_aside", "stock_take": TAKE, "at": 1}
+    body = {"sent_at": clock.now() // 1000, "items": [aside], "device": "device-2", "holds": []}
+    assert other.send("/scan/batch", body).json["results"][0]["result"] == "done"  # type: ignore[index]
+    assert reports(one, "device-1", holds(0)) == [(name, True, 0, False)]
+
+
+def test_a_report_that_makes_no_sense_changes_nothing(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site))
+    wrong = [5, {}, *holds(-1), *holds(2**70), *holds(1, take="no-such-take"), {**holds(1)[0], "stock_take": 7}]
+    assert reports(browser, "device-1", wrong) == []
+    assert reports(browser, "device-1", "x") == reports(browser, "short", holds(1)) == []
+    assert reports(browser, "device-1", [{**holds(2)[0], "since": "x"}])[0][2:] == (2, False)
+
+
+def test_as_many_devices_are_kept_as_a_stock_take_may_have(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stock_takes, "MOST_DEVICES", 2)
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site))
+    counts = [len(reports(browser, f"device-{number}", holds(number))) for number in (1, 2, 3, 2)]
+    assert counts == [1, 2, 2, 2]
+
+
+def test_what_others_held_is_on_the_signed_sheet(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site, site.pallet.id))
+    reports(browser, "device-2", holds(3))
+    at = clock.now() // 1000
+    known = [["Gun 2", 3, at, at], ["<Gun 3>", 0, None, at], ["Gun 4", -1, at, at], ["Gun 5", 1, at, "x"], 7]
+    lines = {"missing": [[site.pallet.id, ""]], "devices": known}
+    assert send(browser, {**FINISH, "lines": lines})[0]["result"] == "done"
+    page = browser.get(f"/stock-takes/{TAKE}").text
+    assert "Gun 2: 3 scans not sent" in page
+    assert "&lt;Gun 3&gt;: everything sent" in page
+    assert ("Gun 4" in page, "Gun 5" in page) == (False, False)
+    assert reports(browser, "device-2", holds(1)) == [], "it has ended"
+    assert execute("SELECT count(*) FROM stock_take_device").fetchone() == (0,)
+
+
+def test_a_cancelled_one_forgets_who_had_it_open(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site))
+    assert len(reports(browser, "device-1", holds(0))) == 1
+    send(browser, {"id": "cancel-of-take", "act": "cancel", "stock_take": TAKE, "at": 1})
+    assert execute("SELECT count(*) FROM stock_take_device").fetchone() == (0,)
+
+
+def test_another_organization_reports_nothing_and_deletes_no_report(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser, stranger = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR, organization_id=cast.rival)
+    send(browser, begin(site))
+    reports(browser, "device-1", holds(2))
+    for device, said in (("device-1", []), ("device-1", holds(0)), ("device-9", holds(9))):
+        answer = stranger.send(f"/scan/stock-takes/{TAKE}", {"device": device, "holds": said})
+        assert answer.status_code == 404
+    assert [row[2] for row in reports(browser, "device-8", [])] == [2]
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,9 @@ def batch_of(known: dict[str, Any]) -> dict[str, Any]:
         *({"id": f"rival-{act}", "act": act, "stock_take": known["stock_take_id"]} for act in ("finish", "cancel")),
         *({"id": f"rival-{act}", "act": act, "asset": asset} for act in ("lost", "found", "unload_all")),
     ]
-    return {"sent_at": at, "items": [item | {"at": at, "person": known["person_id"]} for item in items]}
+    sent = [item | {"at": at, "person": known["person_id"]} for item in items]
+    holds = [{"stock_take": known["stock_take_id"], "is_open": True, "unsent": 3, "since": at}]
+    return {"sent_at": at, "items": sent, "device": "rival-device", "holds": holds}
 
 
 def everything_but(organization_id: int) -> dict[str, list[Any]]:

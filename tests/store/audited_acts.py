@@ -73,7 +73,8 @@ NOT_AUDITED = {
         "receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "scans.reconsider",
         "scans.record", "scans.record_by_person", "scans.settle", "sources.number_of", "stay_changes.insert_late",
         "stay_changes.relocate", "stay_changes.replace_rows", "stay_changes.take_back",
-        "stays.write_positions", "stock_takes.begin", "stock_takes.scan", "stock_takes.take_back",
+        "stays.write_positions", "stock_takes.begin", "stock_takes.report", "stock_takes.scan",
+        "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",
     },
     "when something was last seen or used": {

@@ -1,19 +1,22 @@
 // Check a location: begin or continue a stock-take, see what was found and what is missing, sign off.
 
 import { ago } from "../times.js";
+import { setLoading } from "./carrier.js";
 import { siteNow } from "./clock.js";
 import * as copy from "./copy.js";
 import { newId } from "./catch.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
-import { button, choice, closeSheet, fill, message, openSheet, part, anchor } from "./sheets.js";
+import { button, choice, closeSheet, fill, message, openSheet, part, anchor, sheet } from "./sheets.js";
 import { say } from "./show.js";
 import { ask, link } from "./sync.js";
-import { begin, cancel, expectedAt, finish, groupsOf, join, markLost, otherPeople, setAside, take } from "./take.js";
+import { begin, cancel, catchUp, expectedAt, finish, groupsOf, join, markLost, otherDevices, setAside, take } from "./take.js";
 import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
 const MOST = 200; // lines shown of a group
+const SILENT = 30 * 1000; // ms
+const PATIENCE = 4000; // ms
 
 const TITLES = {
   missing: t("Missing"),
@@ -49,6 +52,7 @@ async function beginForm(location) {
   show();
   const start = button(t("Begin at {location}", { location: location.name }), async () => {
     await begin(location, box.checked);
+    await setLoading(null); // what is counted is not loaded
     closeSheet();
     await redraw();
     say(t("Scan what is here. Nothing is recorded until you sign off"));
@@ -72,6 +76,8 @@ async function offerOthers(list) {
 
 async function goOn(one) {
   await join(one);
+  await setLoading(null);
+  await isCaughtUp(); // the others see that it is open here, too
   const location = locations.byId(one.location);
   if (location) await locations.choose(location, newId());
   closeSheet();
@@ -92,7 +98,7 @@ export function showLines(log) {
   const groups = groupsOf(log);
   fill(body, [
     part("list-count", tn("{found} of {count} found", "{found} of {count} found", take.expected.length, { found: groups.here.length }), "p"),
-    button(t("Sign off …"), () => confirm(groups), "button wide"),
+    button(t("Sign off …"), confirm, "button wide"),
     ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
     button(t("Set aside, to go on later or on another device"), () => leave(setAside), "button plain wide"),
     button(t("Cancel the check: nothing is recorded"), () => leave(cancel), "button plain wide"),
@@ -137,20 +143,59 @@ function toldOf(group, one) {
   return "";
 }
 
-function confirm(groups) {
+/** What other devices hold is asked for first; without a connection it is what was known last. */
+async function confirm() {
+  const isCurrent = await isCaughtUp();
+  await redraw();
+  if (take && sheet.name === "take") openSignOff(groupsOf(await queue.recent(Infinity)), await otherDevices(), isCurrent);
+}
+
+/** Ask what others have; false without a connection, or if it takes long. */
+async function isCaughtUp() {
+  if (link.state !== "ok") return false;
+  const late = new Promise((resolve) => { setTimeout(resolve, PATIENCE, false); });
+  const asked = catchUp().then(() => true, (error) => {
+    if (!error.state) throw error;
+    return false;
+  });
+  return Promise.race([asked, late]);
+}
+
+function openSignOff(groups, devices, isCurrent) {
   const { id, name } = take;
-  const [others, unclear] = [otherPeople(), link.held.length];
+  const unclear = link.held.length;
   const counts = Object.keys(TITLES).map((group) => part("", `${TITLES[group]}: ${groups[group].length}`, "li"));
   const list = part("moves", "", "ul");
   list.append(...counts);
-  const who = link.me ? link.me.name : "";
+  const person = link.me ? link.me.name : "";
+  const isSafe = isCurrent && devices.every((one) => !mayHold(one));
   openSheet("sign-off", t("Sign off the check of {location}?", { location: name }), list,
     message(t("The scans are recorded then, and the result is kept.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
-    ...(others.length ? [message(t("{names} count here, too. What their devices have not sent yet is missing: first see that they show “All saved”.", { names: others.join(", ") }))] : []),
-    button(t("Sign off as {person}", { person: who }), async () => {
-      await finish(groups);
+    ...devicesPart(devices, isCurrent),
+    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off all the same as {person}", { person }), async () => {
+      await finish(groups, devices);
       await redraw();
       openSheet("signed-off", t("Signed off"), list, anchor(`/stock-takes/${id}`, t("Open the sheet")));
     }, "button wide"));
+}
+
+/** A device that is connected reports every 10 s; one that does not may have counted since. */
+const mayHold = ({ unsent, reported }) => unsent > 0 || siteNow() - reported > SILENT;
+
+function devicesPart(devices, isCurrent) {
+  const stale = isCurrent ? [] : [message(t("No connection: what other devices have not sent is not known."))];
+  if (!devices.length) return stale;
+  const list = part("moves", "", "ul");
+  list.id = "other-devices";
+  list.append(...devices.map((one) => part("", toldOfDevice(one), "li")));
+  const warning = message(t("What other devices have not sent is missing here. First see that they show “All saved”."));
+  return [part("choices-head", t("Other devices"), "h3"), list, ...stale, ...(devices.some(mayHold) ? [warning] : [])];
+}
+
+function toldOfDevice(one) {
+  const values = { device: one.name, ago: ago(one.reported, siteNow()) };
+  if (one.unsent) return tn("{device}: {count} scan not sent, last contact: {ago}", "{device}: {count} scans not sent, last contact: {ago}", one.unsent, values);
+  if (mayHold(one)) return t("{device}: may hold scans that are not sent, last contact: {ago}", values);
+  return t("{device}: everything is sent", values);
 }

@@ -9,6 +9,7 @@ import * as copy from "./copy.js";
 import { choice } from "./locations.js";
 import { askFor, button, choice as choiceButton, closeSheet, fill, message, openSheet, sheet } from "./sheets.js";
 import { say } from "./show.js";
+import { take } from "./take.js";
 import { t } from "./texts.js";
 import { redraw } from "./view.js";
 
@@ -18,8 +19,10 @@ export function openJobs() {
     choiceButton(t("What is here?"), t("Everything at {location}", { location: location.name }), () => openHere(showThing)),
     choiceButton(t("Check this location"), t("Stock-take: what is here, what is missing"), openCheck),
     choiceButton(t("Move everything"), t("From {location} to another location", { location: location.name }), openMove),
-    choiceButton(t("Load a carrier"), t("What is on a pallet or trolley goes where it goes"), () => begin({ kind: "load", carrier: null })),
-    choiceButton(t("Take things off their carrier"), t("Scan each of them"), () => begin({ kind: "unload" })),
+    ...(take ? [] : [ // what is counted is not loaded
+      choiceButton(t("Load a carrier"), t("What is on a pallet or trolley goes where it goes"), () => begin({ kind: "load", carrier: null })),
+      choiceButton(t("Take things off their carrier"), t("Scan each of them"), () => begin({ kind: "unload" })),
+    ]),
     choiceButton(t("Empty a carrier"), t("Everything comes off at once"), openEmpty),
   ] : [message(t("Scan a location first."))];
   openSheet("jobs", t("What do you want to do?"), ...jobs);

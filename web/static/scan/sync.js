@@ -2,6 +2,7 @@
 // and in batches; an id that was answered before gets the same answer again.
 
 import * as clock from "./clock.js";
+import * as holds from "./holds.js";
 import * as queue from "./queue.js";
 import { t } from "./texts.js";
 
@@ -50,7 +51,9 @@ async function run() {
       }
       const times = clock.siteTimes(waiting);
       await clock.noteSent(own, times);
-      const { results } = await post("/scan/batch", { items: own.map((item) => onTheWire(item, times.get(item.id))) });
+      const { results } = await post("/scan/batch", {
+        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holds.report()),
+      });
       await queue.settle(results);
       await report(results);
     }

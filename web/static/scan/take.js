@@ -5,12 +5,14 @@ import { stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
+import * as holds from "./holds.js";
 import * as queue from "./queue.js";
-import { ask, flush, link } from "./sync.js";
+import { ask, flush, post } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
-// { id, location, name, with_sublocations, expected: [ids], others: scans by other devices, seen: by readers, lost: [ids] }
+// { id, location, name, with_sublocations, expected: [ids], others: scans by other devices, seen: by readers, lost: [ids],
+//   devices: [id, name, is open there, unsent, since, reported at] }
 export let take = null;
 let expected = new Set();
 let scope = null;
@@ -42,29 +44,30 @@ export async function begin(location, withSublocations) {
   const [id, ids] = [newId(), expectedAt(location, withSublocations).map((one) => one.id)];
   await act({ id, act: "begin", locationId: location.id, with_sublocations: withSublocations, expected: ids });
   await keep({
-    id, location: location.id, name: location.name, with_sublocations: withSublocations, expected: ids, others: [], seen: [], lost: [],
+    id, location: location.id, name: location.name, with_sublocations: withSublocations, expected: ids, others: [], seen: [], lost: [], devices: [],
   });
 }
 
 /** Continue one that was begun on another device. */
 export async function join({ id }) {
-  const { location, name, with_sublocations, expected_ids, scans, seen } = await ask(`/scan/stock-takes/${id}`);
-  await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [] });
+  const { location, name, with_sublocations, expected_ids, scans, seen, devices } = await ask(`/scan/stock-takes/${id}`);
+  await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [], devices });
 }
 
 /** Fetch what other devices and readers found meanwhile. False when the stock-take has ended. */
 export async function catchUp() {
   if (!take) return true;
-  const [id, { is_open, scans, seen }] = [take.id, await ask(`/scan/stock-takes/${take.id}`)];
+  const [id, { is_open, scans, seen, devices }] = [take.id, await post(`/scan/stock-takes/${take.id}`, await holds.report())];
   if (!take || take.id !== id) return true;
   if (!is_open) await keep(null);
-  else await keep({ ...take, others: scans, seen });
+  else await keep({ ...take, others: scans, seen, devices });
   return is_open;
 }
 
-/** Sign off what is on the screen: these groups. */
-export async function finish(groups) {
+/** Sign off what is on the screen: these groups, and what is known of these other devices. */
+export async function finish(groups, devices) {
   const lines = Object.fromEntries(Object.entries(groups).map(([name, group]) => [name, group.map((one) => (name === "unknown" ? one.name : [one.id, one.how]))]));
+  lines.devices = devices.map(({ name, unsent, since, reported }) => [name, unsent, since, reported]);
   await act({ act: "finish", stock_take: take.id, lines });
   await keep(null);
 }
@@ -74,7 +77,12 @@ export async function cancel() {
   await keep(null);
 }
 
-export const setAside = () => keep(null);
+/** In the queue like the rest, so that the others do not wait for this device. */
+export async function setAside() {
+  const { id } = take;
+  await keep(null);
+  await act({ act: "set_aside", stock_take: id });
+}
 
 export async function markLost(asset, isLost) {
   await act({ act: isLost ? "lost" : "found", asset });
@@ -118,5 +126,9 @@ function judge(id, isFound, seen) {
   return [inScope(seen.location) ? "here" : "elsewhere", seen];
 }
 
-/** The other people who count, as far as their devices have sent something. */
-export const otherPeople = () => [...new Set(take.others.map(([, , , , person]) => person))].filter((name) => !link.me || name !== link.me.name);
+/** The other devices that have it open or have scans of it: { name, unsent, since, reported }, as far as is known. */
+export async function otherDevices() {
+  const own = await holds.ownId();
+  return (take.devices || []).filter(([id, , isOpen, unsent]) => id !== own && (isOpen || unsent))
+    .map(([, name, , unsent, since, reported]) => ({ name, unsent, since, reported }));
+}
