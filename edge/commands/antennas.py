@@ -8,7 +8,7 @@ from edge import clock
 from edge.commands.lookup import key_of, location_id_of, location_of, reader_of
 from edge.commands.site import Setup, for_actor, for_organization, print_table
 from edge.errors import Invalid
-from edge.store import location_corrections, readers
+from edge.store import correction_offers, location_corrections, readers
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_reader_kind
 from edge.store.antenna_names import names_of, port_from
@@ -43,9 +43,11 @@ def antenna(
     """
     row = reader_of(actor.organization_id, name)
     port = port_from(row.id, number)
+    was_id = correction_offers.location_of(actor.organization_id, row.id, port)
     if forget:
         readers.remove_antenna(actor, row.id, port)
         click.echo(f"Antenna {number} of {row.name} follows its reader again")
+        print_offers(actor.organization_id, row.id, port, was_id)
         return
     known = {one.port: one for one in readers.list_antennas(actor.organization_id, row.id)}
     before = known.get(port, AntennaRow(row.id, port, None, None, True))
@@ -58,8 +60,15 @@ def antenna(
     click.echo(
         f"Antenna {number} of {row.name}: {key_of(actor.organization_id, placement.location_id) or 'as its reader'}"
     )
-    if location is not None and before.location_id != placement.location_id:
-        click.echo("History keeps the earlier location. If that was wrong: edge reader correct --help")
+    print_offers(actor.organization_id, row.id, port, was_id)
+
+
+def print_offers(organization_id: int, reader_id: int, port: int | None, was_id: int | None) -> None:
+    """After a location was changed: the command that corrects what is recorded at the earlier one."""
+    for offer in correction_offers.offers(organization_id, reader_id, port, was_id):
+        click.echo(f"Its earlier reads are recorded at {offer.was.name}. If that was wrong, preview a correction:")
+        correction = Correction(reader_id, offer.port, offer.was.id, offer.right.id, offer.since, clock.now())
+        click.echo(f"  {correction_offers.command(organization_id, correction)}")
 
 
 @click.command("kind")

@@ -174,6 +174,8 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
         raise click.UsageError("Say what to change; see: edge reader change --help")
     after = readers.change_reader(actor, row.id, changes)
     click.echo(f"Changed reader {after.name}: {', '.join(changes)}")
+    if "location_id" in changes:
+        antennas.print_offers(actor.organization_id, row.id, None, row.location_id)
 
 
 @reader.command("try")

@@ -11,8 +11,17 @@ from edge.errors import Invalid
 from edge.pages import charts
 from edge.pages.forms import text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.location_corrections import saved_location
 from edge.pages.notices import done
-from edge.store import antenna_names, antenna_work, locations, offset_proposals, readers, rssi_offsets
+from edge.store import (
+    antenna_names,
+    antenna_work,
+    correction_offers,
+    locations,
+    offset_proposals,
+    readers,
+    rssi_offsets,
+)
 from edge.store.antenna_kinds import set_location_kind, set_reader_kind
 from edge.store.heard import AntennaKind
 from edge.store.people import Role
@@ -34,12 +43,13 @@ def set_antenna(reader_id: int) -> AnyResponse:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
     port = antenna_names.port_from(reader_id, text(request.form, "port"))
+    was_id = correction_offers.location_of(reader.organization_id, reader_id, port)
     if "follow" in request.form:
         placed, kind = partial(readers.remove_antenna, actor(), reader_id, port), None
     else:
         placed = partial(readers.set_antenna, actor(), reader_id, port, placement)
     all_or_none((placed, partial(set_reader_kind, actor(), reader_id, reader.name, kind, port)))
-    return done(f"/readers/{reader_id}", "changed")
+    return saved_location(reader_id, port, was_id)
 
 
 @pages.post("/readers/<int:reader_id>/antenna-kind")

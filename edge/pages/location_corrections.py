@@ -1,9 +1,13 @@
-"""Correct history after an antenna had a wrong location: a preview first, then one click."""
+"""Correct history after an antenna had a wrong location: an offer once it is changed, a preview, then one click.
+
+What is too large for a request is left to the command, which the page names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from urllib.parse import urlencode
 
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
@@ -11,11 +15,12 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.errors import Invalid, NotFound
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import actor, current_session, has_role, pages, require_role
 from edge.pages.installation import installation
 from edge.pages.notices import done
-from edge.store import antenna_names, location_board, location_corrections, readers
-from edge.store.location_corrections import Correction
+from edge.store import antenna_names, correction_offers, location_board, location_corrections, readers
+from edge.store.correction_offers import Offer
+from edge.store.location_corrections import Correction, Preview
 from edge.store.people import Role
 
 
@@ -27,20 +32,49 @@ def show_correction(reader_id: int) -> str | tuple[str, int]:
         return _page(reader_id, {}, None, {})
     try:
         correction = _entered(reader_id, request.args)
-        preview = location_corrections.preview(current_session().organization_id, correction)
+        preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
     except (Invalid, NotFound) as error:
         return _page(reader_id, request.args, None, errors_of(error)), 400
-    return _page(reader_id, request.args, preview, {})
+    return _page(reader_id, request.args, preview, {}, correction)
 
 
 @pages.post("/readers/<int:reader_id>/correct")
 @require_role(Role.ADMINISTRATOR)
 def correct_history(reader_id: int) -> AnyResponse | tuple[str, int]:
     try:
-        location_corrections.correct(actor(), _entered(reader_id, request.form), installation().sighting_gap)
+        correction = _entered(reader_id, request.form)
+        preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
+        if preview.is_too_large:
+            return _page(reader_id, request.form, preview, {}, correction), 409
+        location_corrections.correct(actor(), correction, installation().sighting_gap)
     except (Invalid, NotFound) as error:
         return _page(reader_id, request.form, None, errors_of(error)), 400
     return done(f"/readers/{reader_id}", "changed")
+
+
+def saved_location(reader_id: int, port: int | None, was_id: int | None) -> AnyResponse:
+    """The page of the reader, with an offer to correct history if its antenna had another location before."""
+    offered = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    if not offered:
+        return done(f"/readers/{reader_id}", "changed")
+    asked = {"was": was_id, **({} if port is None else {"port": port})}
+    return done(f"/readers/{reader_id}?{urlencode(asked)}", "changed")
+
+
+def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
+    """The offers that the address asks for, each with the address of its preview."""
+    was_id, port = request.args.get("was", type=whole), request.args.get("port", type=whole)
+    if was_id is None or not has_role(Role.ADMINISTRATOR):
+        return []
+    found = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    return [(offer, f"/readers/{reader_id}/correct?{urlencode(_filled_in(offer))}") for offer in found]
+
+
+def _filled_in(offer: Offer) -> dict[str, str]:
+    """The values of the form for it."""
+    since = clock.to_datetime(offer.since).astimezone(installation().zone)
+    values = {"was": str(offer.was.id), "right": str(offer.right.id), "since": f"{since:%Y-%m-%dT%H:%M:%S}"}
+    return values if offer.port is None else {"port": str(offer.port), **values}
 
 
 def _entered(reader_id: int, values: Mapping[str, str]) -> Correction:
@@ -73,14 +107,20 @@ def _moment(field: str, values: Mapping[str, str]) -> int:
 
 
 def _page(
-    reader_id: int, values: Mapping[str, str], preview: location_corrections.Preview | None, errors: Errors
+    reader_id: int,
+    values: Mapping[str, str],
+    preview: Preview | None,
+    errors: Errors,
+    correction: Correction | None = None,
 ) -> str:
     organization_id = current_session().organization_id
+    is_too_large = preview is not None and preview.is_too_large
     return render_template(
         "reader-correct.html",
         reader=readers.get_reader(organization_id, reader_id),
         values=values,
         preview=preview,
+        command=correction_offers.command(organization_id, correction) if is_too_large and correction else None,
         errors=errors,
         locations=location_board.tree(organization_id),
     )

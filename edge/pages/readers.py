@@ -17,6 +17,7 @@ from edge.pages.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.formats import formats
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.location_corrections import offers_shown, saved_location
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.pages.reader_list import SILENT_AFTER
@@ -79,6 +80,7 @@ def show_reader(reader_id: int) -> str:
     return render_template(
         "reader.html",
         reader=reader,
+        offers=offers_shown(reader_id),
         state=state,
         ledger=hours,
         buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
@@ -163,6 +165,7 @@ def edit_reader_form(reader_id: int) -> str:
 @require_role(Role.ADMINISTRATOR)
 def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
     organization_id = current_session().organization_id
+    was_id = readers.get_reader(organization_id, reader_id).location_id
     try:
         save_merged(
             lambda: readers.get_reader(organization_id, reader_id),
@@ -177,7 +180,7 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
         return _form(error.row, error.form, {}, meanwhile=error.meanwhile), 409
     except EdgeError as error:
         return _form(readers.get_reader(organization_id, reader_id), request.form, errors_of(error)), 400
-    return done(f"/readers/{reader_id}", "changed")
+    return saved_location(reader_id, None, was_id)
 
 
 @pages.post("/readers/<int:reader_id>/remove")

@@ -1,14 +1,17 @@
 """Correct history where an antenna had a wrong location: its reads become reads at the right one.
 
 Only what fixed readers read is corrected. Stays that turn out to be at one location are joined, and current location,
-dwell and what is on carriers follow. It is done in slices, one asset and `ROWS` rows at a time, so that no other write
-waits long. After an interruption, the same correction does what is left.
+dwell and what is on carriers follow. It is done in slices of a few hundred rows, so that no other write waits long.
+After an interruption, the same correction does what is left. Nothing is corrected by itself, because an antenna that
+was moved and one whose setting was wrong look the same; see `edge.store.correction_offers`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
@@ -23,8 +26,14 @@ from edge.store.sources import ScanSource, number_of
 from edge.store.stay_changes import relocate
 from edge.store.stays import load_positions, write_positions
 
-ROWS = 200  # of one asset, in one transaction
+ROWS = 100  # of history; a transaction ends once it has gone through as many, so it goes through less than twice that
 BATCHES = 20  # of recent reads, in one transaction
+PAUSE_SECONDS = 0.01  # between transactions: other writers go first
+_TRACKS_AT_ONCE = 1_000
+_ROWS_AT_ONCE = 50_000  # looked at by one statement, unless one asset has more
+MOST_ROWS_OF_REQUEST = 2_000  # changed in one request; above it, the command does it
+_MOST_GONE_THROUGH = 20_000  # rows in that time of the assets that change, in one request
+_MOST_LOOKED_AT = 500_000  # rows in that time of all assets, in one request
 _READ = Struct("<qqidBBIq")  # as in edge.store.recent_reads: asset, moment, source, ...
 
 
@@ -40,19 +49,39 @@ class Correction(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """How many rows of history would change, of how many assets, and how many of these are there now."""
+    """How many rows of history would change, of how many assets, and how many of these are there now.
+
+    If it is too large for a request, a bounded preview ends there, and the numbers are what was counted so far.
+    """
 
     rows: int
     assets: int
     current: int
+    is_too_large: bool = False
 
 
-def preview(organization_id: int, correction: Correction) -> Preview:
-    """Raises NotFound, Invalid."""
+class _Wrong(NamedTuple):
+    """The rows of one asset in the time of a correction: those that would change, and all."""
+
+    asset_id: int
+    rows: int
+    current: int
+    all_rows: int
+
+
+def preview(organization_id: int, correction: Correction, *, is_bounded: bool = False) -> Preview:
+    """Count what would change. `is_bounded` for a request. Raises NotFound, Invalid."""
     _check(organization_id, correction)
-    sources = json.dumps(list(_old_sources(organization_id, correction)))
-    rows, assets = execute(_COUNT, (sources, correction.since, correction.until)).fetchone()
-    current = execute(_COUNT_CURRENT, (sources, correction.since, correction.until)).fetchone()[0]
+    rows = assets = current = gone_through = looked_at = 0
+    for looked, wrong in _wrong_rows(organization_id, correction, _old_sources(organization_id, correction)):
+        looked_at += looked
+        rows += sum(one.rows for one in wrong)
+        assets += len(wrong)
+        current += sum(one.current for one in wrong)
+        gone_through += sum(one.all_rows for one in wrong)
+        is_large = rows > MOST_ROWS_OF_REQUEST or gone_through > _MOST_GONE_THROUGH or looked_at > _MOST_LOOKED_AT
+        if is_bounded and is_large:
+            return Preview(rows, assets, current, is_too_large=True)
     return Preview(rows, assets, current)
 
 
@@ -81,9 +110,8 @@ def correct(actor: Actor, correction: Correction, gap: int) -> Preview:
             for no, port in _old_sources(organization_id, correction).items()
         }
     _correct_recent_reads(correction, renamed)
-    sources = json.dumps(list(renamed))
-    for (asset_id,) in execute(_ASSETS, (sources, correction.since, correction.until)).fetchall():
-        _correct_asset(asset_id, correction, renamed, gap)
+    for _, wrong in _wrong_rows(organization_id, correction, renamed):
+        _correct_assets([one.asset_id for one in wrong], correction, renamed, gap)
     return found
 
 
@@ -117,20 +145,61 @@ def _old_sources(organization_id: int, correction: Correction) -> dict[int, int 
     return dict(found.fetchall())
 
 
-def _correct_asset(asset_id: int, correction: Correction, renamed: Mapping[int, int], gap: int) -> None:
-    since: int | None = correction.since
-    while since is not None:
+def _wrong_rows(
+    organization_id: int, correction: Correction, old_sources: Collection[int]
+) -> Iterator[tuple[int, list[_Wrong]]]:
+    """How many rows were looked at, and the assets with wrong ones, a bounded number at a time."""
+    if not old_sources:
+        return
+    sources, after = json.dumps(list(old_sources)), 0
+    while found := execute(_TRACKS, (organization_id, after, correction.since, _TRACKS_AT_ONCE)).fetchall():
+        numbers = _first_tracks(found)
+        values = (json.dumps(numbers), sources, correction.since, correction.until)
+        counted = [_Wrong(*row) for row in execute(_COUNT, values)]
+        yield sum(one.all_rows for one in counted), [one for one in counted if one.rows]
+        after = numbers[-1]
+
+
+def _first_tracks(tracks: list[tuple[int, int]]) -> list[int]:
+    """As many as have `_ROWS_AT_ONCE` rows together, at least one."""
+    numbers: list[int] = []
+    rows = 0
+    for no, history_rows in tracks:
+        rows += history_rows
+        if numbers and rows > _ROWS_AT_ONCE:
+            break
+        numbers.append(no)
+    return numbers
+
+
+def _correct_assets(asset_ids: Collection[int], correction: Correction, renamed: Mapping[int, int], gap: int) -> None:
+    waiting = deque((asset_id, correction.since) for asset_id in asset_ids)
+    while waiting:
         with writing():
-            position = load_positions({asset_id}).get(asset_id)
-            if position is None:
-                return
-            since = relocate(position, since, correction.until, renamed, gap, ROWS)
-            write_positions([position])
-            execute(
-                "UPDATE carrier_load SET location_id = ?1 WHERE carrier_id = ?2 AND unloaded_at IS NULL "
-                "AND location_id = ?3",
-                (position.location_id, asset_id, correction.from_location_id),
-            )
+            rows = 0
+            while waiting and rows < ROWS:
+                asset_id, since = waiting.popleft()
+                next_since, count = _correct_asset(asset_id, since, correction, renamed, gap)
+                rows += count
+                if next_since is not None:
+                    waiting.appendleft((asset_id, next_since))
+        time.sleep(PAUSE_SECONDS)
+
+
+def _correct_asset(
+    asset_id: int, since: int, correction: Correction, renamed: Mapping[int, int], gap: int
+) -> tuple[int | None, int]:
+    """Correct up to ROWS rows. Returns the time from which to go on, and how many rows it went through."""
+    position = load_positions({asset_id}).get(asset_id)
+    if position is None:
+        return None, 0
+    found = relocate(position, since, correction.until, renamed, gap, ROWS)
+    write_positions([position])
+    execute(
+        "UPDATE carrier_load SET location_id = ?1 WHERE carrier_id = ?2 AND unloaded_at IS NULL AND location_id = ?3",
+        (position.location_id, asset_id, correction.from_location_id),
+    )
+    return found
 
 
 def _correct_recent_reads(correction: Correction, renamed: Mapping[int, int]) -> None:
@@ -151,6 +220,7 @@ def _correct_recent_reads(correction: Correction, renamed: Mapping[int, int]) ->
         if not found:
             return
         after = found[-1][0]
+        time.sleep(PAUSE_SECONDS)
 
 
 def _renamed(reads: bytes, correction: Correction, renamed: Mapping[int, int]) -> bytes:
@@ -162,10 +232,15 @@ def _renamed(reads: bytes, correction: Correction, renamed: Mapping[int, int]) -
     return b"".join(packed)
 
 
-_CHANGED = (
-    "FROM history h JOIN track t ON t.no = h.position_no AND t.site_no IS NULL "
-    "WHERE h.source_no IN (SELECT value FROM json_each(?)) AND h.observed_at BETWEEN ? AND ?"
-)
-_COUNT = f"SELECT count(*), count(DISTINCT t.asset_id) {_CHANGED}"
-_COUNT_CURRENT = f"SELECT count(*) {_CHANGED} AND h.observed_at = t.row_at AND h.seq = t.row_seq"
-_ASSETS = f"SELECT DISTINCT t.asset_id {_CHANGED}"
+_TRACKS = """
+SELECT no, history_rows FROM track
+WHERE organization_id = ? AND no > ? AND last_seen_at >= ? AND site_no IS NULL ORDER BY no LIMIT ?
+"""
+# From the tracks to their rows of that time by the key of `history`, which has no index by source.
+_COUNT = """
+SELECT t.asset_id, sum(h.source_no IN (SELECT value FROM json_each(?2))),
+    sum(h.observed_at = t.row_at AND h.seq = t.row_seq AND h.source_no IN (SELECT value FROM json_each(?2))), count(*)
+FROM json_each(?1) chosen CROSS JOIN track t ON t.no = chosen.value
+CROSS JOIN history h ON h.position_no = t.no AND h.observed_at BETWEEN ?3 AND ?4
+GROUP BY t.asset_id
+"""

@@ -69,10 +69,11 @@ def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow
 
 def relocate(
     position: Position, since: int, until: int, renamed: Mapping[int, int], gap: int, limit: int
-) -> int | None:
+) -> tuple[int | None, int]:
     """Give rows of these sources other ones, and join stays that turn out to be one. Corrects `position`.
 
-    Takes `limit` rows. Returns the time from which to go on, None if there are no more.
+    Goes through `limit` rows. Returns the time from which to go on, None if there are no more, and how many rows it
+    went through.
     """
     query = _SELECT_ROW + "AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
     found = execute(query, (position.no, since, until, limit)).fetchall()
@@ -87,9 +88,9 @@ def relocate(
         _join_around(position, wrong[0].observed_at, rows[-1].observed_at, gap, limit)
         _settle(position)
     if is_end:
-        return None
+        return None, len(rows)
     is_one_instant = rows[0].observed_at == rows[-1].observed_at
-    return rows[-1].observed_at + is_one_instant  # more rows may be of the last instant
+    return rows[-1].observed_at + is_one_instant, len(rows)  # more rows may be of the last instant
 
 
 def _join_around(position: Position, begin: int, end: int, gap: int, limit: int) -> None:

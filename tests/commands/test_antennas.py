@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import pytest
 
+from edge import clock
+from edge.store.database import FILE_NAME, execute, open_database
+from edge.store.scans import record
+from edge.store.stays import Quality, Scan
 from tests.commands.conftest import Shell
 
 
@@ -39,3 +46,34 @@ def test_a_correction_is_shown_before_it_is_done(gate: Shell) -> None:
     assert "Changed 0 rows" in gate.ok(*asked, "--antenna", "2", "--yes")
     assert gate(*asked[:-1], "yesterday")[0] != 0
     assert gate(*asked[:5], "--is", "YARD", *asked[7:])[0] != 0
+
+
+def test_a_changed_location_offers_the_command_that_corrects_history(gate: Shell, tmp_path: Path) -> None:
+    for name in ("Yard", "Dock"):
+        gate.ok("location", "add", name, "--key", name.upper())
+    gate.ok("reader", "change", "gate", "--location", "YARD")
+    assert "correct" not in gate.ok("reader", "change", "gate", "--location", "DOCK")  # nothing was read there
+    gate.ok("asset", "add", "Pallet", "--key", "P-1")
+    read_at_dock(tmp_path)
+    for change in (("change", "gate", "--location", "YARD"), ("antenna", "gate", "1", "--location", "YARD")):
+        offered = gate.ok("reader", *change)
+        assert "Its earlier reads are recorded at Dock" in offered
+        command = shlex.split(offered.splitlines()[-1])
+        assert command[0] == "edge"
+        assert command[3:8] == ["gate", "--was", "DOCK", "--is", "YARD"]
+        assert ("--antenna" in command) == (change[0] == "antenna")
+        assert "Would change 1 rows of history of 1 assets" in gate.ok(*command[1:])
+        gate.ok("reader", "change", "gate", "--location", "DOCK")
+    assert "Its earlier reads" not in gate.ok("reader", "antenna", "gate", "2", "--location", "YARD")
+    assert "Its earlier reads" not in gate.ok("reader", "change", "gate", "--location", "")  # no right one is known
+
+
+def read_at_dock(folder: Path) -> None:
+    """Antenna 1 of the reader sees the asset once."""
+    open_database(folder / FILE_NAME)
+    (organization_id, asset_id), (reader_id,) = (
+        execute("SELECT organization_id, id FROM asset").fetchone(),
+        execute("SELECT id FROM reader").fetchone(),
+    )
+    at, (dock,) = clock.now(), execute("SELECT id FROM location WHERE external_key = 'DOCK'").fetchone()
+    record([Scan(organization_id, asset_id, dock, reader_id, 1, at, at, Quality.READER, None)], 300 * clock.SECOND)

@@ -5,12 +5,16 @@ Tests of edge/store/location_corrections.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 
 from edge import clock
-from edge.clock import SECOND
+from edge.clock import HOUR, SECOND
 from edge.errors import Invalid, NotFound
-from edge.store import locations, readers
+from edge.store import carriers, location_corrections, locations, readers
 from edge.store.actors import shell
 from edge.store.audit_trail import recent
 from edge.store.database import execute
@@ -97,3 +101,127 @@ def test_only_the_time_the_antenna_and_the_organization_that_are_named_are_corre
     with pytest.raises(Invalid):
         preview(site.organization_id, later._replace(until=start - 1, since=start))
     assert rows() == before
+
+
+def hurry_past(site: Site, start: int, visits: int, pause: int = 600) -> None:
+    """All assets: at antennas 1 and 2 by turns."""
+    line = pipeline(is_smoothing=False)
+    for number in range(visits):
+        at = start + number * pause * SECOND
+        line.handle([message(csl(*(seen(epc, at, 1 + (number % 2)) for epc in site.epcs)), received_at=at)])
+
+
+def all_rows() -> list[tuple[int, ...]]:
+    return execute(
+        "SELECT t.asset_id, h.observed_at, h.seen_for, s.location_id, s.port FROM history h "
+        "JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no ORDER BY 1, 2"
+    ).fetchall()
+
+
+def test_each_transaction_goes_through_a_bounded_number_of_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So other writers never wait long, whether one asset has many rows or many have a few."""
+    yard, start = begin(site)
+    start -= 5 * HOUR
+    hurry_past(site, start, 30)
+    assert len(all_rows()) == 90
+    gone_through: list[int] = []
+    transactions = []
+    real_relocate, real_writing = location_corrections.relocate, location_corrections.writing
+
+    def relocate(*arguments: Any) -> tuple[int | None, int]:
+        found: tuple[int | None, int] = real_relocate(*arguments)
+        gone_through.append(found[1])
+        return found
+
+    @contextmanager
+    def writing() -> Iterator[None]:
+        gone_through.clear()
+        with real_writing():
+            yield
+        transactions.append(sum(gone_through))
+
+    monkeypatch.setattr(location_corrections, "ROWS", 10)
+    monkeypatch.setattr(location_corrections, "relocate", relocate)
+    monkeypatch.setattr(location_corrections, "writing", writing)
+    found = correct(
+        shell(site.organization_id), Correction(site.dock_reader, 2, yard, site.aisle, start, clock.now()), GAP
+    )
+    assert (found.rows, found.assets) == (45, 3)
+    assert sum(transactions) >= 90
+    assert max(transactions) < 20
+    assert yard not in {row[3] for row in all_rows()}
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_after_a_crash_the_same_correction_does_what_is_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch, steps: int, is_joined: bool
+) -> None:
+    """Also where all stays turn out to be one."""
+    yard, start = begin(site)
+    start -= 5 * HOUR
+    hurry_past(site, start, 30, pause=200)
+    right = site.dock if is_joined else site.aisle
+    expected = [(*row[:3], right if row[3] == yard else row[3], row[4]) for row in all_rows()]
+    assert len(expected) == 90
+    if is_joined:
+        expected = [(*row[:2], 29 * 200 * SECOND, *row[3:]) for row in expected if row[1] == start]
+    correction = Correction(site.dock_reader, 2, yard, right, start, clock.now())
+    real, begun = location_corrections.writing, []
+
+    @contextmanager
+    def crashing() -> Iterator[None]:
+        begun.append(1)
+        with real():
+            yield
+            if len(begun) == steps:
+                raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(location_corrections, "ROWS", 10)
+        patch.setattr(location_corrections, "writing", crashing)
+        with pytest.raises(KeyboardInterrupt):
+            correct(shell(site.organization_id), correction, GAP)
+    correct(shell(site.organization_id), correction, GAP)
+    assert all_rows() == expected
+    assert preview(site.organization_id, correction) == Preview(0, 0, 0)
+
+
+def test_a_preview_looks_only_at_rows_of_the_time_that_is_asked_for(site: Site) -> None:
+    """By the keys of tracks and history: no statement goes through all of either."""
+    for sql, count in ((location_corrections._TRACKS, 4), (location_corrections._COUNT, 4)):
+        plan = [row[3] for row in execute(f"EXPLAIN QUERY PLAN {sql}", (0,) * count)]
+        scanned = [step for step in plan if step.startswith("SCAN") and "VIRTUAL TABLE" not in step]
+        assert not scanned, plan
+    assert any("position_no=? AND observed_at>? AND observed_at<?" in step for step in plan), plan
+
+
+def test_a_bounded_preview_ends_when_it_is_too_large(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    yard, start = begin(site)
+    hurry_past(site, start - 5 * HOUR, 10)
+    correction = Correction(site.dock_reader, 2, yard, site.aisle, start - 5 * HOUR, clock.now())
+    whole = preview(site.organization_id, correction)
+    assert preview(site.organization_id, correction, is_bounded=True) == whole
+    for name in ("MOST_ROWS_OF_REQUEST", "_MOST_GONE_THROUGH", "_MOST_LOOKED_AT"):
+        with monkeypatch.context() as patch:
+            patch.setattr(location_corrections, "_ROWS_AT_ONCE", 1)
+            patch.setattr(location_corrections, name, 3)
+            bounded = preview(site.organization_id, correction, is_bounded=True)
+            assert bounded.is_too_large
+            assert bounded.assets == 1
+            assert preview(site.organization_id, correction) == whole
+
+
+def test_what_is_on_a_carrier_is_corrected_with_it(site: Site) -> None:
+    yard, start = begin(site)
+    carrier, box = site.assets[0], site.assets[1]
+    assert carriers.load(shell(site.organization_id), carrier, box, start - SECOND)
+    line = pipeline()
+    for second in range(30):
+        at = start + second * SECOND
+        line.handle([message(csl(seen(site.epcs[0], at, 2)), received_at=at)])
+    assert (location_of(carrier), location_of(box)) == (yard, yard)
+    correct(shell(site.organization_id), Correction(site.dock_reader, 2, yard, site.aisle, start, clock.now()), GAP)
+    assert (location_of(carrier), location_of(box)) == (site.aisle, site.aisle)
+    assert {row[3] for row in all_rows()} == {site.aisle}
+    assert execute("SELECT location_id FROM carrier_load").fetchall() == [(site.aisle,)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from html import unescape
 
 import pytest
 
 from edge import clock
 from edge.clock import SECOND
 from edge.ingest.messages import Message
-from edge.store import assets, locations, readers
+from edge.store import assets, location_corrections, locations, readers
 from edge.store.actors import shell
 from edge.store.audit_trail import recent
 from edge.store.people import Role
@@ -78,3 +80,55 @@ def test_only_administrators_of_the_organization_correct(
     theirs = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
     assert theirs.post(path, dict(values)).status_code in (400, 404)
     assert where(cast.acme) == before
+
+
+def test_a_location_that_is_changed_offers_to_correct_what_was_read_there(
+    admin: Browser, cast: Cast, wrong: dict[str, int]
+) -> None:
+    path = f"/readers/{wrong['reader']}"
+    before = where(cast.acme)
+    reader = readers.get_reader(cast.acme, wrong["reader"])
+    form = {"name": "gate", "topic": "g/reads", "format": "csl", "clock_setting": "auto", "is_enabled": "1"}
+    unchanged = admin.edit(f"{path}/edit", {**form, "name": "gate 1", "location_id": str(reader.location_id)})
+    assert "Was that wrong?" not in admin.get(unchanged.location).text
+    saved = admin.edit(f"{path}/edit", {**form, "location_id": str(wrong["dock"])})
+    page = admin.get(saved.location).text
+    assert "Saved." in page
+    assert "Its earlier reads are recorded at <b>Yard</b>. Was that wrong?" in page
+    assert where(cast.acme) == before  # an offer changes nothing
+    assert "1 row of history would change, of 1 asset" in admin.get(offered(page, wrong["reader"])).text
+    assert "Was that wrong?" not in admin.get(path).text
+
+
+def test_an_antenna_that_gets_a_location_of_its_own_offers_to_correct_its_reads(
+    admin: Browser, wrong: dict[str, int]
+) -> None:
+    path = f"/readers/{wrong['reader']}/antennas"
+    others = admin.post(path, {"port": "2", "location_id": str(wrong["dock"]), "is_enabled": "1"})
+    assert "Was that wrong?" not in admin.get(others.location).text  # it has read nothing
+    saved = admin.post(path, {"port": "1", "location_id": str(wrong["dock"]), "is_enabled": "1"})
+    page = admin.get(saved.location).text
+    assert "The earlier reads of antenna 1 are recorded at <b>Yard</b>" in page
+    preview = offered(page, wrong["reader"])
+    assert "port=1" in preview
+    assert "1 row of history would change, of 1 asset" in admin.get(preview).text
+
+
+def test_what_is_too_much_for_a_request_is_left_to_the_command(
+    admin: Browser, cast: Cast, wrong: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/readers/{wrong['reader']}/correct"
+    values = {"was": str(wrong["yard"]), "right": str(wrong["dock"]), "since": "2020-01-01T00:00"}
+    before = where(cast.acme)
+    monkeypatch.setattr(location_corrections, "MOST_ROWS_OF_REQUEST", 0)
+    for page in (admin.get(path, query_string=values), admin.post(path, dict(values))):
+        assert "edge reader correct gate --was" in page.text
+        assert "Correct history</button>" not in page.text
+    assert where(cast.acme) == before
+
+
+def offered(page: str, reader_id: int) -> str:
+    """The address of the preview."""
+    found = re.search(rf'href="(/readers/{reader_id}/correct\?was[^"]*|/readers/{reader_id}/correct\?port[^"]*)"', page)
+    assert found, page
+    return unescape(found[1])

@@ -1,0 +1,41 @@
+"""A site corrects history after an antenna had a wrong location: its hub, and who is told of events, follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.store.location_corrections import Correction, correct
+from tests.events.receiver import receiving
+from tests.sync.test_hub_events import Company
+from tests.sync.world import GAP, HOUR, SECOND, assert_equal
+
+BEGAN = clock.now() - HOUR
+PLACES = """
+SELECT l.external_key FROM history h JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+"""
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Iterator[Company]:
+    with receiving() as receiver:
+        yield Company(tmp_path, receiver)
+
+
+def test_the_hub_has_what_was_corrected_at_a_site(company: Company) -> None:
+    ber = company.ber
+    pallet = ber.add_asset("P-1", "AA01")
+    for number in range(6):
+        ber.scan(pallet, 1 + number % 2, BEGAN + number * 60 * SECOND)
+    ber.sync()
+    assert company.told()[-1] == ("asset.moved", "BER-DOCK-2", "BER-DOCK-1")
+    correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[0], BEGAN, clock.now())
+    with ber.in_use():
+        assert correct(ber.actor, correction, GAP).rows == 3
+    ber.sync()
+    assert_equal(ber)
+    assert {key for (key,) in company.hub.rows(PLACES)} == {"BER-DOCK-0", "BER-DOCK-1"}
+    assert company.told() == [("asset.moved", "BER-DOCK-0", "BER-DOCK-2")]
