@@ -1,6 +1,6 @@
 """A technician corrects history on the page of a reader: first a preview, then one click.
 
-Tests of edge/pages/location_corrections.py and edge/store/correction_offers.py.
+Tests of edge/store/correction_offers.py.
 """
 
 from __future__ import annotations
