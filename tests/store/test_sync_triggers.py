@@ -19,6 +19,8 @@ BATCH = [
     "BEGIN",
     "SELECT track",
     "SELECT source",
+    "INSERT recent_read",
+    "DELETE recent_read",
     "INSERT history",
     "UPDATE history",
     "UPDATE track",
