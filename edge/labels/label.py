@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,3 +48,23 @@ def check_fit(labels: Sequence[Label], paper: Paper, code: Code, dots_per_mm: in
                 f"The bars of {label.external_key} would be too fine to be read: choose larger labels, or a Data Matrix"
             )
             raise Invalid.one("code", "too_long", message)
+
+
+def wrap(text: str, width: float, measure: Callable[[str], float]) -> list[str]:
+    """Break a text into lines of at most `width`: at blanks if possible, inside a word that is longer than a line."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        tried = f"{line} {word}".strip()
+        if measure(tried) <= width:
+            line = tried
+            continue
+        if line:
+            lines.append(line)
+        line = ""
+        for letter in word:
+            if line and measure(line + letter) > width:
+                lines.append(line)
+                line = ""
+            line += letter
+    return [*lines, line]

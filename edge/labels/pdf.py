@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from edge.labels.label import MARGIN, Code, Label
+from edge.labels.label import MARGIN, Code, Label, wrap
 from edge.labels.papers import Paper
 
 NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, from the largest that is tried
@@ -110,32 +110,13 @@ def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: floa
 
 def _fitted(text: str, font: str, sizes: Sequence[int], width: float, height: float) -> tuple[int, list[str]]:
     for size in sizes:
-        lines = _wrapped(text, font, size, width)
+        lines = wrap(text, width, partial(pdfmetrics.stringWidth, fontName=font, fontSize=size))
         if len(lines) * size * LEADING <= height:
             return size, lines
     size = sizes[-1]
     most = max(int(height / (size * LEADING)), 1)
-    lines = _wrapped(text, font, size, width)[:most]
+    lines = wrap(text, width, partial(pdfmetrics.stringWidth, fontName=font, fontSize=size))[:most]
     return size, [*lines[:-1], lines[-1][:-1] + "…"]
-
-
-def _wrapped(text: str, font: str, size: int, width: float) -> list[str]:
-    """At blanks where possible, inside a word where it is longer than the line."""
-    lines, line = [], ""
-    for word in text.split():
-        tried = f"{line} {word}".strip()
-        if pdfmetrics.stringWidth(tried, font, size) <= width:
-            line = tried
-            continue
-        if line:
-            lines.append(line)
-        line = ""
-        for letter in word:
-            if line and pdfmetrics.stringWidth(line + letter, font, size) > width:
-                lines.append(line)
-                line = ""
-            line += letter
-    return [*lines, line]
 
 
 @cache

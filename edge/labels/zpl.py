@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from edge.labels.label import Code, Label, code_128_modules
+from edge.labels.label import Code, Label, code_128_modules, wrap
 from edge.labels.papers import Paper
 
 DOTS_PER_MM = (8, 12, 24)  # 203, 300 and 600 dpi
@@ -98,9 +99,9 @@ def _printed(text: _Lines, left: int, top: int) -> str:
 
 def _fitted(text: str, largest: int, smallest: int, width: int, height: int) -> _Lines:
     """In the largest letters in which it fits, or in the smallest."""
-    found = _Lines(smallest, _wrapped(text, smallest, width))
+    found = _Lines(smallest, wrap(text, width, partial(text_width, size=smallest)))
     for size in range(largest, smallest, -1):
-        tried = _Lines(size, _wrapped(text, size, width))
+        tried = _Lines(size, wrap(text, width, partial(text_width, size=size)))
         if tried.height <= height:
             return tried
     return found
@@ -112,26 +113,6 @@ def _cut(text: _Lines, height: int) -> _Lines:
     if len(text.lines) <= most:
         return text
     return _Lines(text.size, [*text.lines[: most - 1], text.lines[most - 1][:-2] + "…"])
-
-
-def _wrapped(text: str, size: int, width: int) -> list[str]:
-    """Broken at blanks where possible, inside a word where it is longer than the line."""
-    lines: list[str] = []
-    line = ""
-    for word in text.split():
-        tried = f"{line} {word}" if line else word
-        if text_width(tried, size) <= width:
-            line = tried
-            continue
-        if line:
-            lines.append(line)
-        line = ""
-        for letter in word:
-            if line and text_width(line + letter, size) > width:
-                lines.append(line)
-                line = ""
-            line += letter
-    return [*lines, line]
 
 
 def text_width(text: str, size: int) -> float:
