@@ -213,6 +213,7 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_stored_nowhere(
     page = open_context(viewport=PHONE, expected=OFFLINE).new_page()
     page.goto(f"/enrol/{code}")
     page.click("text=Yes, enrol it")
+    expect(page.locator("#badge")).to_be_focused()
     scan(page, "BADGE-77")
     page.wait_for_selector("body[data-copied]")
     scan(page, "DOCK-1")
