@@ -120,7 +120,7 @@ def _start_ingest(live: LiveSettings, health: Health, parts: ExitStack) -> Subsc
     subscriber = Subscriber(
         broker,
         config.mqtt_topics,
-        pipeline.handle,
+        pipeline.handle_some,
         queue_size=config.ingest_queue,
         batch_size=config.ingest_batch,
         catch_up=pipeline.catch_up,

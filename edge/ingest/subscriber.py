@@ -84,7 +84,7 @@ class Subscriber:
         self,
         broker: Broker,
         topics: Sequence[str],
-        handle: Callable[[Sequence[Message]], None],
+        handle: Callable[[Sequence[Message]], int],
         *,
         queue_size: int,
         batch_size: int,

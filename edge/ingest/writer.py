@@ -30,7 +30,9 @@ BATCH_BYTES = 1_048_576
 
 
 class Writer:
-    """Hands messages in batches to `handle`, which commits them and raises Unavailable while the store cannot.
+    """Hands messages in batches to `handle`, which commits the first of them and returns how many, at least 1.
+
+    It is called until it has committed the batch, and raises Unavailable while the store cannot take it.
 
     `catch_up` does a little of what may wait, and says whether there is more; it is called when there is nothing to
     take, and now and then when there is. `on_done` is called after each batch, from this thread.
@@ -38,7 +40,7 @@ class Writer:
 
     def __init__(
         self,
-        handle: Callable[[Sequence[Message]], None],
+        handle: Callable[[Sequence[Message]], int],
         catch_up: Callable[[], bool],
         on_done: Callable[[], None],
         *,
@@ -163,12 +165,11 @@ class Writer:
         return batch
 
     def _commit(self, batch: list[Message]) -> None:
-        self.in_hand = len(batch)
-        while True:
+        while batch:
+            self.in_hand = len(batch)
             self._alive_at = time.monotonic()
             try:
-                self._handle(batch)
-                break
+                count = self._handle(batch)
             except Unavailable as error:
                 if not self.store_problem:
                     log.error("Scans cannot be stored and stay at the broker until they can: %s", error)
@@ -178,9 +179,14 @@ class Writer:
                     return
                 # Part of it may be in the store: a batch with a poison message is committed in pieces.
                 batch = [replace(message, is_redelivered=True) for message in batch]
+                continue
+            self._committed(batch[:count])
+            batch = batch[count:]
+        self.in_hand = 0
+
+    def _committed(self, messages: Sequence[Message]) -> None:
         if self.store_problem:
             log.info("Scans are stored again")
         self.store_problem = ""
-        self._done.extend((message.mid, message.connection) for message in batch if message.qos)
-        self.in_hand = 0
+        self._done.extend((message.mid, message.connection) for message in messages if message.qos)
         self._on_done()

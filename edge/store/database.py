@@ -1,7 +1,7 @@
 """The SQLite database of one box: how it is opened, and how everything is written to it.
 
 One connection per thread, opened when the thread first asks. Readers never wait for the writer (WAL). Writers
-queue behind one lock in the process and begin IMMEDIATE, so that nobody sees "database is locked": a transaction
+queue behind one fair lock in the process and begin IMMEDIATE, so that nobody sees "database is locked": a transaction
 that reads first and then writes would fail at once if another connection had written in between.
 """
 
@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import peewee
 
 from edge.errors import Busy, Damaged, Unavailable
+from edge.store.fair_lock import FairLock
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
@@ -86,7 +87,7 @@ class _Database(peewee.SqliteDatabase):
 
 
 database: peewee.SqliteDatabase = _Database(None, pragmas=PRAGMAS, timeout=BUSY_SECONDS)
-_write_lock = threading.Lock()
+_write_lock = FairLock()
 _long_writing = threading.Event()
 
 
@@ -172,13 +173,13 @@ def checkpoint(mode: str) -> None:
 @contextmanager
 def _holding_write_lock() -> Iterator[None]:
     """Writers queue, but a request does not wait behind an import: it would block a thread that readers need."""
-    while not _write_lock.acquire(timeout=BEHIND_IMPORT_SECONDS):
-        if _limit.seconds is not None and is_long_writing():
-            raise Busy("An import is being written; try again in a few seconds", retry_after_seconds=5)
-    try:
+    with _write_lock.holding(BEHIND_IMPORT_SECONDS, _refuse_behind_import):
         yield
-    finally:
-        _write_lock.release()
+
+
+def _refuse_behind_import() -> None:
+    if _limit.seconds is not None and is_long_writing():
+        raise Busy("An import is being written; try again in a few seconds", retry_after_seconds=5)
 
 
 @contextmanager

@@ -28,11 +28,12 @@ class Handler:
         self.is_open.set()
         self.wrong: Exception | None = None
 
-    def __call__(self, messages: Sequence[Message]) -> None:
+    def __call__(self, messages: Sequence[Message]) -> int:
         self.is_open.wait(SOON)
         if self.wrong:
             raise self.wrong
         self.messages += messages
+        return len(messages)
 
     def payloads(self) -> list[bytes]:
         return [message.payload for message in self.messages]
@@ -43,7 +44,7 @@ def subscribed(
     url: str, handler: Handler | None = None, *, queue_size: int = 10_000, ca_file: Path | None = None
 ) -> Iterator[Subscriber]:
     """By default with the real pipeline, on the open store."""
-    handle = handler or pipeline().handle
+    handle = handler or pipeline().handle_some
     broker = Broker(url, "edge", ca_file=str(ca_file) if ca_file else None)
     subscriber = Subscriber(broker, ["#"], handle, queue_size=queue_size, batch_size=10)
     subscriber.start()

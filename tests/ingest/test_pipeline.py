@@ -13,6 +13,7 @@ from edge import clock
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
+from edge.ingest import pipeline as pipeline_module
 from edge.store import (
     assets,
     dead_letters,
@@ -138,6 +139,27 @@ def test_a_reader_whose_format_cannot_be_used_stops_no_other_reader(site: Site, 
     pipeline().handle([message(b'{"reads":[]}', AISLE), message(csl(seen(site.epcs[0])))])
     assert buckets() == {"malformed": (1, 0), "recorded": (1, 1)}
     assert "cannot be used" in execute("SELECT reason FROM dead_letter").fetchone()[0]
+
+
+def test_a_transaction_holds_a_bounded_number_of_reads(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever else writes waits for it."""
+    monkeypatch.setattr(pipeline_module, "MOST_READS", 5)
+    line = pipeline()
+    batch = [message(csl(seen("30F0"), seen("30F1")), mid=mid) for mid in range(1, 6)]
+    assert [line.handle_some(batch), line.handle_some(batch[2:]), line.handle_some(batch[4:])] == [2, 2, 1]
+    assert buckets() == {"unmatched_tag": (5, 10)}
+    line.handle([replace(one, is_redelivered=True) for one in batch])
+    assert buckets() == {"unmatched_tag": (5, 10), "repeat": (5, 0)}
+
+
+def test_a_message_with_more_reads_than_a_transaction_may_hold_is_set_aside(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_module, "MOST_READS", 2)
+    pipeline().handle([message(csl(*map(seen, site.epcs))), message(csl(seen(site.epcs[0])))])
+    assert buckets() == {"malformed": (1, 0), "recorded": (1, 1)}
+    reason = "the message has 3 reads; let the reader publish at most 2 at once"
+    assert execute("SELECT reason FROM dead_letter").fetchone() == (reason,)
 
 
 def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(

@@ -23,17 +23,19 @@ class Commits:
         self.sizes: list[int] = []
         self.tried: list[Sequence[Message]] = []
         self.failures = 0  # still to come
+        self.most = 10_000  # messages in one commit
         self.stopping = threading.Event()
         self.writer = Writer(
             self._commit, lambda: False, lambda: None, queue_size=10_000, batch_size=1_000, stopping=self.stopping
         )
 
-    def _commit(self, messages: Sequence[Message]) -> None:
+    def _commit(self, messages: Sequence[Message]) -> int:
         self.tried.append(messages)
         if self.failures:
             self.failures -= 1
             raise Unavailable("The disk is full")
-        self.sizes.append(len(messages))
+        self.sizes.append(len(messages[: self.most]))
+        return len(messages[: self.most])
 
     def put(self, count: int, payload: bytes = b"{}") -> None:
         for _ in range(count):
@@ -95,6 +97,14 @@ def test_what_is_tried_again_may_be_in_the_store_in_part(commits: Commits, monke
         {True},
     ]
     assert commits.writer.store_problem == ""
+
+
+def test_what_one_transaction_has_no_room_for_goes_into_the_next(commits: Commits) -> None:
+    commits.most = 8
+    commits.put(20)
+    commits.writer.be_quiet(is_sure=True)
+    wait_for(lambda: commits.sizes == [1, 8, 8, 4], SOON)
+    assert [message for batch in commits.tried[1:] for message in batch[:8]] == list(commits.tried[1])
 
 
 def test_a_batch_is_bounded_by_its_bytes_too(commits: Commits) -> None:

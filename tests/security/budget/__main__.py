@@ -1,7 +1,7 @@
 """Attack every door of a box in a cgroup of the unit's size: `python -m tests.security.budget`.
 
-Prints a line for each attack: how the requests were answered, the longest wait for /healthz, the peak of memory, and
-whether the service survived. With --only, one attack.
+Prints a line for each attack: how the requests were answered, the longest wait for /healthz and to create an asset, the
+peak of memory, and whether the service survived. With --only, one attack.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ def run(name: str, seconds: float) -> bool:
             problem += f"; FAILED: {str(error).splitlines()[0]}"
         answers = ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items()))
         peak = attacked.peak_megabytes() if attacked.is_alive() else 0
-        wait = max(watch.waits, default=0)
-        print(
-            f"{name:20} {before} -> {peak} MB, /healthz {wait:.2f} s, {answers}{problem} ({attacked.group.version})",
-            flush=True,
-        )
+        wait, create = max(watch.waits, default=0), max(watch.creates, default=0)
+        figures = f"{before} -> {peak} MB, /healthz {wait:.2f} s, create {create:.2f} s"
+        print(f"{name:20} {figures}, {answers}{problem} ({attacked.group.version})", flush=True)
         return not problem
 
 

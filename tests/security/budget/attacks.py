@@ -9,7 +9,7 @@ import struct
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from PIL import Image
 
 from edge.store.people import Role
 from tests.security.budget.box import LARGE_FILE, Box
+from tests.soak.crash import TOPIC
 
 AT_ONCE = 50
 PATIENCE = 30.0  # for one answer
@@ -347,6 +348,25 @@ def queries(box: Box, seconds: float) -> Statuses:
     )
 
 
+# Readers ----------------------------------------------------------------------------------------------------------
+
+TAGS_IN_MESSAGE = 2_500
+TAGS_A_SECOND = 200_000  # more, and the queue of the broker is full
+
+
+def unknown_tags(box: Box, seconds: float) -> Statuses:
+    """A reader: far more tags of no asset than can be recorded meanwhile, as many in each message as fit."""
+    tags, began = int(TAGS_A_SECOND * seconds), time.monotonic()
+
+    def flood() -> Iterator[bytes]:
+        for first in range(0, tags, TAGS_IN_MESSAGE):
+            time.sleep(max(0.0, began + first / TAGS_A_SECOND - time.monotonic()))
+            yield b'{"tags":[%s]}' % b",".join(b'{"epc":"%024X"}' % (first + n) for n in range(TAGS_IN_MESSAGE))
+
+    box.broker.publish(TOPIC, flood())
+    return Statuses(tags=tags)
+
+
 ATTACKS: Mapping[str, Attack] = {
     one.__name__: one
     for one in (
@@ -362,6 +382,7 @@ ATTACKS: Mapping[str, Attack] = {
             large_lists,
             pages,
             queries,
+            unknown_tags,
         ),
     )
 }

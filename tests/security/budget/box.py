@@ -32,6 +32,7 @@ LARGE_METADATA = json.dumps({"a": "x" * 64_000})
 HISTORY = 150_000  # rows, for the files
 PROMPT_SECONDS = 1.0  # in which /healthz answers
 PATIENCE = 30.0
+SETTLE_SECONDS = 300.0  # until everything that waited at the broker is recorded
 LARGE_FILE = "/static/x/vendor/zxing-wasm/zxing_reader.wasm"
 
 
@@ -133,6 +134,19 @@ class Box:
             return float("inf")
         return time.monotonic() - began if answer.startswith(b"HTTP/1.1 200") else float("inf")
 
+    def create_seconds(self, bearer: dict[str, str]) -> float:
+        """How long it took to create an asset, from another address; infinite when it failed."""
+        began, body = time.monotonic(), b'{"name":"Watched"}'
+        lines = [f"{name}: {value}" for name, value in bearer.items()]
+        lines += ["Host: box", "Connection: close", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+        try:
+            with socket.create_connection(self.address, PATIENCE, source_address=("127.0.0.78", 0)) as client:
+                client.sendall("\r\n".join(["POST /api/v1/assets HTTP/1.1", *lines, "", ""]).encode() + body)
+                answer = b"".join(iter(lambda: client.recv(4096), b""))
+        except OSError:
+            return float("inf")
+        return time.monotonic() - began if answer.startswith(b"HTTP/1.1 201") else float("inf")
+
     def reads_recorded(self) -> int:
         reader = LedgerReader(self.service.data_dir)
         try:
@@ -163,13 +177,15 @@ def box(folder: Path, *, history: int = HISTORY, **settings: object) -> Iterator
 
 
 class Watch:
-    """Asks /healthz all the time, and publishes reads."""
+    """Asks /healthz all the time, publishes reads, and creates assets; `waits` and `creates` are in seconds."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
         self._stopping = threading.Event()
-        self._threads = [threading.Thread(target=self._ask), threading.Thread(target=self._read)]
+        self._bearer = box.bearer(box.accounts.key)
+        self._threads = [threading.Thread(target=run) for run in (self._ask, self._read, self._create)]
         self.waits: list[float] = []
+        self.creates: list[float] = []
 
     def __enter__(self) -> Watch:
         for thread in self._threads:
@@ -189,10 +205,14 @@ class Watch:
         while not self._stopping.wait(0.5):
             self._box.publish(20)
 
+    def _create(self) -> None:
+        while not self._stopping.wait(0.1):
+            self.creates.append(self._box.create_seconds(self._bearer))
+
     def check(self, prompt: float = PROMPT_SECONDS) -> None:
         """Raises AssertionError unless the service survived, answered in time, and has every read."""
         assert self._box.is_alive(), "the service was killed"
-        wait_for(lambda: self._box.reads_recorded() == self._box.published, PATIENCE)
+        wait_for(lambda: self._box.reads_recorded() == self._box.published, SETTLE_SECONDS)
         longest = max(self.waits, default=float("inf"))
         assert longest < prompt, f"/healthz took {longest:.1f} s"
         assert self._box.peak_megabytes() << 20 < memory_max()
