@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from edge.errors import Unavailable
 from edge.ingest.messages import Message
+from edge.ingest.pace import Pace
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 CATCH_UP_SECONDS = 0.25
-GATHER_SECONDS = 0.5
 LOOK_SECONDS = 0.1
 WORTH_A_COMMIT = 500  # messages
 # Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
@@ -60,7 +60,8 @@ class Writer:
         self._has_work = threading.Event()
         self._is_quiet = threading.Event()
         self._broker_waits_at = 0  # messages that are not acknowledged
-        self._caught_up_at = self._committed_at = 0.0
+        self._pace = Pace()
+        self._caught_up_at = 0.0
         self._alive_at = time.monotonic()
         self.in_hand = 0
         self.store_problem = ""
@@ -123,18 +124,19 @@ class Writer:
             while self._queue:
                 self._gather()
                 self._is_quiet.clear()
-                self._commit(self._next_batch())
-                self._committed_at = time.monotonic()
+                batch = self._next_batch()
+                self._commit(batch)
+                self._pace.committed(len(batch), time.monotonic())
                 if time.monotonic() - self._caught_up_at > CATCH_UP_SECONDS:
                     self._catch_up_a_little()
 
     def _gather(self) -> None:
-        """While messages keep coming, commit twice a second and not for each: most of the work is for the commit.
+        """While messages keep coming, commit several at once: most of the work is for the commit.
 
         The first one after a pause goes at once, and so do as many as are worth a commit. When no more come, the
         broker may wait for us to acknowledge: many have 20 on the way at most.
         """
-        until = self._committed_at + GATHER_SECONDS
+        until = self._pace.commit_before()
         while len(self._queue) < min(WORTH_A_COMMIT, self._batch_size) and not self._stopping.is_set():
             left = until - time.monotonic()
             if left <= 0 or self._is_quiet.wait(min(left, LOOK_SECONDS)):

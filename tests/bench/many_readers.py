@@ -30,7 +30,7 @@ from tests.mosquitto import mosquitto
 from tests.service import LedgerReader, Service, wait_for
 
 TAGS = 1000
-TARGET_SHARE = 0.06
+TARGET_SHARE = 0.07
 MOVE_CHANCE = 0.002
 WARM_UP_SECONDS = 5
 

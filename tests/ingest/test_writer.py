@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from edge.errors import Unavailable
+from edge.ingest import pace
 from edge.ingest import writer as module
 from edge.ingest.messages import Message
 from edge.ingest.writer import Writer
@@ -45,7 +46,8 @@ class Commits:
 
 @pytest.fixture(autouse=True)
 def _for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHER_SECONDS", 2 * SOON)
+    monkeypatch.setattr(pace, "QUIET_SECONDS", 2 * SOON)
+    monkeypatch.setattr(pace, "BUSY_SECONDS", 2 * SOON)
 
 
 @pytest.fixture
@@ -130,6 +132,16 @@ def test_what_was_set_aside_and_is_tried_again_makes_no_room_that_is_not_there(
     assert commits.writer.has_room()
     commits.writer.put(Message("dock", b" " * 1_000, 0))
     assert not commits.writer.has_room()
+
+
+def test_a_few_messages_are_committed_when_the_time_to_gather_is_over(
+    commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are fewer than are worth a commit, and nothing says that no more come."""
+    monkeypatch.setattr(pace, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "BUSY_SECONDS", 0.0)
+    commits.put(3)
+    wait_for(lambda: commits.sizes == [1, 3], SOON)
 
 
 def test_that_the_broker_sends_nothing_more_is_noticed() -> None:
