@@ -16,7 +16,7 @@ from edge import cli
 from edge.clock import now
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store import migrate
+from edge.store import actors, audit_trail, migrate, organizations, people, second_factors
 from edge.store.database import FILE_NAME, close_database, execute
 from tests.commands.conftest import PASSWORD, Shell, bare, edge
 
@@ -216,3 +216,20 @@ def test_the_doctor_tells_a_damaged_header_and_what_to_do(edge: Shell, tmp_path:
 def test_a_name_that_commands_a_terminal_is_shown_instead(edge: Shell) -> None:
     edge.ok("asset", "add", "Forklift \x9b2J")
     assert "Forklift \\x9b2J" in edge.ok("asset", "list")
+
+
+def test_the_shell_turns_a_second_factor_off(edge: Shell) -> None:
+    assert edge("user", "remove-second-factor", "boss@acme.test")[0] == 1
+    person = people.list_people(organizations.find_organization(None).id)[0]
+    actor = actors.person(person.organization_id, person.id, person.name)
+    second_factors.begin(actor, b"sealed")
+    second_factors.confirm(actor, 1, [b"code"])
+    assert "app" in edge.ok("user", "list")
+    assert edge("user", "remove-second-factor", "nobody@acme.test") == (
+        1,
+        "edge: There is nobody with the email nobody@acme.test. `edge user list` shows them.\n",
+    )
+    assert "with the password alone" in edge.ok("user", "remove-second-factor", "BOSS@acme.test")
+    assert second_factors.find(person.organization_id, person.id) is None
+    line = audit_trail.recent(person.organization_id)[0]
+    assert (line.action, line.actor_kind) == ("person.second_factor_removed", "shell")

@@ -1,4 +1,4 @@
-"""Secrets that are needed in plain text: the keys that sign webhooks, and the passwords of brokers.
+"""Secrets that are needed in plain text: keys that sign webhooks, passwords of brokers, secrets of authenticator apps.
 
 They are in the database encrypted (age) to a key that is a file in the data directory and in no backup. So whoever has
 a backup can sign nothing, and a copy of the database on another box can send nothing in this one's name.

@@ -1,4 +1,7 @@
-"""Signing in to the web app: by password anywhere, by badge or name on an enrolled device."""
+"""Signing in to the web app: by password anywhere, by badge or name on an enrolled device.
+
+Whoever has a second factor enters a code after the password; see `second_factor`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.addresses import client_network
-from edge.auth import badges, known_browsers, passwords
+from edge.auth import badges, known_browsers, passwords, second_factor
 from edge.auth.secrets import hash_secret, new_token
 from edge.buckets import Buckets
-from edge.store import actors, organizations, people, sessions
+from edge.errors import SetupError
+from edge.store import actors, organizations, people, second_factors, sessions
 from edge.store.actors import Actor
 from edge.store.devices import DeviceRow
 from edge.store.people import PersonRow, Role
@@ -47,6 +51,7 @@ class Refused(NamedTuple):
     wait_seconds: int = 0
     needs_pin: bool = False
     name: str = ""
+    challenge: str = ""  # set if only the code of the second factor is missing: goes along with it, see `enter_code`
 
 
 WRONG_PASSWORD = N_("Email and password do not match an account")
@@ -55,6 +60,10 @@ WRONG_PIN = N_("That PIN is not right")
 NO_PIN = N_("A PIN is required here and none is set for you. Ask an administrator")
 PIN_LOCKED = N_("This PIN was wrong too often. Ask an administrator for a new one")
 TOO_MANY = N_("Too many wrong attempts")
+WRONG_CODE = N_("This code is wrong or was used before")
+WRONG_RECOVERY_CODE = N_("This recovery code is wrong or was used before")
+TOO_LATE = N_("Entering the code took too long. Sign in again")
+NO_SECRET = N_("Codes of your app do not work since the server was restored from a backup. Use a recovery code")
 
 
 class Attempts(NamedTuple):
@@ -99,9 +108,61 @@ def sign_in(
         return Refused(TOO_MANY, max(waits)) if any(waits) else Refused(WRONG_PASSWORD)
     for other in others:
         _by_account.take(attempts[other.id].account)
+    if second_factors.find(person.organization_id, person.id):
+        return Refused("", challenge=second_factor.new_challenge(person))
     attempts[person.id].forgive()
-    begun = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
-    return begun._replace(proof=known_browsers.new_proof(person.id))
+    return _begin_with_proof(person, hours)
+
+
+def enter_code(
+    challenge: str, code: str, recovery_code: str, *, address: str, hours: int, proof: str, device: DeviceRow | None
+) -> SignIn | Refused:
+    """Sign in by the second factor, after the password was right: by a code of the app, or by a recovery code.
+
+    A wrong code counts as a wrong password does, and against the account wherever it comes from: who tries codes has
+    the password, and six digits are few. A browser that the person has signed in with before has a count of its own.
+    """
+    person = second_factor.challenged(challenge)
+    if person is None:
+        return Refused(TOO_LATE)
+    attempts = _attempts(person, _client(address, device), proof)
+    guesses = f"code:{person.id}" if attempts.client else f"code:{attempts.account}"
+    wait = attempts.wait_seconds()
+    guess = _by_account.take(guesses)  # counted before it is compared, since many may come at once
+    if wait or not guess.allowed:
+        return Refused(TOO_MANY, max(wait, guess.retry_after), challenge=challenge)
+    wrong = _fault_of_code(person, code, recovery_code)
+    if wrong:
+        sessions.refuse(person, None, address)
+        attempts.count_wrong()
+        return Refused(wrong, challenge=challenge)
+    attempts.forgive()
+    _by_account.fill(guesses)
+    return _begin_with_proof(person, hours)
+
+
+def fault_of_own_code(person: PersonRow, code: str, recovery_code: str, *, address: str) -> str:
+    """Return why a code does not let the person remove the second factor, "" if it does; throttled like a sign-in."""
+    guesses = f"own code:{person.id}"
+    if not _by_account.take(guesses).allowed:
+        return TOO_MANY
+    fault = _fault_of_code(person, code, recovery_code)
+    if fault:
+        sessions.refuse(person, None, address)
+    else:
+        _by_account.fill(guesses)
+    return fault
+
+
+def _fault_of_code(person: PersonRow, code: str, recovery_code: str) -> str:
+    """Return why neither is accepted, "" if one is."""
+    if recovery_code:
+        actor = actors.person(person.organization_id, person.id, person.name)
+        return "" if second_factor.accepts_recovery_code(actor, recovery_code) else WRONG_RECOVERY_CODE
+    try:
+        return "" if second_factor.accepts_code(person, code) else WRONG_CODE
+    except SetupError:
+        return NO_SECRET
 
 
 def _count_refused(compared: list[PersonRow], address: str, attempts: list[Attempts]) -> None:
@@ -210,6 +271,11 @@ def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | 
         return people.find_by_badge(organization_id, badges.hash_badge(badge))
     person = people.find_person(organization_id, person_id)
     return person if person and person.disabled_at is None else None
+
+
+def _begin_with_proof(person: PersonRow, hours: int) -> SignIn:
+    begun = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
+    return begun._replace(proof=known_browsers.new_proof(person.id))
 
 
 def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:

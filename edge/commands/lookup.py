@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from edge.errors import NotFound
-from edge.store import assets, locations, readers
+from edge.store import assets, locations, people, readers
 from edge.store.assets import AssetFilter, AssetRow
 from edge.store.locations import LocationFilter, LocationRow
+from edge.store.people import PersonRow
 from edge.store.readers import ReaderRow
 
 
@@ -31,6 +32,14 @@ def reader_of(organization_id: int, name: str) -> ReaderRow:
         if row.name == name:
             return row
     raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
+
+
+def person_of(organization_id: int, email: str) -> PersonRow:
+    """The person with this email. Raises NotFound."""
+    for row in people.list_people(organization_id):
+        if (row.email or "").lower() == email.strip().lower():
+            return row
+    raise NotFound(f"There is nobody with the email {email}. `edge user list` shows them.")
 
 
 def location_id_of(organization_id: int, key: str | None) -> int | None:

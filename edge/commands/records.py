@@ -8,7 +8,7 @@ import click
 
 from edge import clock
 from edge.auth.passwords import hash_password
-from edge.commands.lookup import asset_of, location_id_of, location_of
+from edge.commands.lookup import asset_of, location_id_of, location_of, person_of
 from edge.commands.site import (
     Setup,
     ask_password,
@@ -19,7 +19,7 @@ from edge.commands.site import (
     print_table,
     shell,
 )
-from edge.store import assets, locations, organizations, parents, people, topic_owners
+from edge.store import assets, locations, organizations, parents, people, second_factors, topic_owners
 from edge.store.actors import Actor
 from edge.store.antenna_kinds import set_location_kind
 from edge.store.assets import AssetFilter, AssetRow
@@ -95,10 +95,28 @@ def add_user(actor: Actor, email: str, name: str | None, role: str) -> None:
 @for_organization
 def list_users(organization_id: int) -> None:
     """List the people of an organization."""
-    rows = people.list_people(organization_id)
+    rows, holders = people.list_people(organization_id), second_factors.holders(organization_id)
     print_table(
-        ["NAME", "EMAIL", "ROLE", "STATE"],
-        [(row.name, row.email, row.role, "disabled" if row.disabled_at else "") for row in rows],
+        ["NAME", "EMAIL", "ROLE", "STATE", "SECOND FACTOR"],
+        [
+            (row.name, row.email, row.role, "disabled" if row.disabled_at else "", "app" if row.id in holders else "")
+            for row in rows
+        ],
+    )
+
+
+@user.command("remove-second-factor")
+@click.argument("email")
+@for_actor
+def remove_second_factor(actor: Actor, email: str) -> None:
+    """Turn off two-factor authentication of a person who has lost phone and recovery codes.
+
+    The password is enough again, and the person can set it up anew.
+    """
+    person = person_of(actor.organization_id, email)
+    second_factors.remove(actor, person.id)
+    click.echo(
+        f"{person.name} signs in with the password alone. Set it up again: My account, Two-factor authentication"
     )
 
 

@@ -8,7 +8,7 @@ import orjson
 from flask import request
 
 # What is never carried through another page.
-SECRETS = {"csrf", "password", "again", "present", "pin", "badge"}
+SECRETS = {"csrf", "password", "again", "present", "pin", "badge", "code", "recovery"}
 LONGEST = 100_000  # characters
 
 

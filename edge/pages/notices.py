@@ -7,6 +7,9 @@ from werkzeug.wrappers import Response
 
 NOTICES = {
     "password": "Your password was changed. Other sessions of yours were ended.",
+    "second-factor-is-on": "Two-factor authentication is on. Turn it off before you set it up again.",
+    "second-factor-too-late": "The setup took too long. Begin again.",
+    "second-factor-removed": "Two-factor authentication is off.",
     "made": "Created.",
     "changed": "Saved.",
     "setting-reset": "It is again as the settings file, the environment or the default says.",

@@ -17,14 +17,19 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.pages.words import ROLES
-from edge.store import people
+from edge.store import people, second_factors
 from edge.store.people import PersonRow, Role
 
 
 @pages.get("/people")
 @require_role(Role.ADMINISTRATOR)
 def show_people() -> str:
-    return render_template("people.html", people=people.list_people(current_session().organization_id))
+    organization_id = current_session().organization_id
+    return render_template(
+        "people.html",
+        people=people.list_people(organization_id),
+        with_second_factor=second_factors.holders(organization_id),
+    )
 
 
 @pages.get("/people/new")

@@ -1,4 +1,4 @@
-"""Signing in and out, and changing one's own password."""
+"""Signing in and out, with a second factor where there is one, and changing one's own password."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from edge.pages.guard import (
 )
 from edge.pages.installation import installation
 from edge.pages.notices import done
-from edge.store import people
+from edge.store import people, second_factors
 from edge.store.people import Role
 
 
@@ -38,12 +38,25 @@ def sign_in_page() -> AnyResponse | str:
 @pages.post("/sign-in")
 @open_to_all
 def sign_in() -> AnyResponse:
-    """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for."""
+    """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for.
+
+    Where the person has a second factor, the answer to the password is the form for its code, which comes here, too.
+    """
     form, site = request.form, installation()
     if "continue" in form:  # from a form that was kept during the sign-in
         return make_response(_page())
     here = device()
-    if "email" in form or here is None:
+    if "challenge" in form:
+        answer = sessions.enter_code(
+            form["challenge"],
+            form.get("code", ""),
+            form.get("recovery", ""),
+            address=address(),
+            hours=site.session_hours,
+            proof=cookies.read(cookies.KNOWN),
+            device=here,
+        )
+    elif "email" in form or here is None:
         answer = sessions.sign_in(
             form.get("email", ""),
             form.get("password", ""),
@@ -100,11 +113,7 @@ def sign_out() -> AnyResponse:
 @pages.get("/account")
 @require_role(Role.VIEWER)
 def account() -> str:
-    return render_template(
-        "account.html",
-        errors={},
-        person=people.find_person(current_session().organization_id, current_session().person_id),
-    )
+    return _account({})
 
 
 @pages.post("/account")
@@ -138,8 +147,17 @@ def session_token() -> Response | str:
 
 
 def _account_again(errors: dict[str, str]) -> tuple[str, int]:
-    person = people.find_person(current_session().organization_id, current_session().person_id)
-    return render_template("account.html", errors=errors, person=person), 400
+    return _account(errors), 400
+
+
+def _account(errors: dict[str, str]) -> str:
+    own = current_session()
+    return render_template(
+        "account.html",
+        errors=errors,
+        person=people.find_person(own.organization_id, own.person_id),
+        second_factor=second_factors.find(own.organization_id, own.person_id),
+    )
 
 
 def _page(refused: sessions.Refused | None = None) -> str:
@@ -151,7 +169,7 @@ def _page(refused: sessions.Refused | None = None) -> str:
             for person in people.list_people(here.organization_id)
             if person.disabled_at is None and person.role != Role.ADMINISTRATOR
         ]
-    by_password = here is None or "password" in request.args or "email" in request.form
+    by_password = here is None or "password" in request.args or {"email", "challenge"} & set(request.form)
     return render_template(
         "sign-in.html",
         kept=request.form.get("kept", ""),
@@ -159,6 +177,7 @@ def _page(refused: sessions.Refused | None = None) -> str:
         names=names,
         by_password=by_password,
         refused=refused,
+        clock_matters=refused is not None and refused.reason == sessions.WRONG_CODE,
         next=wanted(""),
     )
 
@@ -168,4 +187,5 @@ def _refused(answer: sessions.Refused) -> Response:
         response = make_response(_page(answer), 429)
         response.headers["Retry-After"] = str(answer.wait_seconds)
         return response
-    return make_response(_page(answer), 200 if answer.needs_pin and not answer.reason else 403)
+    is_next_step = not answer.reason and (answer.needs_pin or answer.challenge)
+    return make_response(_page(answer), 200 if is_next_step else 403)

@@ -39,6 +39,7 @@ from edge.pages import (
     print_labels,
     readers,
     scan,
+    second_factor,
     settings,
     sign_in,
     status,
@@ -61,7 +62,7 @@ log = logging.getLogger(__name__)
 
 VIEWS = (
     *(sign_in, certificate, board, assets, locations, edit_assets, edit_locations, scan, print_labels),
-    *(stock_takes, languages),
+    *(stock_takes, languages, second_factor),
     *(
         readers,
         antennas,

@@ -32,6 +32,7 @@ from edge.store import (
     retired,
     rssi_offsets,
     scanned_codes,
+    second_factors,
     sessions,
     settings,
     sites,
@@ -46,6 +47,7 @@ from edge.store.tags import NewTag
 from edge.store.target import HubAccess
 from tests.store.stage import (
     Stage,
+    add_second_factor,
     add_site,
     add_webhook,
     begin_stock_take,
@@ -78,7 +80,7 @@ NOT_AUDITED = {
         "unassigned_topics.record", "unknown_tags.record",
     },
     "when something was last seen or used": {
-        "devices.seen", "people.set_badge_mark", "token_families.start_family",
+        "devices.seen", "people.set_badge_mark", "second_factors.accept_step", "token_families.start_family",
     },
     "answers that are kept to be given again; the create that they are of is audited": {
         "idempotency.drop_expired", "idempotency.keep", "idempotency.once",
@@ -197,6 +199,20 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         "person.signed_out", "Ada",
     ),
     "sessions.refuse": (lambda on: sessions.refuse(on.olga, None, "10.0.0.9"), "person.sign_in_refused", "Olga"),
+    "second_factors.begin": (
+        lambda on: second_factors.begin(on.ada, b"sealed"), "person.second_factor_begun", "Ada",
+    ),
+    "second_factors.confirm": (
+        lambda on: add_second_factor(on), "person.second_factor_added", "Ada",
+    ),
+    "second_factors.spend_recovery_code": (
+        lambda on: (add_second_factor(on), second_factors.spend_recovery_code(on.ada, b"code")),
+        "person.recovery_code_used", "Ada",
+    ),
+    "second_factors.remove": (
+        lambda on: (add_second_factor(on), second_factors.remove(on.ada, int(on.ada.id))),
+        "person.second_factor_removed", "Ada",
+    ),
     "keys.add_key": (lambda on: keys.add_key(on.ada, "ERP", ["assets:read"], b"h"), "key.created", "ERP"),
     "keys.revoke_key": (lambda on: keys.revoke_key(on.ada, on.key.id), "key.revoked", "WMS"),
     "token_families.rotate": (refresh_twice, "key.tokens_revoked", "WMS"),

@@ -18,6 +18,7 @@ from edge.store import (
     locations,
     people,
     readers,
+    second_factors,
     sites,
     stock_takes,
     token_families,
@@ -59,6 +60,11 @@ def set_stage(organization_id: int) -> Stage:
         devices.add_device(ada, "Gun 1", b"code", clock.now() + clock.HOUR),
         people.add_person(ada, "Olga", Role.OPERATOR),
     )
+
+
+def add_second_factor(on: Stage) -> None:
+    second_factors.begin(on.ada, b"sealed")
+    second_factors.confirm(on.ada, 1, [b"code"])
 
 
 def scan(on: Stage, code: str) -> None:
