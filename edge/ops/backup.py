@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import SetupError, Unavailable
-from edge.ops import archives, continuous
+from edge.ops import archives, continuous, kept_backups
 from edge.store.actors import Actor
 from edge.store.database import FILE_NAME
 from edge.store.instance import sync_folder
@@ -101,11 +101,20 @@ def newest_backup(folder: Path) -> Backup | None:
     return next((backup for backup in backups if backup.made_at <= now), next(iter(backups), None))
 
 
-def rotate(folder: Path, kept: Kept, just_made: str = "") -> list[Path]:
-    """What was just made stays, even if the clock has gone back and it looks like the oldest."""
+def rotate(folder: Path, kept: Kept, just_made: str = "", also: Collection[datetime] = ()) -> list[Path]:
+    """Remove the backups that are too old to be kept, except those made at the times in `also`.
+
+    What was just made stays, even if the clock has gone back and it looks like the oldest.
+    """
     backups = list_backups(folder)
-    keep = to_keep([backup.made_at for backup in backups], kept)
-    gone = [backup.path for backup in backups if backup.made_at not in keep and backup.path.name != just_made]
+    paths = [backup.path for backup in backups]
+    keep = to_keep([backup.made_at for backup in backups], kept) | set(also)
+    needed = kept_backups.pinned(paths) | kept_backups.before_migrations(paths)
+    gone = [
+        backup.path
+        for backup in backups
+        if backup.made_at not in keep and backup.path not in needed and backup.path.name != just_made
+    ]
     for path in gone:
         path.unlink()
     return gone
@@ -246,7 +255,8 @@ def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
         _sync(unfinished)
         unfinished.replace(second.folder / name)
         sync_folder(second.folder)
-        rotate(second.folder, kept, name)
+        # The schema of an encrypted copy cannot be read: whatever stays in the first folder stays here.
+        rotate(second.folder, kept, name, {backup.made_at for backup in list_backups(path.parent)})
     except (OSError, SetupError) as error:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

@@ -75,6 +75,11 @@ _FACTS = """
 """
 
 
+def schema_of_header(header: bytes) -> int | None:
+    """Return the schema number in the first 100 bytes of a database file (sqlite.org/fileformat.html, 1.3)."""
+    return int.from_bytes(header[60:64], "big") if header.startswith(b"SQLite format 3\0") else None
+
+
 def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
     """Of a copy that has been inspected; tables it does not have are left out."""
     with _opened(path) as copy:

@@ -1,4 +1,7 @@
-"""Tests of edge/store/snapshots.py."""
+"""Backups that are made, kept, rotated and restored.
+
+Tests of edge/store/snapshots.py and edge/ops/kept_backups.py.
+"""
 
 import errno
 import gzip
@@ -156,6 +159,49 @@ def test_rotation_keeps_days_and_weeks(site: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
         make_backup(site, site / "backups", Kept(daily=3, weekly=2))
     assert [f"{kept.made_at:%m-%d}" for kept in list_backups(site / "backups")] == ["02-09", "02-08", "02-07"]
+
+
+def days_of_backups(
+    site: Path, monkeypatch: pytest.MonkeyPatch, days: range, second: Second | None = None
+) -> list[Path]:
+    """A backup on each of these days, of which the newest alone is kept for its age."""
+    start, made = clock.to_micros(datetime(2026, 1, 1, 2, tzinfo=UTC)), []
+    for day in days:
+        monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
+        made.append(make_backup(site, site / "backups", Kept(1, 0), second).backup.path)
+    return made
+
+
+def test_a_pinned_backup_is_kept_until_it_is_released(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade depends on it; the backup of that day used to replace it."""
+    (pinned,) = days_of_backups(site, monkeypatch, range(1))
+    pin = pinned.with_name(f"{pinned.name}.pinned")
+    pin.touch()
+    *_, newest = days_of_backups(site, monkeypatch, range(1, 4))
+    assert [kept.path for kept in list_backups(site / "backups")] == [newest, pinned]
+    pin.unlink()
+    *_, newest = days_of_backups(site, monkeypatch, range(4, 5))
+    assert [kept.path for kept in list_backups(site / "backups")] == [newest]
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_the_newest_backup_from_before_a_migration_is_never_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
+) -> None:
+    site, stick = tmp_path / "data", tmp_path / "stick"
+    site.mkdir()
+    stick.mkdir()
+    second = Second(stick, new_key()[1] if is_encrypted else "")
+    steps = migrate._steps()
+    with monkeypatch.context() as before:
+        before.setattr(migrate, "_steps", lambda: steps[:-1])
+        migrate.migrate(site)
+        old = days_of_backups(site, monkeypatch, range(2), second)
+    migrate.migrate(site)
+    new = days_of_backups(site, monkeypatch, range(2, 6), second)
+    close_database()
+    assert [kept.path for kept in list_backups(site / "backups")] == [new[-1], old[-1]]
+    assert {kept.made_at for kept in list_backups(stick)} == {kept.made_at for kept in list_backups(site / "backups")}
 
 
 @pytest.mark.parametrize("with_second", [False, True])

@@ -21,6 +21,7 @@ PROGRAMS = r"""
 data=/var/lib/edge
 take_in() { [[ -e $data/upgrade-pending || ! -e $data/running ]] || tee -a $data/edge.db <<<$RANDOM >>/var/lib/taken; }
 start() {
+  ls $data/backups >>/var/lib/backups-at-start
   local wanted present release=/opt/edge/venv
   read -r wanted <$release/systemd/schema; read -r present <$data/edge.db
   if [[ -e $release/systemd/broken ]] || ((present > wanted)); then return 1; fi
@@ -55,7 +56,10 @@ trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setpriv|systemd-run|python
   $BASH_COMMAND != $AT ]] || kill -$SIGNAL $$' DEBUG
 """
 EDGE = """#!/bin/sh
-case $1 in backup) echo "Wrote /backup now" ;; config) echo "http.listen = 0.0.0.0:8080" ;; esac
+case $1 in
+  backup) touch /var/lib/edge/backups/new; echo "Wrote /var/lib/edge/backups/new now" ;;
+  config) echo "http.listen = 0.0.0.0:8080" ;;
+esac
 """
 
 
@@ -68,6 +72,7 @@ class Computer:
             (folder / name).mkdir(parents=True)
         self.data = folder / "var/lib/edge"
         (self.data / "edge.db").write_text("3\n")
+        (self.data / "backups").mkdir()
         self._make_release("3", "opt/edge/releases/old")
         self._run(f"{SCRIPT} --use /opt/edge/releases/old && systemctl start edge")
 
@@ -112,6 +117,10 @@ class Computer:
         runs = "runs" if (self.data / "running").exists() else "is down"
         return " ".join([*told, schema, runs, *(path.name for path in left)])
 
+    def backups_at_last_start(self) -> list[str]:
+        names = (self._folder / "var/lib/backups-at-start").read_text().split()
+        return names[names.index("new") :]
+
     def _make_release(self, schema: str, folder: str, *more: str) -> None:
         systemd = self._folder / folder / "systemd"
         systemd.mkdir(parents=True, exist_ok=True)
@@ -149,6 +158,13 @@ def test_a_release_takes_over_with_its_units_and_its_schema(computer: Computer) 
     assert computer.state() == OLD
     assert "Upgraded to" in computer.upgrade("4")
     assert computer.state() == NEW
+
+
+def test_the_backup_of_an_upgrade_is_pinned_until_its_end(computer: Computer) -> None:
+    (computer.data / "backups/old.pinned").touch()  # of an upgrade that was killed
+    computer.upgrade("4")
+    assert computer.backups_at_last_start() == ["new", "new.pinned"]
+    assert [path.name for path in (computer.data / "backups").iterdir()] == ["new"]
 
 
 def test_a_release_that_does_not_start_is_told_and_the_one_before_runs(computer: Computer) -> None:
