@@ -30,6 +30,7 @@ from edge.errors import TooLarge, Unavailable
 from edge.events.stream import ATTACH
 from edge.receiving import Parser
 from edge.refusals import Overloaded, Refusal
+from edge.turns import Turns
 
 
 class NoRoom(Exception):
@@ -98,13 +99,26 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     sending_since: float | None = None  # since when some of the response is unread, see `connections`
     sent = 0  # bytes since then
     _closes_when_flushed = False
+    _pieces: int | None = None  # sent in the present turn of the serving thread
     _rest = b""  # of what was received, behind the request that is being answered
     _reserved = 0  # bytes of the budget, for the response
     _owner = ""
 
-    def __init__(self, server: Any, sock: Any, addr: Any, adj: Any, *, app: Flask, trusted_network: str, **more: Any):
+    def __init__(
+        self,
+        server: Any,
+        sock: Any,
+        addr: Any,
+        adj: Any,
+        *,
+        app: Flask,
+        trusted_network: str,
+        turns: Turns,
+        **more: Any,
+    ):
         """The newcomer may cost the connection that was waited for longest its place."""
         self.app = app
+        self._turns = turns
         self.network = client_network(addr[0])
         self.parser_class: Any = partial(Parser, channel=self)
         self._trusted_network = trusted_network
@@ -150,7 +164,14 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         return bool(super().writable())
 
     def handle_write(self) -> None:
-        super().handle_write()
+        """Called by the serving thread when the client can take more."""
+        if self.total_outbufs_len and not self._turns.take(self):
+            return
+        self._pieces = 0
+        try:
+            super().handle_write()
+        finally:
+            self._pieces = None
         if self._reserved and not self.requests and not self.total_outbufs_len:
             self._release()
 
@@ -161,6 +182,10 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         self._release()
 
     def send(self, data: bytes, do_close: bool = True) -> int:
+        if self._pieces is not None:
+            if self._pieces and self._turns.is_over():
+                return 0  # as if the client could take no more now
+            self._pieces += 1
         number: int = super().send(data, do_close=do_close)
         self.sent += number
         return number

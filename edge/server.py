@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 from edge import connections
 from edge.addresses import client_network
 from edge.channels import Channel
+from edge.turns import Turns
 from edge.workers import Workers
 
 MAX_READ = 8 * 1024 * 1024
@@ -40,9 +42,11 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         **{"outbuf_high_watermark": connections.MOST_UNREAD, **options},
     )
     trusted_network = client_network(options.get("trusted_proxy", ""))
+    turns = Turns()
     for listener in _listeners(server):
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_SENDING)  # its connections have it, too
-        listener.channel_class = partial(Channel, app=app, trusted_network=trusted_network)
+        listener.channel_class = partial(Channel, app=app, trusted_network=trusted_network, turns=turns)
+        listener.readable = partial(_begin_turns, turns, listener.readable)
         listener.maintenance = _Maintenance(listener)
     return server
 
@@ -76,6 +80,12 @@ def _close(listener: Any) -> None:
         listener.trigger.pull_trigger(close)
     finally:
         is_told.set()
+
+
+def _begin_turns(turns: Turns, readable: Callable[[], bool]) -> bool:
+    """Each time around, waitress asks every listener first whether it takes more connections."""
+    turns.begin()
+    return readable()
 
 
 def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:

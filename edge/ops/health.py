@@ -31,11 +31,12 @@ class Health:
         """A failing vital part makes the service not alive; another one only makes it not ready."""
         self._parts.append((check, vital))
 
-    def checks(self) -> list[tuple[Check, bool]]:
-        return [(self._asked(check), vital) for check, vital in self._parts]
+    def checks(self, *, only_vital: bool = False) -> list[tuple[Check, bool]]:
+        """Ask the parts; beside each answer, whether the part is vital."""
+        return [(self._asked(check), vital) for check, vital in self._parts if vital or not only_vital]
 
     def is_alive(self) -> bool:
-        return all(check.ok for check, vital in self.checks() if vital)
+        return all(check.ok for check, _ in self.checks(only_vital=True))
 
     def _asked(self, check: Callable[[], Check]) -> Check:
         """A check that raises has failed."""

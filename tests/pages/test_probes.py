@@ -49,6 +49,16 @@ def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:
     assert client.get("/healthz").status_code == 503
 
 
+def test_whether_the_service_lives_is_asked_of_its_vital_parts_only(app: Flask, health: Health) -> None:
+    """Beside slow requests, each further question takes a while."""
+    asked: list[str] = []
+    health.register(lambda: asked.append("writer") or Check("writer", True, "goes on"))  # type: ignore[func-returns-value]
+    health.register(lambda: asked.append("disk") or Check("disk", True, "free"), vital=False)  # type: ignore[func-returns-value]
+    answer = app.test_client().get("/healthz").json
+    assert answer
+    assert asked == [check["name"] for check in answer["checks"]] == ["writer"]
+
+
 def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
     add_reader(shell(list_organizations()[0].id), name='Dock "1"', topic="a", format="edge")
     make_backup(site, site / "backups", Kept(1, 1))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
+import orjson
 import pytest
 
 from edge import clock
 from edge.errors import Conflict, Invalid, NotFound
-from edge.store import assets
+from edge.store import assets, listing
 from edge.store.actors import shell
 from edge.store.assets import AssetFilter
 from edge.store.tags import NewTag
@@ -95,6 +97,19 @@ def test_lists_show_the_live_within_their_window_and_the_deleted_if_wanted(cast:
     assert live_keys(cast.acme) == ["current"]
     assert live_keys(cast.acme, AssetFilter(include_deleted=True)) == ["current", "gone"]
     assert live_keys(cast.acme, AssetFilter(external_keys=["over", "current", "gone"])) == ["current"]
+
+
+def test_a_list_has_long_metadata_without_parsing_it(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other thread runs while a text is parsed."""
+    given = {f"K-{n}": json.dumps({"a": "x" * n}) for n in (1, 10, 5_000, 60_000)}
+    for key, metadata in given.items():
+        assets.create(shell(cast.acme), name="x", external_key=key, metadata=metadata)
+    parsed: list[str] = []
+    loads = orjson.loads
+    monkeypatch.setattr(listing.orjson, "loads", lambda text: parsed.append(text) or loads(text))  # type: ignore[func-returns-value]
+    page = assets.list_page(cast.acme, EVERY_ASSET, limit=200)
+    assert {row.external_key: row.metadata for row in page.rows} == given
+    assert max(map(len, parsed)) < 2_000
 
 
 def test_another_organizations_asset_does_not_exist(cast: Cast) -> None:

@@ -52,7 +52,7 @@ def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
 def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     close_database()
     let_go = threading.Event()
-    monkeypatch.setattr(Pipeline, "handle", lambda *_: {0} if let_go.wait(30) else set())
+    monkeypatch.setattr(Pipeline, "handle_some", lambda _, messages: len(messages) if let_go.wait(30) else 0)
     monkeypatch.setattr(liveness, "WRITER_STUCK_SECONDS", 1.0)
     monkeypatch.setattr(runtime, "set_up_log", lambda _: None)
     port = free_port()
@@ -70,12 +70,15 @@ def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: py
 
 def health(port: int) -> tuple[int, bool]:
     """What /healthz answers, and whether the broker is there and ingest well."""
-    connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=10)
-    connection.request("GET", "/healthz")
-    answer = connection.getresponse()
-    checks = {check["name"]: check["ok"] for check in json.load(answer)["checks"]}
-    connection.close()
-    return answer.status, checks["broker"] and checks["ingest"]
+    status, checks = 0, dict[str, bool]()
+    for path in ("/readyz", "/healthz"):
+        connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        status = answer.status
+        checks |= {check["name"]: check["ok"] for check in json.load(answer)["checks"]}
+        connection.close()
+    return status, checks["broker"] and checks["ingest"]
 
 
 @pytest.mark.parametrize(("proxy", "status"), [("", 200), ("127.0.0.1", 403)])

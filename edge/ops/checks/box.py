@@ -94,15 +94,18 @@ def service(subject: Subject) -> Finding:
 def pages(subject: Subject) -> Finding:
     """Also tells when the port belongs to somebody else."""
     try:
-        answer = _ask(subject, "/healthz")
+        answer = _ask(subject, "/readyz")
     except (OSError, ValueError, HTTPException) as error:
         if not is_held(subject.data_dir) and _is_taken(subject.http_listen):
             return problem(f"{subject.http_listen} is used by another program", "ss -ltnp shows it; set http.listen")
         return problem(f"no answer on {subject.http_listen}: {error}", "systemctl status edge")
-    failing = [f"{check['name']}: {check['detail']}" for check in answer.get("checks", []) if not check["ok"]]
-    if answer["status"] != "ok":
-        return problem("; ".join(failing) or "failing", "systemctl restart edge; if it stays: journalctl -u edge -n 50")
-    return warning("; ".join(failing), "the other checks say what to do") if failing else ok("all parts are well")
+    if answer["status"] == "ok":
+        return ok("all parts are well")
+    failing = [check for check in answer.get("checks", []) if not check["ok"]]
+    text = "; ".join(f"{check['name']}: {check['detail']}" for check in failing) or "failing"
+    if failing and not any(check["vital"] for check in failing):
+        return warning(text, "the other checks say what to do")
+    return problem(text, "systemctl restart edge; if it stays: journalctl -u edge -n 50")
 
 
 def public_url(subject: Subject) -> Finding:
