@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -93,20 +94,42 @@ def restore_drill(setup: Setup) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def repair(setup: Setup, yes: bool) -> None:
-    """Recover what can be read of a damaged database into a new one. Stop the service first; the old one is kept."""
+    """Repair a damaged database: what can be read of it, and the rest from the newest backup. Stop the service first.
+
+    The damaged database is kept.
+    """
     require_database(setup)
-    data_dir = setup.config.data_dir
+    config = setup.config
     if not yes:
-        click.confirm(f"Replace the database in {data_dir} by what can be recovered of it?", abort=True)
-    with hold(data_dir):
-        repaired = backups.repair_database(shell(), data_dir)
+        click.confirm(f"Replace the database in {config.data_dir} by what can be recovered of it?", abort=True)
+    folders = [folder for folder in (config.backup_folder, config.backup_second_dir) if folder]
+    with hold(config.data_dir):
+        repaired = backups.repair_database(shell(), config.data_dir, folders, config.backup_continuous_dir)
     click.echo(f"Recovered {_told(repaired.facts)}.")
-    for table, count in repaired.recovered.rejected.items():
-        click.echo(f"Lost {count} rows of {table}: they contradict what else was recovered")
-    for table, count in repaired.recovered.unreadable.items():
-        click.echo(f"{count} parts of the file that hold rows of {table} could not be read")
-    _compare(setup.config, repaired.recovered.rows)
+    for line in _origins(repaired):
+        click.echo(line)
     click.echo(f"The damaged database is {repaired.kept_aside}; delete it when all is well.")
+
+
+def _origins(repaired: backups.Repaired) -> Iterator[str]:
+    """Which rows came from where, and what is lost."""
+    recovered, origin = repaired.recovered, repaired.backup
+    kept = sum(recovered.rows.values()) - sum(recovered.from_backup.values()) - sum(recovered.from_search.values())
+    yield f"{kept} rows come from the damaged database"
+    yield from (f"Not usable: {reason}" for reason in repaired.unusable)
+    if origin is None:
+        yield "There was no backup for what is on damaged pages"
+    for table, count in recovered.from_backup.items():
+        yield f"{count} rows of {table} come from {origin}"
+    for table, count in recovered.from_search.items():
+        yield f"{count} rows of {table} come from the search index: check their names and keys, whose case is lost"
+    for table, count in recovered.unreadable.items():
+        since = f", newer than {origin}," if origin else ""
+        yield f"{count} damaged pages held rows of {table}; those{since} that were on them are lost"
+    for table, count in recovered.rejected.items():
+        yield f"Lost {count} rows of {table}: they contradict others, or what they belong to is lost"
+    if recovered.has_new_secrets:
+        yield "The secret of this site's ids was lost, and a new one was made. A hub takes this box for a new one"
 
 
 def _newest_backup(config: Config) -> Path:
@@ -123,16 +146,6 @@ def _moment(text: str, time_zone: str) -> int:
     except ValueError as error:
         raise click.UsageError(f"--at {text} is not a time; write it like 2026-03-02T08:15") from error
     return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=clock.zone(time_zone)))
-
-
-def _compare(config: Config, rows: dict[str, int]) -> None:
-    """With the newest backup, which tells what was in pages that are gone altogether."""
-    newest = backups.newest_backup(config.backup_folder)
-    if newest is None:
-        return
-    for table, count in backups.rows_of_backup(newest.path, config.data_dir, list(rows)).items():
-        if count > rows[table]:
-            click.echo(f"Of {table} there are {rows[table]} rows; the backup of {newest.made_at} has {count}")
 
 
 @click.command("backup-key")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from edge import clock
-from edge.errors import SetupError, Unavailable
+from edge.errors import Corrupt, SetupError, Unavailable
 from edge.ops import archives, continuous, kept_backups
 from edge.store.actors import Actor
 from edge.store.database import FILE_NAME
 from edge.store.instance import sync_folder
 from edge.store.recovery import Recovered, recover
-from edge.store.snapshots import CopyFacts, copy_database, count_rows, inspect_copy, move_ids_forward, note_origin
+from edge.store.snapshots import CopyFacts, copy_database, inspect_copy, move_ids_forward, note_origin
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -58,9 +59,13 @@ class Restored(NamedTuple):
 
 
 class Repaired(NamedTuple):
+    """`backup` names the one that filled the gaps; `unusable` says of newer ones why they could not."""
+
     facts: CopyFacts
     recovered: Recovered
     kept_aside: Path | None
+    backup: str | None
+    unusable: list[str]
 
 
 def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None = None) -> Result:
@@ -162,22 +167,53 @@ def _restore(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Path], 
         fresh.unlink(missing_ok=True)
 
 
-def repair_database(actor: Actor, data_dir: Path) -> Repaired:
+def repair_database(
+    actor: Actor, data_dir: Path, folders: Iterable[Path], continuous_dir: Path | None = None
+) -> Repaired:
     """Make what can be recovered of the database the database; the service must not run. The damaged one is kept aside.
 
-    Raises Corrupt when that is too little, Unavailable without room: nothing is changed then.
+    What is on damaged pages comes from the newest sound backup in `folders`, or from the continuous backup. Raises
+    Corrupt if nothing can be recovered, Unavailable without room: nothing is changed then.
     """
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.repair"
+    copy = data_dir / f"{FILE_NAME}.repair-backup"
     _check_room(data_dir, data_dir)
     try:
         fresh.unlink(missing_ok=True)
-        recovered = recover(present, fresh)
+        origin, unusable = _unpack_newest(copy, folders, continuous_dir)
+        recovered = recover(present, fresh, copy if origin else None)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
-        note_origin(actor, fresh, "box.repaired", "what could be read of the damaged database")
-        return Repaired(facts, recovered, _replace_database(present, fresh))
+        note_origin(actor, fresh, "box.repaired", f"the damaged database and {origin or 'no backup'}")
+        return Repaired(facts, recovered, _replace_database(present, fresh), origin, unusable)
     finally:
         fresh.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
+
+
+def _unpack_newest(copy: Path, folders: Iterable[Path], continuous_dir: Path | None) -> tuple[str | None, list[str]]:
+    """Put the newest sound backup at `copy`. Returns its name, or None, and what is wrong with newer ones."""
+    unusable = []
+    for origin, bring in _copies(folders, continuous_dir):
+        copy.unlink(missing_ok=True)
+        try:
+            bring(copy)
+            inspect_copy(copy)
+        except (Corrupt, SetupError) as error:
+            unusable.append(f"{origin}: {error}")
+        else:
+            return origin, unusable
+    return None, unusable
+
+
+def _copies(folders: Iterable[Path], continuous_dir: Path | None) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    """All backups, newest first, each with the function that unpacks it."""
+    if continuous_dir and continuous.folders(continuous_dir):
+        yield "the continuous backup", partial(continuous.restore_point, continuous_dir)
+    now = clock.to_datetime(clock.now())
+    backups = [backup for folder in folders for backup in list_backups(folder)]
+    for backup in sorted(backups, key=lambda backup: (backup.made_at <= now, backup.made_at), reverse=True):
+        yield f"the backup of {backup.made_at:%Y-%m-%d %H:%M} UTC", partial(archives.unpack, backup.path)
 
 
 def _replace_database(present: Path, fresh: Path) -> Path | None:
@@ -197,18 +233,6 @@ def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
         scratch.unlink(missing_ok=True)
         archives.unpack(path, scratch)
         return inspect_copy(scratch)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def rows_of_backup(path: Path, scratch_dir: Path, tables: list[str]) -> dict[str, int]:
-    """How many rows of each table a backup has. Raises Corrupt or SetupError."""
-    scratch = scratch_dir / f"{path.name}.check"
-    try:
-        scratch.unlink(missing_ok=True)
-        archives.unpack(path, scratch)
-        inspect_copy(scratch)
-        return count_rows(scratch, tables)
     finally:
         scratch.unlink(missing_ok=True)
 

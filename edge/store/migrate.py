@@ -93,7 +93,7 @@ class SchemaObject(NamedTuple):
 
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
     """What a database of this schema must have, and what it may have, with the objects of sync, events, Litestream."""
-    optional = (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values(), *_OF_LITESTREAM)
+    optional = (*sync_triggers.OPTIONAL, *event_triggers.TRIGGERS.values(), *OF_LITESTREAM)
     with closing(sqlite3.connect(":memory:")) as fresh:
         create_schema(fresh, number)
         always = schema_of(fresh)
@@ -120,7 +120,7 @@ def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:
 
 
 # What the continuous backup keeps in the database that it follows.
-_OF_LITESTREAM = (
+OF_LITESTREAM = (
     "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
     "CREATE TABLE _litestream_lock (id INTEGER)",
 )

@@ -67,12 +67,22 @@ def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, 
         (
             (
                 *(row.id, organization_id, kind, row.is_active, row.valid_from, row.valid_to, row.deleted_at),
-                _DIVIDER.join([row.name, row.external_key, *(tag.value for tag in tags)]).casefold(),
+                folded_text(row.name, row.external_key, [tag.value for tag in tags]),
                 (row.description or "").casefold(),
             )
             for row, tags in records
         ),
     )
+
+
+def folded_text(name: str, external_key: str, tags: Iterable[str]) -> str:
+    """The text of a record by which it is found: its name, its key and its tags."""
+    return _DIVIDER.join([name, external_key, *tags]).casefold()
+
+
+def split_text(text: str) -> list[str]:
+    """What `folded_text` joined."""
+    return text.split(_DIVIDER)
 
 
 def index_ahead(kind: Kind, records: Sequence[tuple[Any, Sequence[TagRow]]]) -> None:

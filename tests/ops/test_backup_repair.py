@@ -1,6 +1,7 @@
 """A damaged file: found, and recovered as far as SQLite can.
 
-Tests of edge/ops/integrity.py, edge/store/integrity.py and edge/store/recovery.py.
+Tests of edge/ops/integrity.py, edge/store/integrity.py, edge/store/recovery.py, edge/store/page_file.py and
+edge/store/page_trees.py.
 """
 
 import sqlite3
@@ -18,6 +19,7 @@ from edge.store import assets, locations, migrate, organizations
 from edge.store.actors import service, shell
 from edge.store.database import FILE_NAME, close_database, execute, open_database, writing
 from edge.store.tags import NewTag
+from tests.ops import damage
 
 ASSETS = 500
 
@@ -114,14 +116,13 @@ def test_damage_is_found_in_the_background_and_the_service_goes_on(file: Path) -
     assert "edge repair" in check.check().detail
 
 
-def test_what_can_be_read_is_recovered_and_the_rest_is_counted(file: Path) -> None:
+def test_without_a_backup_what_can_be_read_is_recovered_and_the_rest_is_counted(file: Path) -> None:
     spoil(file, page_of(file, 250))
     before = file.read_bytes()
-    repaired = repair_database(shell(), file.parent)
-    kept = repaired.recovered.rows["asset"]
+    repaired = repair_database(shell(), file.parent, [])
+    kept = repaired.recovered.rows["asset"] - repaired.recovered.from_search["asset"]
     assert repaired.recovered.unreadable == {"asset": 1}
     assert 0.5 * ASSETS < kept < ASSETS
-    assert repaired.recovered.rejected["tag"] == ASSETS - kept  # they were attached to assets that are lost
     assert repaired.kept_aside is not None
     assert repaired.kept_aside.read_bytes() == before
     integrity.check_at_start(file.parent, file.parent / "backups")
@@ -132,21 +133,117 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_counted(file: Path) -> No
     assert execute("SELECT count(*) FROM searchable").fetchone()[0] >= kept
 
 
+def test_records_whose_page_is_lost_keep_their_tags(file: Path) -> None:
+    """The search text has what is needed, but for the case of letters."""
+    spoil(file, page_of(file, 250))
+    recovered = repair_database(shell(), file.parent, []).recovered
+    assert recovered.from_search["asset"] > 1
+    assert (recovered.rejected, recovered.rows["tag"]) == ({}, ASSETS)
+    migrate.migrate(file.parent)
+    found = execute(
+        "SELECT name, external_key FROM asset JOIN tag ON asset_id = asset.id WHERE value = ?", (f"{250:024X}",)
+    )
+    assert found.fetchone() == ("asset 250", "ASSET-0251")
+
+
+def test_what_is_on_damaged_pages_comes_from_the_newest_sound_backup(file: Path) -> None:
+    newer = file.parent / "backups" / "edge-20990101T000000Z.db.gz"
+    newer.write_bytes(b"damaged, too")
+    spoil(file, page_of(file, 250))
+    repaired = repair_database(shell(), file.parent, [file.parent / "backups"])
+    assert repaired.recovered.rows["asset"] == ASSETS
+    assert set(repaired.recovered.from_backup) == {"asset"}
+    assert repaired.backup is not None
+    assert "2099-01-01" not in repaired.backup
+    newer.unlink()
+    migrate.migrate(file.parent)
+    assert execute("SELECT count(*) FROM asset WHERE name = 'Asset 250'").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("pages", [range(1), range(3), range(40)], ids=["header", "header and secrets", "schema"])
+def test_neither_header_nor_schema_nor_secrets_are_needed_where_there_is_a_backup(file: Path, pages: range) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        secret = connection.execute("SELECT id_key FROM instance").fetchone()
+    for page in pages:
+        spoil(file, page, b"\xff\x5a")
+    repaired = repair_database(shell(), file.parent, [file.parent / "backups"])
+    assert repaired.recovered.rows["asset"] == repaired.recovered.rows["tag"] == ASSETS
+    migrate.migrate(file.parent)
+    assert execute("SELECT id_key FROM instance").fetchone() == secret
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,), "pages of deleted rows are given back"
+
+
+def test_a_site_without_a_backup_gets_new_secrets(file: Path) -> None:
+    for page in range(4):
+        spoil(file, page)
+    repaired = repair_database(shell(), file.parent, [])
+    assert repaired.recovered.has_new_secrets
+    assert repaired.recovered.rows["asset"] == ASSETS
+    migrate.migrate(file.parent)
+    assets.create(service(organizations.list_organizations()[0].id), name="New")
+
+
+def test_what_was_only_in_the_wal_is_recovered(file: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("UPDATE asset SET name = 'in the WAL' WHERE name = 'Asset 7'")
+        connection.execute("BEGIN")
+        connection.execute("UPDATE asset SET name = 'not committed' WHERE name = 'Asset 8'")
+        connection.execute("PRAGMA cache_spill = 1")
+        cut = tmp_path / "cut" / FILE_NAME
+        cut.parent.mkdir()
+        for suffix in ("", "-wal"):
+            cut.with_name(cut.name + suffix).write_bytes(file.with_name(file.name + suffix).read_bytes())
+    spoil_header(cut)
+    repair_database(shell(), cut.parent, [])
+    with closing(sqlite3.connect(cut)) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM asset")}
+    assert len(names) == ASSETS
+    assert {"in the WAL", "Asset 8"} < names
+
+
 def test_a_sound_database_loses_nothing_by_a_repair(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("UPDATE asset SET name = 'deleted' WHERE rowid % 50 = 0")
+        connection.execute("UPDATE asset SET name = 'renamed' WHERE rowid % 50 = 0")
         connection.commit()
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         known = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
-    recovered = repair_database(shell(), file.parent).recovered
-    assert (recovered.rejected, recovered.unreadable) == ({}, {})
+    recovered = repair_database(shell(), file.parent, [file.parent / "backups"]).recovered
+    assert (recovered.rejected, recovered.unreadable, recovered.from_backup) == ({}, {}, {})
     assert {table: known[table] for table in recovered.rows} == recovered.rows
     assert recovered.rows["tag"] == ASSETS
+
+
+def test_what_was_deleted_since_the_backup_does_not_come_back(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DELETE FROM audit WHERE no > 100")
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    spoil(file, page_of(file, 250))
+    repair_database(shell(), file.parent, [file.parent / "backups"])
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM audit WHERE action <> 'box.repaired'").fetchone() == (100,)
 
 
 def test_what_cannot_be_recovered_at_all_changes_nothing(file: Path) -> None:
     file.write_bytes(b"not a database" * 1000)
     before = sorted(path.name for path in file.parent.iterdir())
     with pytest.raises(Corrupt, match="edge restore"):
-        repair_database(shell(), file.parent)
+        repair_database(shell(), file.parent, [file.parent / "backups"])
     assert sorted(path.name for path in file.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_hundred_random_pages_cost_only_what_changed_on_them_since_the_backup(site: Path, seed: int) -> None:
+    """`python -m tests.soak.damage` does it with as many seeds as there is time for."""
+    whole = damage.make_site(site)
+    pages = damage.random_damage(whole, seed)
+    damage.spoil(whole, pages)
+    repair_database(shell(), site, [whole.backups])
+    assert damage.missing(whole, pages, whole.file) == []
+
+
+def spoil_header(file: Path) -> None:
+    with file.open("r+b") as damaged:
+        damaged.write(b"\xff" * 100)

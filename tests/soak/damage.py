@@ -1,0 +1,63 @@
+"""Damage random pages of a site's database, repair it, and look for every row: `python -m tests.soak.damage SEEDS`.
+
+Every row of an undamaged page and every other row of the newest backup must be there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from edge.ops import archives
+from edge.ops.backup import newest_backup
+from edge.store import migrate
+from edge.store.actors import shell
+from edge.store.organizations import add_organization
+from edge.store.recovery import recover
+from tests.ops import damage
+
+
+def main(seeds: int) -> None:
+    with TemporaryDirectory(prefix="edge-damage-") as name:
+        folder = Path(name)
+        data = folder / "data"
+        data.mkdir()
+        migrate.migrate(data)
+        add_organization(shell(), "Acme")
+        site = damage.make_site(data)
+        newest = newest_backup(site.backups)
+        assert newest is not None
+        archives.unpack(newest.path, folder / "backup.db")
+        shutil.copy(site.file, folder / "whole.db")
+        chosen = {f"100 random pages, seed {seed}": damage.random_damage(site, seed) for seed in range(seeds)}
+        chosen |= {"pages 1 to 40": list(range(1, 41)), "every second page": list(range(1, site.page_count + 1, 2))}
+        for what, pages in chosen.items():
+            shutil.copy(folder / "whole.db", site.file)
+            damage.spoil(site, pages, os.urandom if len(what) % 2 else bytes)
+            _repair(site, what, pages, folder)
+
+
+def _repair(site: damage.Damaged, what: str, pages: list[int], folder: Path) -> None:
+    target = folder / "repaired.db"
+    target.unlink(missing_ok=True)
+    began = time.monotonic()
+    recovered = recover(site.file, target, folder / "backup.db")
+    seconds = time.monotonic() - began
+    lost = damage.missing(site, pages, target)
+    from_backup = sum(recovered.from_backup.values())
+    print(
+        f"{what} of {site.page_count}: {len(lost)} rows missing, {from_backup} from the backup, "
+        f"{sum(recovered.from_search.values())} from search texts, {sum(recovered.rejected.values())} rejected, "
+        f"{seconds:.1f} s",
+        *lost[:5],
+        sep="\n    ",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
