@@ -106,3 +106,11 @@ def test_what_a_script_left_behind_is_a_warning_until_it_is_removed(tmp_path: Pa
     assert "The queue file was damaged" in persisted_warnings(tmp_path).detail
     file.unlink()
     assert persisted_warnings(tmp_path).ok
+
+
+def test_names_that_the_certificate_leaves_out_are_a_warning(tmp_path: Path) -> None:
+    of_https = tmp_path / "run" / "warnings"
+    assert persisted_warnings(tmp_path, of_https).ok
+    of_https.mkdir(parents=True)
+    (of_https / "uncovered-names").write_text("HTTPS does not work at 100.64.0.7")
+    assert "100.64.0.7" in persisted_warnings(tmp_path, of_https).detail

@@ -143,4 +143,8 @@ def history(_: Subject) -> Finding:
 
 def warnings(subject: Subject) -> Finding:
     check = persisted_warnings(subject.data_dir)
-    return ok("none were left") if check.ok else warning(check.detail, "remove the file when the matter is known")
+    return (
+        ok("none were left")
+        if check.ok
+        else warning(check.detail, "do what they say; remove a file of the data directory once it is read")
+    )

@@ -1,0 +1,136 @@
+"""systemd/edge-https: a certificate for every name that the authority covers, and a report of those it does not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import lacks
+from tests.security.test_changed_wheel import ALONE
+
+SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-https"
+# In a namespace of one's own there are no other users, and nothing is started.
+STUBS = """
+systemctl() { :; }
+install() {
+  local kept=()
+  while [[ $# -gt 0 ]]; do case $1 in -o | -g) shift 2 ;; *) kept+=("$1"); shift ;; esac; done
+  command install "${kept[@]}"
+}
+hostname() { cat /etc/hostname; }
+ip() { while read -r address; do echo "2: eth0 inet $address scope global"; done </etc/addresses; }
+export -f systemctl install hostname ip
+"""
+
+
+class Computer:
+    """A box whose names and addresses can be changed; its authority was made for the first ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self.etc, self.run_folder = folder / "etc", folder / "run"
+        for path in ("etc/edge", "etc/caddy", "etc/mosquitto/certs", "run"):
+            (folder / path).mkdir(parents=True)
+        for path in ("ssl", "alternatives"):
+            shutil.copytree(Path("/etc", path), self.etc / path, symlinks=True)
+        (self.etc / "edge/https.conf").write_text("PORT=443\nREDIRECT_PORT=80\nMQTT_PORT=8883\nNAMES=\n")
+        self.name("hall7", "192.168.4.20")
+        self("make_authority; make_certificate")
+
+    def name(self, hostname: str, *addresses: str) -> None:
+        (self.etc / "hostname").write_text(f"{hostname}\n")
+        (self.etc / "addresses").write_text("".join(f"{address}/24\n" for address in addresses))
+
+    def __call__(self, command: str = "renew") -> str:
+        """Run a function of the script; returns what it says to the journal."""
+        mounts = f"mount --bind {self.etc} /etc; mount --bind {self.run_folder} /run; "
+        functions = self.etc / "edge-https"  # without the last part, which chooses by the arguments
+        functions.write_text(SCRIPT.read_text().split("\ncase ${1:-} in")[0])
+        done = subprocess.run(
+            [*ALONE, f'{mounts} exec bash -c "$0"', f"{STUBS}\n. /etc/edge-https\n{command}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def names(self) -> set[str]:
+        certificate = self.etc / "caddy/edge/edge.crt"
+        said = subprocess.run(
+            ["openssl", "x509", "-in", certificate, "-noout", "-ext", "subjectAltName"],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        return {name.split(":")[1] for name in said.splitlines()[1].split(", ")}
+
+    def is_valid(self) -> bool:
+        files = [self.etc / "edge/authority.crt", self.etc / "caddy/edge/edge.crt"]
+        return subprocess.run(["openssl", "verify", "-CAfile", *files], capture_output=True).returncode == 0
+
+    @property
+    def warning(self) -> str | None:
+        file = self.run_folder / "edge-https/warnings/uncovered-names"
+        return file.read_text() if file.exists() else None
+
+
+@pytest.fixture
+def computer(tmp_path: Path) -> Computer:
+    if (
+        not shutil.which("unshare")
+        or not shutil.which("openssl")
+        or subprocess.run([*ALONE, "mount -t tmpfs none /opt"], capture_output=True).returncode
+    ):
+        lacks("a namespace of its own for mounts")
+    return Computer(tmp_path)
+
+
+def test_the_address_of_a_vpn_is_covered_from_the_beginning(computer: Computer) -> None:
+    computer.name("hall7", "192.168.4.20", "100.101.102.103")
+    computer()
+    assert {"192.168.4.20", "100.101.102.103", "hall7"} <= computer.names()
+    assert computer.warning is None
+
+
+def test_names_that_the_authority_does_not_cover_are_left_out_and_reported(computer: Computer) -> None:
+    computer.name("newbox", "192.168.4.21", "203.0.113.9")
+    said = computer()
+    assert computer.is_valid()
+    assert {"newbox.local", "192.168.4.21", "edge.local"} <= computer.names()
+    assert not {"newbox", "203.0.113.9"} & computer.names()
+    assert computer.warning is not None
+    for text in (said, computer.warning):
+        assert "HTTPS does not work at newbox, 203.0.113.9" in text
+        assert "sudo edge-https on --as-before" in text
+    assert computer() == "", "it is reported once, and no certificate is made again"
+
+
+def test_the_report_comes_again_after_a_boot_and_goes_when_the_name_does(computer: Computer) -> None:
+    computer.name("newbox", "192.168.4.21")
+    computer()
+    shutil.rmtree(computer.run_folder / "edge-https")
+    assert "HTTPS does not work at newbox" in computer()
+    assert computer.warning is not None
+    computer.name("hall7", "192.168.4.21")
+    computer()
+    assert computer.warning is None
+    assert "hall7" in computer.names()
+
+
+def test_an_old_certificate_is_renewed_while_a_name_is_not_covered(computer: Computer) -> None:
+    computer.name("newbox", "192.168.4.21")
+    computer()
+    before = (computer.etc / "caddy/edge/edge.crt").read_bytes()
+    computer("renew_days=120; renew")
+    assert (computer.etc / "caddy/edge/edge.crt").read_bytes() != before
+    assert computer.is_valid()
+    assert (computer.etc / "mosquitto/certs/edge.crt").read_bytes() == (
+        computer.etc / "caddy/edge/edge.crt"
+    ).read_bytes()
+
+
+def test_a_new_authority_covers_the_names_of_now(computer: Computer) -> None:
+    computer.name("newbox", "192.168.4.21", "203.0.113.9")
+    computer()
+    computer("rm /etc/edge/authority.crt; make_authority; make_certificate; report_uncovered")
+    assert {"newbox", "203.0.113.9"} <= computer.names()
+    assert computer.warning is None
