@@ -102,7 +102,7 @@ HOMES = {
     "biip": {"store.gs1"},
     "epcpy": {"store.gs1"},
     "waitress": {"server", "channels", "receiving", "refusals", "runtime"},  # the runtime names its types
-    "jmespath": {"ingest.parsers.paths"},
+    "jmespath": {"ingest.parsers.expressions"},
     "msgpack": {"ingest.parsers.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "click": {"cli", "commands", "demo"},
 }

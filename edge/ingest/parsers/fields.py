@@ -24,7 +24,6 @@ MILLISECOND = 1_000
 SECOND = 1_000_000
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
-_DECIBELS = re.compile(r"\s*dBm?\s*$", re.IGNORECASE)
 _HIGHEST_ANTENNA = 65_535
 _LONGEST_RSSI = 16
 _STRONGEST = 1_000  # some readers count in units of their own, but a number without bounds fits no column
@@ -103,11 +102,19 @@ def rssi(value: object) -> float | None:
 
 def _rssi(value: object) -> float | None:
     if isinstance(value, str):
-        value = _DECIBELS.sub("", value).replace("\N{MINUS SIGN}", "-").replace(",", ".", 1)
+        value = _without_unit(value.strip()).replace("\N{MINUS SIGN}", "-").replace(",", ".", 1)
     strength = number(value, "rssi")
     if strength is not None and abs(strength) > _STRONGEST:
         raise Unreadable(f"rssi {describe(value)} is out of range")
     return strength
+
+
+def _without_unit(spelt: str) -> str:
+    """No regular expression: one that looks for blanks before the unit takes hours for a text of 1 MiB of blanks."""
+    for unit in ("dbm", "db"):
+        if spelt[-len(unit) :].lower() == unit:
+            return spelt[: -len(unit)]
+    return spelt
 
 
 _spelt_rssi = lru_cache(maxsize=1024)(_rssi)  # there are few strengths, and each one recurs all the time

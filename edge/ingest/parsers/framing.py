@@ -38,12 +38,18 @@ def each(payload: bytes, read_object: Callable[[Fields], Parsed]) -> Parsed:
 
 
 def documents(payload: bytes) -> list[Any]:
-    """The values of a message: the one it is, the elements of its array, or those run together."""
+    """The values of a message: the one it is, the elements of its array, or those run together.
+
+    What stands around the text is removed once: removed as often as there is some, 1 MiB of marks would take 1 GiB.
+    """
     try:
         value = orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
-        inner = bare(payload)
-        return _run_together(payload, error) if inner == payload else documents(inner)
+    except orjson.JSONDecodeError:
+        payload = bare(payload)
+        try:
+            value = orjson.loads(payload)
+        except orjson.JSONDecodeError as error:
+            return _run_together(payload, error)
     if isinstance(value, dict):
         return [value]
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):  # turned into JSON twice on its way

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from edge.ingest.parsers import ble, payloads, tags
+from edge.ingest.parsers.expressions import Evaluator
 from edge.ingest.parsers.fields import (
     MICROSECOND,
     MILLISECOND,
@@ -39,7 +40,8 @@ def parser_for(mapping: Mapping) -> Parser:
     def parse(topic: str, payload: bytes) -> Parsed:
         levels = topic.split("/")
         values = payloads.values(payload, mapping.payload, mapping.delimiter, mapping.columns)
-        parts = [_message(mapping, Scope(value, (), value, levels)) for value in values]
+        evaluator = Evaluator(len(payload))
+        parts = [_message(mapping, Scope(value, (), value, levels, evaluator)) for value in values]
         return parts[0] if len(parts) == 1 else together(parts)
 
     return parse
@@ -73,7 +75,7 @@ def _entries(lists: tuple[Path, ...], message: Scope) -> list[Scope] | None:
                 entries = [entries]
             if isinstance(entries, list):
                 is_there = True
-                inner += [Scope(entry, (scope.entry, *scope.around), scope.message, scope.levels) for entry in entries]
+                inner += [scope._replace(entry=entry, around=(scope.entry, *scope.around)) for entry in entries]
         if not is_there and scopes:
             return None
         scopes = inner

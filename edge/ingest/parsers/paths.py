@@ -18,11 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.parser import ParsedResult
-from jmespath.visitor import TreeInterpreter
-
+from edge.ingest.parsers.expressions import Evaluator, Expression, ExpressionFault, expression_from
 from edge.ingest.parsers.fields import Unreadable, describe
 
 Steps = tuple[str | int, ...]
@@ -35,12 +31,16 @@ _BEGINNINGS = re.compile(r"((?:\^\.)*)(\$\.|\$$)?(.*)", re.DOTALL)
 
 
 class Scope(NamedTuple):
-    """What paths are looked up in: an entry, the entries around it from the inside out, the message, the topic."""
+    """What paths are looked up in: an entry, the entries around it from the inside out, the message, the topic.
+
+    `evaluator` has the steps that all expressions of the message share.
+    """
 
     entry: Any
     around: tuple[Any, ...]
     message: Any
     levels: list[str]
+    evaluator: Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Path:
     from_message: bool = False
     outward: int = 0
     level: int | None = None
-    expression: ParsedResult | None = field(default=None, compare=False, repr=False)
+    expression: Expression | None = field(default=None, compare=False, repr=False)
 
     def find(self, scope: Scope) -> Any:
         """What stands there, None where the path leads nowhere. Raises Unreadable for what an expression refuses."""
@@ -62,20 +62,20 @@ class Path:
         if self.expression is None:
             return follow(start, self.steps)
         try:
-            return self.expression.search(start)
-        except (JMESPathError, TypeError) as error:  # it compares text with a number by Python's own means
-            raise Unreadable(f"{self.written}: {' '.join(str(error).split())[:120]}") from None
+            return scope.evaluator.search(self.expression, start)
+        except ExpressionFault as error:
+            raise Unreadable(f"{self.written[:200]}: {error}") from None
 
     def comparisons(self, scope: Scope) -> Iterator[tuple[Any, str, Any]]:
         """Both sides of each comparison in an expression, with the operator between them."""
         nodes = [self.expression.parsed] if self.expression else []
-        interpreter, start = TreeInterpreter(), self._start(scope)
+        start = self._start(scope)
         while nodes:
             node = nodes.pop()
             children = [child for child in node.get("children", ()) if isinstance(child, dict)]
             if node["type"] == "comparator":
-                with suppress(JMESPathError, TypeError):
-                    left, right = (interpreter.visit(child, start) for child in children)
+                with suppress(ExpressionFault):
+                    left, right = (scope.evaluator.visit(child, start) for child in children)
                     yield left, node["value"], right
             elif node["type"] in _AT_THE_START:
                 nodes += children
@@ -120,10 +120,9 @@ def path_from(key: str, written: object) -> Path | None:
     if steps is not None:
         return Path(written, steps, from_message, outward)
     try:
-        return Path(written, (), from_message, outward, expression=jmespath.compile(rest))
-    except JMESPathError as error:
-        reason = str(error).splitlines()[0].rstrip(":")
-        raise ValueError(f'{key} is "{written}": {advice}, or an expression of JMESPath ({reason})') from None
+        return Path(written, (), from_message, outward, expression=expression_from(rest))
+    except ValueError as error:
+        raise ValueError(f'{key} is "{written}": {advice}, or an expression of JMESPath ({error})') from None
 
 
 def _steps(text: str) -> Steps | None:

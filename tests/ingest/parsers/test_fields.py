@@ -56,3 +56,15 @@ def test_long_values_are_shortened_in_reasons():
     with pytest.raises(Unreadable) as refused:
         fields.rssi("x" * 100_000)
     assert len(str(refused.value)) < 80
+
+
+@pytest.mark.parametrize("spelt", ["-61dBm", "-61 dBm", " -61 DBM ", "-61 db", "−61", "-61"])
+def test_a_strength_may_have_its_unit(spelt):
+    assert fields.rssi(spelt) == -61
+
+
+@pytest.mark.parametrize("spelt", [" " * 1_000_000 + "x", "dBm" * 300_000, " dB" * 300_000 + " "])
+def test_a_long_strength_is_refused_at_once(spelt):
+    """A search with a regular expression would take hours: the time grows with the square of the length."""
+    with pytest.raises(Unreadable, match=r"rssi is .* not a number"):
+        fields.rssi(spelt)

@@ -1,0 +1,137 @@
+"""Expressions of JMESPath, evaluated with a bound for the work.
+
+An installer writes them, and one writer reads the messages of all organizations. JMESPath itself has no bound:
+`[@,@][]|[@,@][]|...` doubles its result at each step, and 30 steps fill any memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from jmespath.functions import Functions
+from jmespath.parser import ParsedResult
+from jmespath.visitor import TreeInterpreter
+
+Expression = ParsedResult
+
+# Steps for one message: 12 expressions for each read take about 3 steps for each byte that they read.
+STEPS, STEPS_PER_BYTE, MOST_STEPS = 2_000, 2, 500_000
+_CHARACTERS = 8  # of a text, for one step
+# What expressions raise: a slice with step 0, infinity as a whole number, `lt` of a text and a number, and the like.
+_FAULTS = (JMESPathError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class ExpressionFault(Exception):
+    """The expression has no result for this message. `str()` is the reason, for the technician."""
+
+
+class TooMuchWork(ExpressionFault):
+    """The expressions of this message have used up their steps."""
+
+
+def expression_from(text: str) -> Expression:
+    """Raises ValueError with what is wrong with it, on one line."""
+    try:
+        return jmespath.compile(text)
+    except (JMESPathError, RecursionError, ValueError) as error:
+        raise ValueError(str(error).partition("\n")[0].rstrip(":")) from None
+
+
+class Evaluator:
+    """Evaluates the expressions of one message; all of them share its steps."""
+
+    def __init__(self, message_bytes: int) -> None:
+        self._steps = min(STEPS + STEPS_PER_BYTE * message_bytes, MOST_STEPS)
+        self._interpreter: _Interpreter | None = None  # most messages need none
+
+    def search(self, expression: Expression, value: Any) -> Any:
+        """Return the result. Raises ExpressionFault."""
+        return self.visit(expression.parsed, value)
+
+    def visit(self, node: Any, value: Any) -> Any:
+        """Return the result of one part of an expression. Raises ExpressionFault."""
+        self._interpreter = self._interpreter or _Interpreter(self._steps)
+        try:
+            return self._interpreter.visit(node, value)
+        except _FAULTS as error:
+            raise ExpressionFault(" ".join(str(error).split())[:120]) from None
+
+
+class _Interpreter(TreeInterpreter):  # type: ignore[misc, unused-ignore]
+    """Counts what each part of an expression visits and creates.
+
+    Only multi-selects, functions, flattening and slices create values. A multi-select may contain one value many
+    times, so it counts with everything inside: then nothing that goes through it later is larger than what was counted.
+    """
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._left = steps
+        self._library = Functions()
+        counting = {name: self._counting(compare) for name, compare in self.COMPARATOR_FUNC.items()}
+        self.COMPARATOR_FUNC = counting  # type: ignore[misc]  # these need the steps of this message
+
+    def visit(self, node: Any, *args: Any, **more: Any) -> Any:
+        self._spend(1)
+        return super().visit(node, *args, **more)
+
+    def visit_multi_select_list(self, node: Any, value: Any) -> Any:
+        return self._counted(super().visit_multi_select_list(node, value))
+
+    def visit_multi_select_dict(self, node: Any, value: Any) -> Any:
+        return self._counted(super().visit_multi_select_dict(node, value))
+
+    def visit_flatten(self, node: Any, value: Any) -> Any:
+        result = super().visit_flatten(node, value)
+        self._spend(len(result or ()))
+        return result
+
+    def visit_slice(self, node: Any, value: Any) -> Any:
+        result = super().visit_slice(node, value)
+        self._spend(len(result or ()))
+        return result
+
+    def visit_function_expression(self, node: Any, value: Any) -> Any:
+        arguments = [self._counted(self.visit(child, value)) for child in node["children"]]
+        if node["value"] == "join":
+            self._count_separators(*arguments)
+        return self._library.call_function(node["value"], arguments)
+
+    def _count_separators(self, *arguments: Any) -> None:
+        if [type(argument) for argument in arguments] == [str, list]:
+            separator, texts = arguments
+            self._spend(len(separator) * len(texts) // _CHARACTERS)
+
+    def _counting(self, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return lambda left, right: compare(self._counted(left), self._counted(right))
+
+    def _counted(self, value: Any) -> Any:
+        self._spend(_size(value, self._left))
+        return value
+
+    def _spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise TooMuchWork("the expressions of the mapping take too much work for a message of this size")
+
+
+def _size(value: Any, most: int) -> int:
+    """Return the number of values inside a value and what its texts count; anything above `most` if it is more."""
+    if isinstance(value, str):
+        return len(value) // _CHARACTERS
+    if not isinstance(value, list | dict):
+        return 0
+    size, waiting = 0, [value]
+    while waiting and size <= most:
+        inner = waiting.pop()
+        size += 1
+        if isinstance(inner, str):
+            size += len(inner) // _CHARACTERS
+        elif isinstance(inner, dict):
+            waiting.extend(inner.values())
+        elif isinstance(inner, list):
+            waiting.extend(inner)
+    return size
