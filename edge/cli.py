@@ -20,6 +20,7 @@ from edge.commands import (
     events,
     fleet,
     maintenance,
+    portable,
     readers,
     records,
     settings,
@@ -113,6 +114,8 @@ for command in (
     maintenance.trust_clock,
     maintenance.repair,
     maintenance.backup_key,
+    portable.export_site,
+    portable.import_site,
     trial.try_release,
     doctor.doctor,
 ):

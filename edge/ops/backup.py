@@ -144,16 +144,17 @@ def restore_backup(actor: Actor, file: Path, data_dir: Path, identity: Path | No
     `identity` holds the private key of an encrypted one. Raises SetupError when file or key cannot be read, Corrupt
     when it is not sound, Unavailable without room: nothing is changed then.
     """
-    return _restore(actor, data_dir, file.name, lambda fresh: archives.unpack(file, fresh, identity))
+    return restore_from(actor, data_dir, file.name, lambda fresh: archives.unpack(file, fresh, identity))
 
 
 def restore_continuous(actor: Actor, folder: Path, data_dir: Path, at: int | None = None) -> Restored:
     """Make the newest point of the continuous backup the database, or the one of a moment. Raises as restore_backup."""
     origin = "the continuous backup" if at is None else f"the continuous backup of {clock.rfc3339(at)}"
-    return _restore(actor, data_dir, origin, lambda fresh: continuous.restore_point(folder, fresh, at))
+    return restore_from(actor, data_dir, origin, lambda fresh: continuous.restore_point(folder, fresh, at))
 
 
-def _restore(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Path], None]) -> Restored:
+def restore_from(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Path], None]) -> Restored:
+    """Make the file that `bring` writes the database of this box, once it is known to be sound."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
     try:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Damaged, SetupError
-from edge.store import event_triggers, sync_triggers
+from edge.store import event_triggers, known_databases, sync_triggers
 from edge.store.database import FILE_NAME, execute, open_database, writing
 from edge.store.instance import move_badge_key_out
 
@@ -32,8 +32,11 @@ def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
     steps = _steps()
     present = present_schema()
     if present > len(steps):
-        raise _too_new(path, present)
+        raise known_databases.too_new(path, present, len(steps))
+    known_databases.check_origin(path, present, [name for name, _ in steps])
     missing = steps[present:]
+    if missing and present:
+        known_databases.check_columns(path, lambda fresh: create_schema(fresh, present))
     if missing and present and keeps_copy:
         _copy_aside(path, present)
     if missing and present:
@@ -58,7 +61,7 @@ def check_schema(data_dir: Path) -> None:
     if not present:
         raise Damaged(f"{data_dir / FILE_NAME} is empty; stop the service and restore a backup: edge restore FILE")
     if present > newest:
-        raise _too_new(data_dir / FILE_NAME, present)
+        raise known_databases.too_new(data_dir / FILE_NAME, present, newest)
     if present < newest:
         raise SetupError(
             f"{data_dir / FILE_NAME} has schema {present} and this version of edge needs {newest}. Start the service, "
@@ -69,13 +72,6 @@ def check_schema(data_dir: Path) -> None:
 def present_schema() -> int:
     number: int = execute("PRAGMA user_version").fetchone()[0]
     return number
-
-
-def _too_new(path: Path, present: int) -> SetupError:
-    return SetupError(
-        f"{path} was written by a newer version of edge (schema {present}, this one knows {newest_schema()}). "
-        "Install that version again, or restore a backup made before the upgrade."
-    )
 
 
 def newest_schema() -> int:

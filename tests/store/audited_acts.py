@@ -116,6 +116,7 @@ NOT_AUDITED = {
     "reads only, but names triggers that write": {"event_making.is_running"},
     "the file as a whole, while nobody works on it": {
         "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "recovery.recover",
+        "portable.add", "portable.continue_ids", "portable.finish",
         "snapshots.inspect_copy", "snapshots.move_ids_forward", "snapshots.note_origin",
     },
 }  # fmt: skip

@@ -1,0 +1,53 @@
+"""`edge export`, `edge import`: everything that was recorded, in a file that any release can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edge.commands.site import Setup, open_site, shell
+from edge.ops import portable_file
+from edge.ops.lock import hold
+
+
+@click.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_obj
+def export_site(setup: Setup, file: Path) -> None:
+    """Write assets, locations, tags, readers, people and history to FILE, a zip of JSON lines, while the service runs.
+
+    Passwords, PINs, badges, API keys and the readers' accounts are left out.
+    """
+    open_site(setup)
+    made = portable_file.write_export(file)
+    click.echo(f"Wrote {file} ({made.size >> 10} KB): {_told(made.rows)}")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def import_site(setup: Setup, file: Path, yes: bool) -> None:
+    """Replace the database of this box by an export of any release. Stop the service first.
+
+    The present database is kept aside. What does not work changes nothing.
+    """
+    data_dir = setup.config.data_dir
+    if not yes:
+        click.confirm(f"Replace the database in {data_dir} by {file}?", abort=True)
+    with hold(data_dir):
+        done = portable_file.import_file(shell(), file, data_dir)
+    click.echo(f"Imported {file}: {done.facts.organizations} organizations, {done.facts.assets} assets.")
+    click.echo(
+        "An export has no passwords. A new administrator: edge user add --role administrator --email NEW@ADDRESS"
+    )
+    click.echo("New accounts for the readers: edge account NAME; new API keys: the page API Keys")
+    if done.kept_aside:
+        click.echo(f"The previous database is {done.kept_aside}; delete it when all is well.")
+
+
+def _told(rows: dict[str, int]) -> str:
+    shown = {"asset": "assets", "location": "locations", "tag": "tags", "reader": "readers", "person": "people"}
+    counted = [f"{rows[table]} {name}" for table, name in shown.items()]
+    return ", ".join([*counted, f"{rows['history']} rows of history"])
