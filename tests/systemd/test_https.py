@@ -116,6 +116,13 @@ def test_the_report_comes_again_after_a_boot_and_goes_when_the_name_does(compute
     assert "hall7" in computer.names()
 
 
+def test_a_certificate_of_an_earlier_release_has_no_list_of_them(computer: Computer) -> None:
+    (computer.etc / "caddy/edge/edge.uncovered").unlink()
+    assert computer() == ""
+    computer.name("newbox", "192.168.4.21")
+    assert "HTTPS does not work at newbox" in computer()
+
+
 def test_an_old_certificate_is_renewed_while_a_name_is_not_covered(computer: Computer) -> None:
     computer.name("newbox", "192.168.4.21")
     computer()
