@@ -1,0 +1,123 @@
+"""systemd/edge-broker-check: what a real mosquitto makes of the queue file it kept, and what is reported of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.mosquitto import Mosquitto
+from tests.service import wait_for
+
+SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-broker-check"
+MESSAGES = 200
+
+pytestmark = pytest.mark.mosquitto
+
+# There are no users mosquitto and edge here, and mosquitto gives up its rights unless its settings say otherwise.
+TOOLS = {
+    "setpriv": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
+    "install": 'shift 5; shift 2; exec mkdir -p "$1"',
+    "mosquitto": 'echo user root >>"$2"; exec /usr/sbin/mosquitto -c "$2"',
+}
+
+
+class Computer:
+    """A broker that was stopped with messages for an absent subscriber in its file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kept, self.warnings, self._tools = folder / "kept", folder / "edge" / "warnings", folder / "tools"
+        for path in (self.kept, self.warnings.parent, self._tools):
+            path.mkdir()
+        for name, body in TOOLS.items():
+            (self._tools / name).write_text(f"#!/bin/sh\n{body}\n")
+            (self._tools / name).chmod(0o755)
+        self.file = self.kept / "mosquitto.db"
+        broker = Mosquitto(self.kept)
+        broker.start()
+        subscriber = _client("edge", broker.port)
+        subscriber.subscribe("site/#", 1)
+        answered: list[int] = []
+        subscriber.on_subscribe = lambda *_: answered.append(1)
+        wait_for(lambda: subscriber.loop(0.1) == 0 and bool(answered), 20)
+        subscriber.disconnect()
+        publisher = _client("publisher", broker.port)
+        publisher.loop_start()
+        for sent in [publisher.publish("site/dock1", b"read %d" % number, 1) for number in range(MESSAGES)]:
+            sent.wait_for_publish(20)
+        publisher.loop_stop()
+        broker.stop()
+
+    def check(self) -> str:
+        """Run the script, as before each start of the broker; returns what it says to the journal."""
+        done = subprocess.run(
+            ["sh", str(SCRIPT), str(self.kept), str(self.warnings)],
+            env={"PATH": f"{self._tools}:/usr/sbin:/usr/bin:/sbin:/bin"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stderr
+
+    def spoil(self) -> bytes:
+        """Put garbage over one of the messages."""
+        whole = self.file.read_bytes()
+        at = whole.index(b"read 100") - 60
+        damaged = whole[:at] + bytes(range(200, 256)) * 3 + whole[at + 168 :]
+        self.file.write_bytes(damaged)
+        return damaged
+
+    @property
+    def warning(self) -> str | None:
+        file = self.warnings / "broker-file"
+        return file.read_text() if file.exists() else None
+
+    @property
+    def aside(self) -> list[Path]:
+        return sorted(self.kept.glob("mosquitto.db.corrupt-*"))
+
+
+def _client(name: str, port: int) -> mqtt.Client:
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, name, clean_session=False)
+    client.connect("127.0.0.1", port)
+    return client
+
+
+@pytest.fixture
+def computer(tmp_path: Path) -> Computer:
+    return Computer(tmp_path)
+
+
+def test_a_sound_file_is_left_as_it_is(computer: Computer) -> None:
+    before = computer.file.read_bytes()
+    assert computer.check() == ""
+    assert computer.file.read_bytes() == before
+    assert (computer.warning, computer.aside) == (None, [])
+
+
+def test_garbage_that_mosquitto_passes_over_is_kept_and_reported(computer: Computer) -> None:
+    damaged = computer.spoil()
+    said = computer.check()
+    assert "mosquitto said" in said
+    assert "Unsupported chunk" in said
+    assert [path.read_bytes() for path in computer.aside] == [damaged]
+    assert computer.warning is not None
+    assert f"A copy is {computer.aside[0]}" in computer.warning
+    assert computer.check() == "", "mosquitto has saved what it could read: it is reported once"
+
+
+def test_a_file_that_mosquitto_refuses_is_moved_aside(computer: Computer) -> None:
+    computer.file.write_bytes(b"garbage" * 1000)
+    assert "is now" in computer.check()
+    assert len(computer.aside) == 1
+    assert computer.warning is not None
+
+
+def test_at_most_three_damaged_files_are_kept(computer: Computer) -> None:
+    for day in range(10, 15):
+        (computer.kept / f"mosquitto.db.corrupt-200101{day}T000000Z").write_bytes(b"old")
+    computer.spoil()
+    computer.check()
+    assert len(computer.aside) == 3
+    assert computer.aside[0].name.endswith("13T000000Z")
