@@ -30,6 +30,7 @@ as many false alarms finds a change soonest. The challenger that has collected e
 * A read elsewhere that is the newest of its asset is held back. When the reader of `here` was there for `OTHER_READER`
   seconds more (`SAME_READER` where it is another antenna of that reader) and did not hear the asset, it counts; where
   `here` hears the asset more seldom than that, when it missed it twice.
+* What was read before a pause of more than `IDLE` seconds proves nothing after it. Memory need not keep it then.
 * What a person scanned stays for `PERSON_HOLDS` seconds, whatever zones hear.
 
 A move begins with the first read there after the last one at the location that was left, as far as that is within
@@ -71,6 +72,7 @@ AROUND = 3  # seconds
 LONG_OUTAGE = 120  # seconds
 OTHER_READER, SAME_READER = 3, 60  # seconds
 MISSED_TWICE = 2
+IDLE = 300  # seconds
 
 _PORTAL = int(Weight.RFID_PORTAL)
 _RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
@@ -240,10 +242,15 @@ def settles(
 
 
 def last_at(heard: Sequence[Heard], end: int, here: int) -> Heard | None:
-    """What `here` heard last."""
+    """The last read at `here`, unless a pause of more than `IDLE` seconds came after it."""
+    second = heard[end - 1].second if end else 0
     for index in range(end - 1, -1, -1):
-        if heard[index].location_id == here:
-            return heard[index]
+        one = heard[index]
+        if second - one.second > IDLE:
+            return None
+        if one.location_id == here:
+            return one
+        second = one.second
     return None
 
 
@@ -408,9 +415,10 @@ def decided_from(heard: Sequence[Heard], end: int) -> int:
     while index:
         one = heard[index - 1]
         if one.second != second:
-            looks, second = looks + 1, one.second
-            if looks > LOOKS:
+            looks += 1
+            if looks > LOOKS or second - one.second > IDLE:
                 break
+            second = one.second
         index -= 1
     return index
 

@@ -81,6 +81,16 @@ class Heard(NamedTuple):
         """The RSSI of the strongest read."""
         return None if self.tenths == NO_RSSI else self.strength - _LOSSES[self.weight]
 
+    def as_in_history(self) -> Heard:
+        """Without what a row of history does not keep."""
+        return self._replace(
+            strength=strength_of(self.rssi, Weight.RFID_ZONE)[0], weight=int(Weight.RFID_ZONE), lasted=0
+        )
+
+    def at(self, moment: int) -> Heard:
+        second, micros = divmod(moment, SECOND)
+        return self._replace(second=second, micros=micros)
+
     def merged(self, other: Heard) -> Heard:
         """With another read of the same second and location."""
         first = other if (other.micros, other.source_no) < (self.micros, self.source_no) else self

@@ -89,7 +89,8 @@ class Recent:
 
     def _insert(self, one: _Values) -> bool:
         second, location_id, strength, weight, micros = one[:5]
-        packed, index = self._packed, len(self._packed)
+        packed = self._packed
+        index = end = self._end_of(second)
         while index:
             its = _HEAD.unpack_from(packed, index - _SIZE)
             if its[0] < second:
@@ -103,11 +104,27 @@ class Recent:
                     return False
                 _LASTED.pack_into(packed, index + _LASTED_AT, lasted)
                 return True
-        while index < len(packed) and _SECOND.unpack_from(packed, index) == (second,):
-            index += _SIZE
-        packed[index:index] = _HEARD.pack(*one)
+        packed[end:end] = _HEARD.pack(*one)
         self.is_full = len(packed) > self._limit
         return True
+
+    def _end_of(self, second: int) -> int:
+        """Where what was heard until that second ends. Most reads are hardly late, but out of a buffer come thousands:
+        the search goes back in steps that double, and then halves the last of them."""
+        packed, step = self._packed, 1
+        high = len(packed) // _SIZE
+        low = high - 1
+        while low >= 0 and _SECOND.unpack_from(packed, low * _SIZE)[0] > second:
+            high, step = low, 2 * step
+            low = max(high - step, 0) if high else -1
+        low += 1
+        while low < high:
+            middle = (low + high) // 2
+            if _SECOND.unpack_from(packed, middle * _SIZE)[0] > second:
+                high = middle
+            else:
+                low = middle + 1
+        return low * _SIZE
 
     def _merge(self, index: int, one: _Values) -> bool:
         before = _heard_of(_HEARD.unpack_from(self._packed, index))
@@ -117,8 +134,7 @@ class Recent:
 
     def known_from(self, second: int) -> int:
         """Since when nothing is missing, told by a read that was just added as the newest after that second."""
-        is_all = len(self._packed) == _SIZE or self.complete_from == ALWAYS
-        return self.complete_from if is_all else second + 1
+        return self.complete_from if len(self._packed) == _SIZE else second + 1
 
     def is_only(self, location_id: int) -> bool:
         """Whether no other location heard the asset."""
@@ -149,20 +165,21 @@ class Recent:
         looks = sorted({second for second in seconds if second >= self.complete_from})
         if len(looks) > kept:
             self.complete_from = self.exact_from = looks[-kept]
+            index, exact = seconds.index(self.complete_from), len(seconds)
             if kept > LOOKS + EARLIER:
                 self.exact_from = looks[LOOKS + EARLIER - 1 - kept]
-            index = seconds.index(self.complete_from)
-            self._packed[: index * _SIZE] = self._pinned(index)
+                exact = seconds.index(self.exact_from)
+            self._packed[: index * _SIZE] = self._pinned(index, exact)
         self._limit = len(self._packed) + MORE * _SIZE
         self.is_full = False
 
-    def _pinned(self, index: int) -> bytes:
-        """Of the first so many, the last one of each location that did not hear the asset since.
+    def _pinned(self, index: int, exact: int) -> bytes:
+        """Of those before `index`, the last one of each location that was not read again before `exact`.
 
         The reader of a location may be out for longer than the looks take that are kept.
         """
         size = index * _SIZE
-        since = {where for (where,) in _LOCATION.iter_unpack(self._packed[size:])}
+        since = {where for (where,) in _LOCATION.iter_unpack(self._packed[size : exact * _SIZE])}
         pinned: list[bytes] = []
         while size and len(pinned) < PINNED:
             size -= _SIZE

@@ -15,6 +15,7 @@ from struct import Struct
 from edge import metrics
 from edge.clock import SECOND
 from edge.store.database import changes, execute
+from edge.store.evidence import IDLE
 from edge.store.held_back import HeldBack, HeldRead
 from edge.store.recent import KEPT_LOOKS, MORE, Recent
 from edge.store.rssi_offsets import all_offsets
@@ -24,7 +25,6 @@ from edge.store.stays import Position, Scan
 KEPT_FOR = 900 * SECOND  # on disk, since they were received
 KEPT_BYTES = 32 * 1024 * 1024
 LOOKED_BACK = 300  # seconds before a late read, which are read from disk
-IDLE = 300  # seconds after which an asset is dropped from memory
 MOST_BYTES = 64 * 1024 * 1024  # in memory, of all assets
 COUNTED_EVERY = 50_000  # reads
 FEWER_LOOKS = 8  # for want of room: as many simulated assets are at a wrong place as with 24, with 4 a quarter more
@@ -111,6 +111,16 @@ class RecentReads:
         recent = self._assets[asset_id] = Recent(complete_from)
         return recent
 
+    def start_after_pause(self, asset_id: int, second: int, last: int) -> Recent:
+        """Begin with a read in that second: nothing counts that was read until `last`, or before the pause."""
+        recent = self.start(asset_id, max(last + 1, second - IDLE))
+        recent.exact_from = second
+        return recent
+
+    def is_swept(self, second: int) -> bool:
+        """Whether reads may have been dropped that are not older than `IDLE` for a read in that second."""
+        return second <= self._swept_at
+
     def bring_back(self, asset_ids: Collection[int]) -> None:
         """Have in memory again what was dropped of these assets for want of room."""
         back = {asset_id: self._dropped.pop(asset_id) for asset_id in asset_ids if asset_id in self._dropped}
@@ -136,7 +146,7 @@ class RecentReads:
         """
         for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
             before = self._assets[asset_id]
-            if recent.complete_from < before.complete_from:
+            if before.is_empty or recent.complete_from < before.complete_from:
                 recent.settled_until = before.settled_until
                 recent.decided_row, recent.decided_in = before.decided_row, before.decided_in
                 self._assets[asset_id] = recent
@@ -183,7 +193,7 @@ class RecentReads:
         idle = [
             asset_id
             for asset_id, one in self._assets.items()
-            if one.newest < second - IDLE and not self.held.has(asset_id)
+            if max(one.newest, one.settled_until) < second - IDLE and not self.held.has(asset_id)
         ]
         for asset_id in idle:
             del self._assets[asset_id]

@@ -11,6 +11,7 @@ from edge.clock import SECOND
 from edge.store.evidence import (
     ALWAYS_THERE,
     AROUND,
+    IDLE,
     OTHER_READER,
     PERSON_HOLDS,
     Decision,
@@ -32,7 +33,7 @@ PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads after
 class State(NamedTuple):
     """Where the asset is, until which second nothing counts against it, and when it was last seen (None: never).
 
-    `stayed`: how the location heard it last, where that is not among what was heard lately.
+    `stayed`: the last read there, as far as history has it, for when the reads themselves no longer count.
     """
 
     location_id: int | None
@@ -115,8 +116,10 @@ def retrace(
         if step:
             steps.append(step)
             location_id, since, seen = step.location_id, step.since, _last_seen(heard, begin, step.location_id)
-            stayed = None
-            now = State(location_id, since, seen, stayed)
+            stayed = _as_in_history(step)
+        if stayed and seen is not None and is_after_pause(heard, begin):
+            stayed = stayed.at(seen)
+        now = State(location_id, since, seen, stayed)
         end = begin
         while end < len(heard) and heard[end].second == second:
             end += 1
@@ -124,17 +127,15 @@ def retrace(
             if location_id is None and (first := _first_before(heard[begin:end], waiting[-1].observed_at)):
                 steps.append(first)
                 seen = first.observed_at
-            while waiting and waiting[-1].observed_at // SECOND == second:
-                scan = waiting.pop()
-                steps.append(Step(scan.observed_at, scan.location_id, Rule.PERSON, seen, by_person=scan))
-                location_id, since, seen = scan.location_id, second + PERSON_HOLDS, scan.observed_at
-                stayed = None
+            steps += _by_people(waiting, second, seen)
+            location_id, since, seen, stayed = steps[-1].location_id, steps[-1].since, steps[-1].observed_at, None
         elif is_undecided(heard, begin, end, location_id, horizon):
-            return Traced(steps, seen, Held(second, second + AROUND, heard[begin].location_id))
+            held = Held(second, second + AROUND, heard[begin].location_id)
+            by_people = _by_people(waiting, FOREVER, seen)  # they stay, whatever becomes of the read
+            return Traced(steps + by_people, by_people[-1].observed_at if by_people else seen, held)
         elif step := _step(heard, begin, end, now, gap, readers):
             steps.append(step)
-            location_id, since = step.location_id, step.since
-            stayed = None
+            location_id, since, stayed = step.location_id, step.since, _as_in_history(step)
         seen = max([one.last_at for one in heard[begin:end] if one.location_id == location_id] + _known(seen))
         begin = end
     step, held = _settled(heard, begin, State(location_id, since, seen, stayed), horizon, readers)
@@ -142,6 +143,25 @@ def retrace(
         steps.append(step)
         seen = _last_seen(heard, begin, step.location_id)
     return Traced(steps, seen, held)
+
+
+def is_after_pause(heard: Sequence[Heard], index: int) -> bool:
+    """Whether nothing counts from there on that was heard before."""
+    return 0 < index < len(heard) and heard[index].second - heard[index - 1].second > IDLE
+
+
+def _as_in_history(step: Step) -> Heard | None:
+    return step.heard.as_in_history() if step.heard else None
+
+
+def _by_people(waiting: list[ByPerson], second: int, seen: int | None) -> list[Step]:
+    """Take the scans until that second from the end of the list. `seen`: when the asset was last seen before."""
+    steps: list[Step] = []
+    while waiting and waiting[-1].observed_at // SECOND <= second:
+        scan = waiting.pop()
+        steps.append(Step(scan.observed_at, scan.location_id, Rule.PERSON, seen, by_person=scan))
+        seen = scan.observed_at
+    return steps
 
 
 def _known(seen: int | None) -> list[int]:

@@ -17,13 +17,24 @@ from edge.clock import SECOND
 from edge.store import held_back, recent_reads
 from edge.store.counted_reads import CountedReads
 from edge.store.database import execute, execute_many, writing
-from edge.store.evidence import AROUND, LOOKS, OTHER_READER, Rule, last_at
+from edge.store.evidence import AROUND, IDLE, LOOKS, OTHER_READER, Rule, last_at
 from edge.store.heard import Heard, Weight
 from edge.store.heard_by import HeardBy
 from edge.store.held_back import HeldRead
 from edge.store.recent import ALWAYS, Recent
-from edge.store.recent_reads import IDLE, KEPT_FOR, UNKNOWN, RecentReads, Sign
-from edge.store.retrace import PROVED, ByPerson, Held, State, Step, Traced, first_from, retrace, since_of
+from edge.store.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
+from edge.store.retrace import (
+    PROVED,
+    ByPerson,
+    Held,
+    State,
+    Step,
+    Traced,
+    first_from,
+    is_after_pause,
+    retrace,
+    since_of,
+)
 from edge.store.signs import Signs
 from edge.store.sources import ScanSource, number_of
 from edge.store.stay_changes import insert_late, last_read_second, replace_rows, rows_from, stayed_with
@@ -152,10 +163,11 @@ class _Batch:
         reads.bring_back(anew)
         self._have_positions(anew)
         known = {one: second for one, second in anew.items() if one in self._positions}
+        short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
         for one in known:
             if reads.of(one) is None:  # dropped, since others were heard later
                 reads.start(one, last_read_second(self._positions[one]) + 1)
-        short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
+                short.add(one)
         if short:
             self._looked_back.update(short)
             reads.look_back(short, min(known[one] for one in short))
@@ -238,12 +250,12 @@ class _Batch:
             return True
         recent = reads.of(asset_id)
         if recent is None:
-            last = last_read_second(position)
-            recent = reads.start(asset_id, last + 1)
-            if 0 <= second - last <= IDLE:  # dropped, since others were heard later
-                recent = self._look_back(reads, scan, recent)
+            if self._is_too_late(reads, scan):  # dropped, since others were heard later
+                recent = self._look_back(reads, scan, None)
+            else:
+                recent = reads.start_after_pause(asset_id, second, last_read_second(position))
         newest, is_newest = recent.newest, at > position.last_seen_at
-        is_late = second <= max(newest, recent.settled_until)
+        is_late = second <= max(newest, recent.settled_until) or second < recent.complete_from
         if is_late and _is_out_of_reach(position, recent, second):
             recent = self._look_back(reads, scan, recent)
             if second < recent.complete_from:
@@ -291,24 +303,26 @@ class _Batch:
             self._doubtful[asset_id] = second
         return True
 
-    def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent) -> Recent:
+    def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent | None) -> Recent:
         """From disk, what was heard around a late read: once, for all assets that have late reads in the batch."""
         asset_id = scan.asset_id
         if asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
-            late = [one for one in self._scans if one.asset_id == asset_id or self._is_late(reads, one)]
+            late = [one for one in self._scans if one.asset_id == asset_id or self._is_too_late(reads, one)]
             self._looked_back.update(one.asset_id for one in late)
             for one in late:
                 if reads.of(one.asset_id) is None:
                     reads.start(one.asset_id, last_read_second(self._positions[one.asset_id]) + 1)
             reads.look_back(self._looked_back, min(one.observed_at for one in late) // SECOND)
-        return reads.of(asset_id) or recent
+        return reads.of(asset_id) or recent or reads.start(asset_id, last_read_second(self._positions[asset_id]) + 1)
 
-    def _is_late(self, reads: RecentReads, scan: Scan) -> bool:
+    def _is_too_late(self, reads: RecentReads, scan: Scan) -> bool:
+        """Whether what was read at about that time is on disk only."""
         if scan.received_at - scan.observed_at >= KEPT_FOR:
             return False
         recent, position = reads.of(scan.asset_id), self._positions.get(scan.asset_id)
         if recent is None:
-            return position is not None and scan.observed_at <= position.last_seen_at + IDLE * SECOND
+            is_dropped = reads.is_swept(scan.observed_at // SECOND)
+            return position is not None and (is_dropped or scan.observed_at <= position.last_seen_at + IDLE * SECOND)
         return scan.observed_at // SECOND < recent.exact_from
 
     def _decide(self, reads: RecentReads, position: Position, asset_id: int) -> None:
@@ -330,22 +344,17 @@ class _Batch:
 
         `until`: see `settle`. `is_late`: something from that second on may have been decided.
         """
-        heard = recent.heard
         known_until = max(recent.settled_until, recent.newest if is_late else 0)
-        second = max(_reach_back(heard, second, known_until), recent.complete_from)
+        second = max(_reach_back(recent.heard, second, known_until), recent.complete_from)
         is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
         if is_proved:
             second = position.row_at // SECOND
-            if second < recent.exact_from and self._recent is not None and asset_id not in self._looked_back:
-                self._looked_back.add(asset_id)
-                self._recent.look_back({asset_id}, second)
-                recent = self._recent.of(asset_id) or recent
-                heard = recent.heard
+            recent = self._reaching(asset_id, recent, second)
         horizon = max(until, recent.newest - 1, recent.settled_until)
         self._touched[position.no] = position
         if position.row_at < second * SECOND:
             row = _Row(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
-            traced = self._trace(asset_id, position, recent, heard, second, row, (), horizon)
+            traced = self._trace(asset_id, position, recent, second, row, (), horizon)
             for step in traced.steps:
                 self._append_step(position, step)
             position.last_seen_at = max(position.last_seen_at, traced.seen_at or 0)
@@ -354,35 +363,43 @@ class _Batch:
         before, rows = rows_from(position, second * SECOND)
         if before and not is_proved and _is_proved_by(before.observed_at, before.rule, recent, second):
             second = before.observed_at // SECOND
+            recent = self._reaching(asset_id, recent, second)
             before, rows = rows_from(position, second * SECOND)
         people = [
             ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
         ]
         known = _Row(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
-        traced = self._trace(asset_id, position, recent, heard, second, known, people, horizon)
+        traced = self._trace(asset_id, position, recent, second, known, people, horizon)
         replace_rows(position, before, rows, traced.steps, traced.seen_at or position.last_seen_at)
         return traced.held
+
+    def _reaching(self, asset_id: int, recent: Recent, second: int) -> Recent:
+        """With all that decides from that second on: from disk, if it is not in memory."""
+        if second >= recent.exact_from or self._recent is None or asset_id in self._looked_back:
+            return recent
+        self._looked_back.add(asset_id)
+        self._recent.look_back({asset_id}, second)
+        return self._recent.of(asset_id) or recent
 
     def _trace(
         self,
         asset_id: int,
         position: Position,
         recent: Recent,
-        heard: Sequence[Heard],
         second: int,
         row: _Row | None,
         people: Sequence[ByPerson],
         horizon: int,
     ) -> Traced:
-        state = State(None, 0, None)
+        state, heard = State(None, 0, None), recent.heard
         readers = self._heard_by(asset_id)
+        begin = first_from(heard, second)
         if row:
-            begin = first_from(heard, second)
             seen_at = _seen_before(heard, begin, second, row, recent)
-            is_known = last_at(heard, begin, row.location_id) is not None
-            stayed = None if is_known else stayed_with(position, row.began_at, row.ended_at)
+            is_known = last_at(heard, begin, row.location_id) is not None and not _pauses_after(heard, begin)
+            stayed = None if is_known else stayed_with(position, row.began_at, seen_at)
             state = State(row.location_id, since_of(row.began_at, row.rule), seen_at, stayed)
-        traced = retrace(heard, first_from(heard, second), state, people, self._gap, readers, horizon)
+        traced = retrace(heard, begin, state, people, self._gap, readers, horizon)
         if traced.steps:
             recent.decided_row, recent.decided_in = traced.steps[-1].observed_at, traced.steps[-1].decided_in
         return traced
@@ -488,13 +505,21 @@ def _reach_back(heard: Sequence[Heard], second: int, known_until: int) -> int:
     return first
 
 
+def _pauses_after(heard: Sequence[Heard], begin: int) -> bool:
+    """Whether there is a pause from `heard[begin - 1]` on after which nothing before it counts."""
+    is_long = bool(heard) and heard[-1].second - heard[max(begin - 1, 0)].second > IDLE
+    return is_long and any(is_after_pause(heard, index) for index in range(begin, len(heard)))
+
+
 def _seen_before(heard: Sequence[Heard], begin: int, second: int, row: _Row, recent: Recent) -> int:
     """When an asset was last seen before a second, in a stay."""
     if row.ended_at < second * SECOND:
         return row.ended_at
-    last = last_at(heard, begin, row.location_id)
-    if last and last.last_at > row.began_at:
-        return last.last_at
+    for index in range(begin - 1, -1, -1):
+        if heard[index].location_id == row.location_id:
+            if heard[index].last_at > row.began_at:
+                return heard[index].last_at
+            break
     return row.began_at if recent.complete_from * SECOND <= row.began_at else second * SECOND - 1
 
 

@@ -140,25 +140,44 @@ class _Reader:
         return not pauses or pauses[-1][1] <= begin or not any(one[1] > begin and one[0] < end for one in pauses)
 
     def first_after(self, second: int, asset_id: int) -> int | None:
-        for sign in self._seconds[bisect_right(self._seconds, second) :]:
-            if self._only.get(sign) != asset_id:
-                return sign
-        return None
+        index = self._skip(bisect_right(self._seconds, second), asset_id)
+        return self._seconds[index] if index < len(self._seconds) else None
 
     def outages(self, asset_id: int, begin: int, end: int) -> Sequence[Outage]:
-        seconds, closed = self._seconds, self._closed
-        if asset_id != OTHERS and asset_id in self._only.values():
-            seconds = array("I", [one for one in seconds if self._only.get(one) != asset_id])
-            closed = None
-        if closed is None:
+        seconds, closed = self._around(asset_id, begin, end), self._closed
+        if seconds is not None:
             closed = self._find(seconds)
-            if seconds is self._seconds:
-                self._closed = closed
+        else:
+            seconds = self._seconds
+            if closed is None:
+                closed = self._closed = self._find(seconds)
         found = [one for one in closed if begin < one[1] <= end] if closed else []
         index = bisect_right(seconds, end)
         if index and self._was_out(seconds, seconds[index - 1], end + 1):
             found.append((seconds[index - 1], seconds[index] if index < len(seconds) else NEVER))
         return found
+
+    def _around(self, asset_id: int, begin: int, end: int) -> array[int] | None:
+        """The signs that say whether it was out from `begin` to `end`, without those in which only this asset was read.
+
+        None if there are none to leave out.
+        """
+        seconds, only = self._seconds, self._only
+        first = bisect_right(seconds, begin)
+        while first and only.get(seconds[first - 1]) == asset_id:
+            first -= 1
+        if first:
+            first = bisect_left(seconds, seconds[first - 1] - STEADY_FOR)
+        last = self._skip(bisect_right(seconds, end), asset_id)
+        found = seconds[first : last + 1]
+        others = array("I", [one for one in found if only.get(one) != asset_id])
+        return others if len(others) < len(found) else None
+
+    def _skip(self, index: int, asset_id: int) -> int:
+        """The index of the first sign from there on that is not of this asset alone."""
+        while index < len(self._seconds) and self._only.get(self._seconds[index]) == asset_id:
+            index += 1
+        return index
 
     def _find(self, seconds: array[int]) -> list[Outage]:
         pairs = itertools.pairwise(seconds)

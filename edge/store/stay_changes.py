@@ -11,7 +11,7 @@ from edge.clock import SECOND
 from edge.store.counted_reads import CountedRead, CountedReads
 from edge.store.database import execute, execute_many, writing
 from edge.store.evidence import Rule
-from edge.store.heard import Heard, Weight, strength_of
+from edge.store.heard import NO_RSSI, Heard
 from edge.store.retrace import Step
 from edge.store.stays import (
     CLOSE_STAY,
@@ -122,16 +122,14 @@ def last_read_second(position: Position) -> int:
     return -1 if last is None else last // SECOND
 
 
-def stayed_with(position: Position, began_at: int, ended_at: int) -> Heard | None:
-    """How a location heard an asset in a stay of which no read is known any more: None if no reader did."""
+def stayed_with(position: Position, began_at: int, seen_at: int) -> Heard | None:
+    """The read at `seen_at` in a stay, as far as history has it; None if no reader saw the beginning of the stay."""
     row = _row_of(position, began_at, 0)
     if row is None or row.by_person:
         return None
-    rssi = None if row.rssi is None else row.rssi / 10
-    strength, tenths = strength_of(rssi, Weight.RFID_ZONE)
-    second, micros = divmod(ended_at, SECOND)
-    weight = int(Weight.RFID_ZONE)
-    return Heard(second, row.location_id, strength, weight, micros, 0, row.source_no, tenths, row.quality, row.delay)
+    tenths = NO_RSSI if row.rssi is None else row.rssi
+    began = Heard(0, row.location_id, 0.0, 0, 0, 0, row.source_no, tenths, row.quality, row.delay)
+    return began.as_in_history().at(seen_at)
 
 
 def replace_rows(

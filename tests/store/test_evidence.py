@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from edge.clock import SECOND
 from edge.store import recent_reads
 from edge.store.database import writing
-from edge.store.evidence import Rule
+from edge.store.evidence import Lead, Rule, lead
 from edge.store.heard import Weight
+from edge.store.recent import ALWAYS, Recent
 from edge.store.recent_reads import RecentReads, Sign
 from edge.store.scans import reconsider, record, record_by_person
 from edge.store.signs import GOODBYE, OTHERS
@@ -299,6 +300,27 @@ def test_a_persons_scan_that_comes_late_makes_nobody_see_the_asset_in_between(si
     known = site.history(tell(site, told))
     for order in permutations(told):
         assert site.history(tell(site, order)) == known
+
+
+def test_a_persons_scan_stays_while_an_older_read_of_a_portal_is_undecided(site: Site) -> None:
+    told = [Read(0, B), Read(192, A, -55.0, Weight.RFID_PORTAL), Read(244, B, None, None), Read(100, C, -80.0)]
+    late, in_order = tell(site, told), tell(site, sorted(told))
+    assert [row.tenths for row in site.history(late) if row.rule == Rule.PERSON] == [244]
+    assert site.history(late) == site.history(in_order)
+
+
+def test_what_was_read_before_a_long_pause_decides_nothing_after_it() -> None:
+    """Memory drops the reads of an asset that is idle for so long, and must not decide otherwise for that."""
+    before, after = [(second, A) for second in range(400, 410)], [(second, B) for second in range(711, 716)]
+    assert lead_of([*before, *after]) == lead_of(after)
+
+
+def lead_of(reads: Iterable[tuple[int, int]]) -> Lead:
+    """Of B over A."""
+    recent = Recent(ALWAYS)
+    for second, place in reads:
+        recent.add(second * SECOND, place, -50.0)
+    return lead(recent.heard, len(recent.heard), A, B, 0)
 
 
 places = st.integers(0, 2)

@@ -43,6 +43,17 @@ def test_a_late_read_is_weighed_with_what_is_left_for_want_of_room() -> None:
     assert recent.complete_from == recent.exact_from == 32
 
 
+def test_the_last_read_before_a_long_silence_is_kept_until_late_reads_no_longer_need_it() -> None:
+    """A location of which the reader was out, and that reads the asset again in the newest looks."""
+    recent = Recent(ALWAYS)
+    recent.add(0, 1, -50.0)
+    for second in range(100, 139):
+        recent.add(second * SECOND, 2, -50.0)
+    recent.add(139 * SECOND, 1, -50.0)
+    recent.drop_old()
+    assert [one.second for one in recent.heard if one.location_id == 1] == [0, 139]
+
+
 def test_where_room_still_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
     recent, begun = RecentReads(most_bytes=5_000, counted_every=1), figure("dropped_total")
     assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
