@@ -24,7 +24,7 @@ settings.load_profile("edge")
 def _compile_each_route_once() -> None:
     """Compiling the routes takes 65 of the 75 ms of `create_app`, and thousands of tests make an application each.
 
-    What is kept depends on nothing but the route: the pattern, the converters and the two functions that build its URL.
+    What is kept depends on nothing but the route: its arguments, the pattern, the converters and the two functions that build its URL.
     """
     compile_rule = Rule.compile
     compiled: dict[tuple[str, str], dict[str, Any]] = {}
@@ -33,7 +33,7 @@ def _compile_each_route_once() -> None:
         key = (rule.rule, repr(rule.defaults))
         if key not in compiled:
             compile_rule(rule)
-            compiled[key] = {name: vars(rule)[name] for name in ("_parts", "_trace", "_converters")} | {
+            compiled[key] = {name: vars(rule)[name] for name in ("arguments", "_parts", "_trace", "_converters")} | {
                 name: vars(rule)[name].__func__ for name in ("_build", "_build_unknown")
             }
         for name, value in compiled[key].items():
