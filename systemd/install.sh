@@ -5,6 +5,7 @@
 #   sudo systemd/install.sh --answers FILE     asks nothing; see systemd/answers.example
 #   sudo systemd/install.sh --check            looks whether this computer can take it, and changes nothing
 #   sudo systemd/install.sh --offline FILE     without internet, from a file that systemd/make-bundle.sh made
+#   sudo systemd/install.sh --publisher KEY    accept bundles of this publisher only, also later; with --offline this one, too
 #   sudo systemd/install.sh --http             without HTTPS, for a network that nobody else can reach
 #   sudo systemd/install.sh --uninstall        removes the program, keeps settings, database and backups
 #   sudo systemd/install.sh --uninstall --purge    removes those, too
@@ -19,16 +20,17 @@ units=/etc/systemd/system
 apt=(apt-get)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first=''
+  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' publisher=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
       --check) check=yes ;;
       --offline) bundle=$(realpath -e "${2:?--offline needs a file}"); shift ;;
+      --publisher) publisher=$(realpath -e "${2:?--publisher needs a file}"); shift ;;
       --http) https='' ;;
       --uninstall) uninstall=yes ;;
       --purge) purge=yes ;;
-      *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+      *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     shift
   done
@@ -89,6 +91,7 @@ open_bundle() {
     fail "$bundle is damaged, and nothing was changed: copy it here again, and compare its checksum with the one that make-bundle.sh printed"
   [[ -z $(cd "$scratch" && find . -type f ! -name SHA256SUMS | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
     fail "$bundle holds files without a checksum, and nothing was changed: get it again from whoever made it"
+  check_publisher
   cmp -s "$scratch/requirements.txt" "$here/requirements.txt" ||
     fail "$bundle was made for another release than this checkout, and nothing was changed: use the edge folder that is in it"
   local wheel target
@@ -105,7 +108,23 @@ open_bundle() {
   echo "deb [trusted=yes] file:$scratch/packages ./" >"$scratch/sources.list"
   mkdir "$scratch/lists"
   apt=(apt-get -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$scratch/lists")
+  if [[ -f $scratch/release ]]; then cp "$scratch/release" "$scratch/edge/"; fi
+  checkout=$scratch/edge here=$scratch/edge/systemd # what was compared, not what lies beside this script
   echo "whole, $(find "$scratch/wheels" "$scratch/packages" -type f | wc -l) files"
+}
+
+# The checksums are those that the publisher signed. On a bare Debian what compares them comes with the bundle itself: then
+# whoever installs has compared it elsewhere, or trusts the way that it came.
+check_publisher() {
+  local known=${publisher:-$settings/publisher.pub} tool
+  for tool in python3 openssl; do
+    command -v "$tool" >/dev/null && continue
+    [[ ! -f $known ]] || fail "$tool, which compares the signature of $bundle, is not installed, and nothing was changed: apt-get install $tool"
+    echo "WARNING: who made the bundle is not checked, since $tool is not installed here yet" >&2
+    return
+  done
+  "$here/edge-verify" --first --unsigned ${publisher:+--publisher "$publisher"} --unpacked "$scratch" || fail "nothing was changed"
+  if [[ ! -f $known && -f $scratch/publisher.pub ]]; then publisher=$scratch/publisher.pub; fi
 }
 
 # Only names that are known are taken from the file; nothing in it is run.
@@ -171,13 +190,17 @@ install_program() {
     if [[ -f $data/edge.db ]]; then run_service restart; fi # of an earlier release, perhaps, whose schema it brings up to date
   else
     say "Program"
-    "$here/edge-upgrade" "$checkout"
+    # Whoever runs this script from a folder as root has chosen to trust that folder.
+    "$here/edge-upgrade" --unsigned "$checkout"
     upgraded=yes
   fi
 }
 
 write_settings() {
   install -d -o root -g edge -m 0750 "$settings"
+  if [[ -n $publisher && ! $publisher -ef $settings/publisher.pub ]]; then
+    install -o root -g root -m 0644 "$publisher" "$settings/publisher.pub"
+  fi
   local secret
   for secret in mqtt.password signing.key; do
     [[ -s $settings/$secret ]] || (umask 077 && head -c 48 /dev/urandom | base64 -w 0 >"$settings/$secret")
@@ -317,7 +340,7 @@ uninstall() {
   systemctl disable --quiet --now edge.service edge-upgrade.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
-    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade}
+    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade,verify}
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
   if [[ -f $data/sync-secret ]]; then
     echo "this box was a site of a hub: remove the site on the hub's page Sync, or its key goes on working"

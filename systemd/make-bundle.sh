@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # One file with which edge is installed without internet, for `install.sh --offline FILE`: this checkout, the wheels and
 # the Debian packages it needs, and a checksum of each. Needs a Debian with a network, and nothing of the target.
+# KEY, which sign-release makes, signs the list of checksums; sites that know KEY.pub accept nothing else.
 #
-#   systemd/make-bundle.sh [--debian 12|13] [--arch amd64|arm64] [--output FILE]
+#   systemd/make-bundle.sh [--debian 12|13] [--arch amd64|arm64] [--output FILE] [--key KEY]
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,13 +11,14 @@ checkout=$(dirname "$here")
 packages=(python3 python3-venv mosquitto caddy openssl ca-certificates avahi-daemon)
 
 main() {
-  local debian=12 arch=amd64 output='' suite python scratch
+  local debian=12 arch=amd64 output='' key='' suite python scratch
   while [[ $# -gt 0 ]]; do
     case $1 in
       --debian) debian=${2:?} ;;
       --arch) arch=${2:?} ;;
       --output) output=$(realpath -m "${2:?}") ;;
-      *) sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+      --key) key=$(realpath -e "${2:?}") ;;
+      *) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     shift 2
   done
@@ -36,7 +38,11 @@ main() {
   copy_checkout "$scratch/bundle/edge"
   cp "$here/requirements.txt" "$scratch/bundle/"
   echo "debian$debian $arch" >"$scratch/bundle/target"
-  seal "$scratch/bundle" "$output"
+  describe_release >"$scratch/bundle/release"
+  "$here/make-sbom" "$scratch/bundle" >"$scratch/sbom.cdx.json"
+  cp "$scratch/sbom.cdx.json" "$scratch/bundle/"
+  seal "$scratch/bundle" "$output" "$key"
+  cp "$scratch/sbom.cdx.json" "${output%.tar}.cdx.json"
 }
 
 say() { printf '== %s\n' "$*"; }
@@ -95,12 +101,20 @@ copy_checkout() {
   git -C "$checkout" archive HEAD | tar --extract --directory "$1"
 }
 
+# What decides which of two releases is the older one.
+describe_release() {
+  echo "version $(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$checkout/edge/__init__.py")"
+  TZ=UTC git -C "$checkout" log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format='made %cd%ncommit %H'
+}
+
 seal() {
   local sums=$2.sums
+  if [[ -n $3 ]]; then cp "$3.pub" "$1/publisher.pub"; fi
   (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$sums"
   mv "$sums" "$1/SHA256SUMS"
+  if [[ -n $3 ]]; then "$here/sign-release" "$3" "$1/SHA256SUMS"; fi
   tar --create --file "$2" --directory "$1" --owner 0 --group 0 --sort name .
-  say "$2, $(du -m "$2" | cut -f1) MB"
+  say "$2, $(du -m "$2" | cut -f1) MB, $([[ -n $3 ]] && echo signed || echo 'not signed: sites that know a publisher refuse it')"
   sha256sum "$2"
 }
 

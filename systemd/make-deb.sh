@@ -2,8 +2,9 @@
 # A Debian package for `apt install ./FILE`, from a bundle that make-bundle.sh made: its checkout and its wheels, while
 # mosquitto, caddy and Python come from Debian. It is for the release of Debian and the processor of the bundle.
 #
-#   systemd/make-deb.sh BUNDLE [FOLDER]
+#   systemd/make-deb.sh BUNDLE [FOLDER [KEY]]
 #
+# KEY, of sign-release, signs the package; a site compares it first: edge-verify FILE && apt install ./FILE.
 # Installing it makes nothing but the command edge-setup, which asks for the site, unless /etc/edge/answers has the
 # answers. Each later version is tried on a copy of the site before it takes over, as by `edge upgrade`; if it does not
 # work, apt tells why and the one from before goes on. Settings are made once, kept by upgrades and by `apt remove`, and
@@ -13,8 +14,9 @@ set -euo pipefail
 fail() { printf 'make-deb.sh: %s\n' "$*" >&2; exit 1; }
 
 main() {
-  [[ $# -ge 1 && $1 != -* ]] || { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
-  local bundle folder=${2:-$PWD} scratch version debian arch file
+  [[ $# -ge 1 && $1 != -* ]] || { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
+  local bundle folder=${2:-$PWD} key=${3:-} here scratch version debian arch file
+  here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
   bundle=$(realpath -e "$1")
   scratch=$(mktemp -d)
   # shellcheck disable=SC2064  # the folder of now
@@ -30,14 +32,18 @@ main() {
   describe "$scratch/root" "$version~$debian" "$arch"
   chmod -R go=rX "$scratch/root"
   dpkg-deb --root-owner-group -Zxz -z1 --build "$scratch/root" "$file" >/dev/null
+  cp "$scratch/bundle/sbom.cdx.json" "${file%.deb}.cdx.json"
+  if [[ -n $key ]]; then "$here/sign-release" "$key" "$file"; fi
   echo "$file, $(du -m "$file" | cut -f1) MB"
 }
 
 fill() {
   local root=$1 bundle=$2
-  mkdir -p "$root"/{DEBIAN,usr/share/edge,usr/sbin}
+  mkdir -p "$root"/{DEBIAN,usr/share/edge,usr/share/doc/edge,usr/sbin}
   cp -r "$bundle/edge" "$root/usr/share/edge/checkout"
   cp -r "$bundle/wheels" "$root/usr/share/edge/wheels"
+  cp "$bundle/release" "$root/usr/share/edge/checkout/"
+  cp "$bundle/sbom.cdx.json" "$root/usr/share/doc/edge/"
   cat >"$root/usr/sbin/edge-setup" <<'SETUP'
 #!/bin/sh
 # Ends the installation of the package: asks for the organization and its first administrator. Options: install.sh.

@@ -24,7 +24,8 @@ settings.load_profile("edge")
 def _compile_each_route_once() -> None:
     """Compiling the routes takes 65 of the 75 ms of `create_app`, and thousands of tests make an application each.
 
-    What is kept depends on nothing but the route: its arguments, the pattern, the converters and the two functions that build its URL.
+    What is kept depends on nothing but the route: its arguments, the pattern, the converters, and the two functions
+    that build its URL.
     """
     compile_rule = Rule.compile
     compiled: dict[tuple[str, str], dict[str, Any]] = {}
@@ -50,6 +51,7 @@ PROGRAMS = {
     "node": ("node", "npm"),
     "curl": ("curl",),
     "shellcheck": ("shellcheck",),
+    "minisign": ("minisign",),
 }
 
 
