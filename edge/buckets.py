@@ -33,13 +33,15 @@ class Buckets:
         self._lock = threading.Lock()
         self.untouched = Budget(True, burst, 0, 0)
 
-    def take(self, key: str) -> Budget:
+    def take(self, key: str, amount: float = 1) -> Budget:
+        """Take tokens if there are as many. An amount that no bucket holds is taken from a full one."""
         with self._lock:
             now = time.monotonic()
             left = self._left(key, now)
-            budget = self._budget(left)
+            amount = min(amount, self._burst)
+            budget = self._budget(left, amount)
             if budget.allowed:
-                left -= 1
+                left -= amount
             if len(self._buckets) >= MOST_KEYS and key not in self._buckets:
                 self._make_room(now)
             self._buckets[key] = (left, now)
@@ -69,9 +71,9 @@ class Buckets:
         left, since = self._buckets.get(key, (self._burst, now))
         return min(self._burst, left + (now - since) * self._per_second)
 
-    def _budget(self, left: float) -> Budget:
-        allowed = left >= 1
-        retry_after = 0 if allowed else math.ceil((1 - left) / self._per_second)
+    def _budget(self, left: float, amount: float = 1) -> Budget:
+        allowed = left >= amount
+        retry_after = 0 if allowed else math.ceil((amount - left) / self._per_second)
         return Budget(allowed, max(0, int(left)), retry_after, math.ceil((self._burst - left) / self._per_second))
 
     def _make_room(self, now: float) -> None:

@@ -6,6 +6,7 @@ EdgeError
 ├── Invalid           one or more fields are wrong; carries a FieldError for each
 ├── Unreadable        the request cannot be read at all: not JSON, or not the JSON that was asked for
 ├── TooLarge          the request needs more memory than one request may have
+├── OverQuota         more was added in a short time than one person, key or organization may add
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
 ├── Unavailable       the store cannot be used now (disk full, locked, read-only, failing); try again later
 │   ├── Busy          not even begun, since somebody else writes for long
@@ -56,6 +57,12 @@ class Unreadable(EdgeError):
 
 class TooLarge(EdgeError):
     pass
+
+
+class OverQuota(EdgeError):
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__("Too much was added in a short time; try again later")
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Corrupt(EdgeError):

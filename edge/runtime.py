@@ -40,6 +40,7 @@ from edge.pages import installation
 from edge.pages.formats import Formats
 from edge.recent_log import set_up_log
 from edge.stop_signal import stop_on_signal
+from edge.store import quotas
 from edge.store.bounds import Bounds
 from edge.store.database import checkpoint, close_database
 from edge.store.event_making import Silence
@@ -173,6 +174,9 @@ def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, pa
     checker = Housekeeper([Job("integrity", integrity.EVERY_SECONDS, background.run)], name="integrity")
     checker.start()
     parts.callback(checker.stop)
+    quotas.keep_free(2 * config.low_disk_mb << 20)
+    parts.callback(quotas.keep_free, 0)
+    live.follow(lambda changed: quotas.keep_free(2 * changed.low_disk_mb << 20))
     housekeeper = Housekeeper(_jobs(live))
     health.register(housekeeper.check, vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), vital=False)

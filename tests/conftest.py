@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from werkzeug.routing import Rule
 
-from edge.store import migrate, organizations
+from edge.store import migrate, organizations, quotas
 from edge.store.actors import shell
 from edge.store.database import FILE_NAME, close_database
 
@@ -88,6 +88,7 @@ def store(tmp_path: Path, new_database: bytes) -> Iterator[Path]:
     """A new, migrated database; the value is its data directory."""
     (tmp_path / FILE_NAME).write_bytes(new_database)
     migrate.migrate(tmp_path)
+    quotas.forget()
     yield tmp_path
     close_database()
 

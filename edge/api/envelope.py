@@ -11,7 +11,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from edge.api.middleware import request_context
-from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, TooLarge, Unavailable, Unreadable
+from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, OverQuota, TooLarge, Unavailable, Unreadable
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,8 @@ def answer(error: Exception) -> Response:
         return _response("validation_error", _first_of(error.fields), fields=error.fields)
     if isinstance(error, Unavailable):
         return _response("service_unavailable", str(error), {"Retry-After": str(error.retry_after_seconds)})
+    if isinstance(error, OverQuota):
+        return _response("rate_limited", str(error), {"Retry-After": str(error.retry_after_seconds)})
     for kind, types in _KINDS_OF_ERRORS:
         if isinstance(error, types):
             return _response(kind, str(error))

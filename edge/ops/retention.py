@@ -6,7 +6,7 @@ Everything is dropped in small steps with a pause between them, so that scans ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from edge import clock
@@ -42,7 +42,7 @@ def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
     _drop_too_many(limits, pause)
     _repeat(lambda: store.drop_expired(now), pause)
     if disk_free + _unused_bytes() < limits.low_disk_bytes:
-        _make_room(now, disk_free, pause)
+        _make_room(limits, now, disk_free, pause)
     give_back(pause)
 
 
@@ -87,10 +87,18 @@ def _drop_too_many(limits: Limits, pause: Pause) -> None:
     _drop("more than is kept", steps, pause)
 
 
-def _make_room(now: int, disk_free: int, pause: Pause) -> None:
-    """Drop the oldest slice of history. Not more in one round: when something else fills the disk, most of the
-    history should still be there when somebody comes to look.
+def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
+    """Drop what is worth least, and history only when nothing else is left.
+
+    A slice of it in one round, not more: when something else fills the disk, most should still be there when somebody
+    comes to look.
     """
+    for name, step in _before_history():
+        _drop(f"only {disk_free >> 20} MB of disk were free", {name: step}, pause)
+        if disk_free + _unused_bytes() >= limits.low_disk_bytes:
+            return
+    if store.ended_stock_takes():
+        return  # the next slice of them goes in the next round
     oldest = store.oldest_history()
     if oldest is None:
         log.warning("Only %d MB of disk are free, and there is no history left to drop", disk_free >> 20)
@@ -98,6 +106,14 @@ def _make_room(now: int, disk_free: int, pause: Pause) -> None:
     before = oldest + max(now - oldest, 0) // SLICES + 1
     log.warning("Only %d MB of disk are free: the oldest history is dropped", disk_free >> 20)
     _drop(f"only {disk_free >> 20} MB of disk were free", {"history": lambda: store.drop_history(before)}, pause)
+
+
+def _before_history() -> Iterator[tuple[str, Step]]:
+    """What goes while the disk is low, in this order; `_drop_too_many` has bounded everything else."""
+    yield "raw_messages", store.drop_raw_messages
+    ended = store.ended_stock_takes()
+    slice_of_them = ended[: len(ended) // SLICES + 1]
+    yield "stock_take_rows", lambda: store.drop_these_stock_takes(slice_of_them)
 
 
 def _drop(reason: str, steps: Mapping[str, Step], pause: Pause) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edge.errors import Conflict
 from edge.pages.forms import is_id, typable
 from edge.store import carriers, lost_assets, stock_takes
 from edge.store.actors import Actor
@@ -22,7 +23,10 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
     """None when the item is none of these. `at` is the device's time, corrected."""
     match item.get("act"):
         case "begin":
-            done = _begin(sender, item_id, item, at)
+            try:
+                done = _begin(sender, item_id, item, at)
+            except Conflict as error:
+                return Answer(item_id, Result.REFUSED, str(error))
         case "finish":
             done = stock_takes.finish(sender, str(item.get("stock_take")), received_at, _signed(item.get("lines")))
         case "cancel":

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
 from edge import clock
-from edge.errors import EdgeError, Invalid, NotFound, TooLarge, Unavailable
+from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.pages import (
     antennas,
     api_docs,
@@ -180,7 +180,7 @@ def error_page(error: Exception) -> Response:
         for name, value in error.get_headers():
             if name in ("Allow", "Retry-After"):
                 response.headers[name] = value
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | OverQuota):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     return secure(response)
 
@@ -190,6 +190,8 @@ def _problem(error: Exception) -> Problem:
         return Problem(404, *_TITLES[404])
     if isinstance(error, TooLarge):
         return Problem(413, _TITLES[413][0], str(error))
+    if isinstance(error, OverQuota):
+        return Problem(429, N_("That was not accepted"), N_("Too much was added in a short time; try again later"))
     if isinstance(error, Unavailable):
         return Problem(503, N_("Not possible right now"), str(error))
     if isinstance(error, Invalid):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Required, TypedDict
 
 from edge import clock
 from edge.errors import NotFound
-from edge.store import search, tagging, tags
+from edge.store import quotas, search, tagging, tags
 from edge.store.actors import Actor
 from edge.store.audit import Act, Subject, act_in_group, acting, changed, given
 from edge.store.database import execute, reading
@@ -129,6 +129,7 @@ def create(
         row = AssetRow(
             new_id(), key, name, description, is_active, metadata, begins, valid_to, now, now, deleted_at=None
         )
+        quotas.charge(actor, len(metadata))
         execute(INSERT_ASSET, (*row[:-1], organization_id, key_number(ASSET_KEYS, key)))
         row = row._replace(tags=tagging.attach_all(act, "asset", row.id, tags, now))
         act.note("asset.created", subject_of(row), given({**facts_of(row), "tags": [told(tag) for tag in row.tags]}))
@@ -194,6 +195,7 @@ def patch(
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
         row = current._replace(**values)
         check_window(row.valid_from, row.valid_to)
+        quotas.charge(actor, max(0, len(row.metadata) - len(current.metadata)))
         update("asset", asset_id, values)
         act.note_changes("asset.changed", subject_of(row), changed(facts_of(current), facts_of(row)))
         return _remember(actor.organization_id, row)

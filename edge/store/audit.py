@@ -2,6 +2,7 @@
 
 `acting` is the one way by which master data, readers, people, keys, devices and sessions are written. It opens the
 transaction, and it refuses to commit a write that left no line here, so that there is never one without the other.
+What is created counts for the quotas of whoever acts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from edge import clock
+from edge.store import quotas
 from edge.store.actors import Actor
 from edge.store.database import database, execute, execute_many, writing
 from edge.store.group_commit import write_in_group
@@ -26,6 +28,8 @@ ADD_LINE = (
     "INSERT INTO audit (organization_id, at, actor_kind, actor_id, actor_name, device_name, action, subject_kind, "
     "subject_id, subject_name, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+_ADDING = ("created", "attached")
 
 _thread = threading.local()
 
@@ -59,8 +63,25 @@ class Act:
 
     def note_all(self, lines: Iterable[Noted]) -> None:
         """As `note`, for many records in one statement."""
-        execute_many(ADD_LINE, (self.row(line) for line in lines))
+        added = 0
+        created: set[str] = set()
+
+        def rows() -> Iterator[tuple[Any, ...]]:
+            nonlocal added
+            for line in lines:
+                row = self.row(line)
+                kind, _, participle = line.action.partition(".")
+                if participle in _ADDING:
+                    added += quotas.ROW + len(row[-1])
+                    created.add(kind)
+                yield row
+
+        execute_many(ADD_LINE, rows())
         _thread.notes = _notes() + 1
+        if added:
+            quotas.charge(self.actor, added)
+        for kind in created:
+            quotas.check_cap(self.actor, kind)
 
     def row(self, line: Noted) -> tuple[Any, ...]:
         """The values of `ADD_LINE`."""

@@ -9,7 +9,7 @@ import orjson
 
 from edge.clock import now
 from edge.errors import Conflict, Invalid, NotFound
-from edge.store import locations
+from edge.store import locations, quotas
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, reading
@@ -97,6 +97,8 @@ def set_image(actor: Actor, location_id: int, image: bytes, media_type: str, siz
             "image = excluded.image",
             (location_id, actor.organization_id, media_type, *size, now(), image),
         )
+        quotas.charge(actor, len(image))
+        quotas.check_cap(actor, "floor_plan")
         act.note("floor_plan.changed", _subject(location), {"image": f"{size[0]} x {size[1]}, {len(image)} bytes"})
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.store import actors, board, carriers, gs1, loads, lookup, scans, stay_changes, tags, unknown_tags
+from edge.store import actors, board, carriers, gs1, loads, lookup, quotas, scans, stay_changes, tags, unknown_tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
@@ -112,6 +112,7 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
     with writing():
         row = stored(scan_id)
         if row is None:
+            quotas.charge(sender, quotas.ROW, is_scan=True)
             _keep(sender, Submitted(scan_id, "", 0, moment), Result.UNDONE, moment, undone_at=moment)
             return Answer(scan_id, Result.UNDONE)
         is_own = sender.person_id in (row.person_id, row.sent_by)
@@ -176,6 +177,8 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, was_accepte
     before = stored(scan.id)
     if before is not None:
         return first_answer(sender, before)
+    if not was_accepted:
+        quotas.charge(sender, quotas.ROW, is_scan=True)
     if reason := why_unusable(sender.organization_id, scan):
         return _refuse(sender, scan, received_at, reason)
     if not was_accepted and not _is_live_location(sender.organization_id, scan.location_id):

@@ -15,6 +15,7 @@ from edge.store.database import execute, execute_many, reading, writing
 # About a millisecond of writing each, so that the ingest writer never waits long for its turn.
 ROWS = 500
 PAGES = 200
+RAW_MESSAGES = 10  # packs of up to a megabyte
 
 
 def oldest_history() -> int | None:
@@ -162,11 +163,34 @@ def drop_stock_takes(before: int, limit: int = ROWS) -> int:
     """Rows of one stock-take that ended before a time: its parts first, then the stock-take itself."""
     ended = "SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1"  # device clocks begin it
     old = execute(ended, (before,)).fetchone()
-    if old is None:
-        return 0
+    return _drop_stock_take(old[0], limit) if old else 0
+
+
+def _drop_stock_take(stock_take_id: str, limit: int) -> int:
     with writing():
-        dropped = (execute(sql, (*old, limit)).rowcount for sql in _PARTS_OF_STOCK_TAKE)
-        return next(filter(None, dropped), 0) or execute("DELETE FROM stock_take WHERE id = ?", old).rowcount
+        dropped = (execute(sql, (stock_take_id, limit)).rowcount for sql in _PARTS_OF_STOCK_TAKE)
+        one = (stock_take_id,)
+        return next(filter(None, dropped), 0) or execute("DELETE FROM stock_take WHERE id = ?", one).rowcount
+
+
+def ended_stock_takes() -> list[str]:
+    """Those that are worth least come first: the cancelled ones, then the signed-off ones, each the oldest first."""
+    ended = "SELECT id FROM stock_take WHERE finished_at IS NOT NULL OR cancelled_at IS NOT NULL "
+    return [row[0] for row in execute(ended + "ORDER BY finished_at IS NOT NULL, ifnull(finished_at, cancelled_at)")]
+
+
+def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
+    """Rows of the first of these that is still there."""
+    for stock_take_id in ids:
+        dropped = _drop_stock_take(stock_take_id, limit)
+        if dropped:
+            return dropped
+    return 0
+
+
+def drop_raw_messages(limit: int = RAW_MESSAGES) -> int:
+    """Packs of messages that did not count, the oldest first."""
+    return _delete("DELETE FROM raw_message WHERE no IN (SELECT no FROM raw_message ORDER BY no LIMIT ?)", (limit,))
 
 
 _PARTS_OF_STOCK_TAKE = (

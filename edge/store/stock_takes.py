@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.store import actors, board, handheld, lookup, tree
+from edge.store import actors, board, handheld, lookup, quotas, tree
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, reading, writing
@@ -100,10 +100,17 @@ def begin(
     expected: Sequence[int],
     started_at: int,
 ) -> bool:
-    """Keep what should be there; False if the location is not the organization's. A repeat changes nothing."""
+    """Keep what should be there; False if the location is not the organization's. A repeat changes nothing.
+
+    Raises Conflict when the organization has too many, and OverQuota.
+    """
     with writing():
         if not _has_location(sender.organization_id, location_id):
             return False
+        if not execute("SELECT 1 FROM stock_take WHERE id = ?", (stock_take_id,)).fetchone():
+            for kind in ("stock_take", "open stock_take"):
+                quotas.check_cap(sender, kind, more=1)
+            quotas.charge(sender, quotas.ROW + quotas.LINE * len(expected[:MOST_EXPECTED]))
         values = (stock_take_id, sender.organization_id, location_id, with_sublocations, started_at, sender.person_id)
         added = execute(
             "INSERT INTO stock_take (id, organization_id, location_id, with_sublocations, started_at, started_by) "
@@ -128,6 +135,7 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
         if found and found.kind == "location":
             return Answer(submitted.id, Result.LOCATION, found=found)
         was = board.whereabouts(sender.organization_id, found.id) if found else None
+        quotas.charge(sender, quotas.ROW, is_scan=True)
         execute(
             "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
             "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -211,6 +219,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed |
             if signed is None
             else _lines_signed(sender.organization_id, found, signed)
         )
+        quotas.charge(sender, quotas.LINE * len(lines), is_scan=True)
         execute_many(
             "INSERT INTO stock_take_line (stock_take_id, no, result, asset_id, code, how, location_id, seen_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

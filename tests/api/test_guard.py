@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from edge.buckets import Buckets
+from edge.store import quotas
 from tests.api.conftest import error, make_app, sign_up
 from tests.conftest import Cast
 
@@ -37,3 +41,16 @@ def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> 
     api = sign_up(client, cast.acme)
     assert api.exchange(client_secret="wrong").status_code == 401
     assert api.exchange().status_code == 429
+
+
+def test_a_key_that_adds_very_much_is_told_when_it_may_go_on(
+    store: object, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "_of_caller", Buckets(2_000, 1))
+    api = sign_up(make_app().test_client(), cast.acme)
+    answers = [api.post("/assets", {"name": "Pallet"}) for _ in range(4)]
+    assert answers[0].status_code == 201
+    refused = answers[-1]
+    assert (refused.status_code, error(refused)["type"]) == (429, "rate_limited")
+    assert int(refused.headers["Retry-After"]) > 1
+    assert api.get("/assets").json["total_count"] == sum(answer.status_code == 201 for answer in answers)

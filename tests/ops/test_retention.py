@@ -17,6 +17,7 @@ from edge.store.bounds import Bounds
 from edge.store.database import FILE_NAME, checkpoint, execute, writing
 from edge.store.handheld import Submitted
 from edge.store.people import Role, add_person
+from edge.store.raw_messages import Pack, Window
 from tests.ops.conftest import fresh_site
 from tests.ops.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
@@ -90,6 +91,31 @@ def test_a_low_disk_takes_the_oldest_slice_in_each_round_and_leaves_every_positi
         sweep(low, clock.now(), 1000, go_on)
     assert len(stays_of(first)) == len(stays_of(other)) == 1
     assert counts_are_right()
+
+
+def test_a_low_disk_takes_history_only_when_nothing_else_is_left(site: Path) -> None:
+    now = clock.now()
+    history = add_asset([Stay(now - days * clock.DAY, 0) for days in range(100, 0, -1)])
+    organization_id, location_id = execute("SELECT organization_id, id FROM location").fetchone()
+    ada = person(organization_id, add_person(shell(organization_id), "Ada", Role.OPERATOR).id, "Ada")
+    for name in ("old", "new", "cancelled", "open"):
+        stock_takes.begin(ada, name, location_id, with_sublocations=False, expected=[], started_at=1)
+    stock_takes.finish(ada, "old", now - 20)
+    stock_takes.finish(ada, "new", now - 10)
+    stock_takes.cancel(ada, "cancelled", now)
+    Window(10_000, clock.DAY).keep([Pack(organization_id, 1, now, b"", b"raw")])
+    kept = []
+    for _ in range(4):
+        sweep(KEEP_ALL._replace(low_disk_bytes=10**9), now, 1000, go_on)
+        takes = {row[0] for row in execute("SELECT id FROM stock_take")}
+        raw = execute("SELECT count(*) FROM raw_message").fetchone()[0]
+        kept.append((raw, takes, len(stays_of(history)) == 100))
+    assert kept == [
+        (0, {"old", "new", "open"}, True),
+        (0, {"new", "open"}, True),
+        (0, {"open"}, False),
+        (0, {"open"}, False),
+    ]
 
 
 def test_what_went_is_told(site: Path, caplog: pytest.LogCaptureFixture) -> None:

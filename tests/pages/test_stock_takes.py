@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import assets, board, devices, locations, readers, scans, stock_takes
+from edge.buckets import Buckets
+from edge.store import assets, board, devices, locations, quotas, readers, scans, stock_takes
 from edge.store.actors import shell
 from edge.store.database import execute
 from edge.store.people import Role
@@ -99,6 +100,29 @@ def test_nothing_is_recorded_before_somebody_signs_off(sign_in_as: SignIn, cast:
     assert "last seen at Rack A" in page
     newest = execute("SELECT action FROM audit WHERE organization_id = ? ORDER BY no DESC", (cast.acme,)).fetchone()
     assert newest == ("stock_take.signed_off",)
+
+
+def test_a_device_is_told_when_there_are_too_many_and_goes_on(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "CAPS", {"stock_take": quotas.CAPS["stock_take"]._replace(most=0)})
+    olga = sign_in_as(Role.OPERATOR)
+    refused, scan = send(olga, begin(site), scanned(1, PALLET, site.hall.id))
+    assert (refused["result"], refused["reason"][:32]) == ("refused", "There are 0 of these already (st")
+    assert scan["result"] == "recorded"
+
+
+def test_a_device_that_sends_very_much_keeps_it_for_later(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "_of_caller", Buckets(1_000, 1))
+    olga = sign_in_as(Role.OPERATOR)
+    items = [scanned(number, PALLET, site.hall.id) for number in range(3)]
+    answer = olga.send("/scan/batch", {"items": items})
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 1
+    assert answer.json == {"error": "Too much was added in a short time; try again later"}
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
 
 
 def test_every_repeat_changes_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:

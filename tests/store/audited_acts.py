@@ -88,7 +88,7 @@ NOT_AUDITED = {
     "retention, which tells with record_dropped": {
         "retention.drop_audit", "retention.drop_audit_over", "retention.drop_dead_letters",
         "retention.drop_expired", "retention.drop_history", "retention.drop_old_records",
-        "retention.drop_stock_takes",
+        "retention.drop_raw_messages", "retention.drop_stock_takes", "retention.drop_these_stock_takes",
         "retention.drop_unassigned_topics", "retention.drop_unknown_tags",
     },
     PART_OF_AN_ACT: {
