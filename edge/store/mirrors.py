@@ -166,7 +166,9 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
         _link(peer.no, record.ref, local_id)
     if record.ref > 0:
         execute(
-            "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)",
+            "INSERT INTO mirror (record_id, peer, home) VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET peer = excluded.peer, home = excluded.home "
+            "WHERE peer <> excluded.peer OR home <> excluded.home",
             (local_id, peer.no, record.home or peer.code),
         )
     return clash
@@ -211,7 +213,8 @@ def _keep_conflict(peer: Peer, record: Record, clash: _Clash) -> None:
     kind = Kind.ASSET if isinstance(record, AssetRecord) else Kind.LOCATION
     execute(
         "INSERT INTO conflict (peer, remote_id, kind, local_id, reason, record, since) VALUES (?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET local_id = excluded.local_id, reason = excluded.reason, record = excluded.record",
+        "ON CONFLICT DO UPDATE SET local_id = excluded.local_id, reason = excluded.reason, record = excluded.record "
+        "WHERE (local_id, reason, record) IS NOT (excluded.local_id, excluded.reason, excluded.record)",
         (peer.no, record.ref, kind, clash.local_id, clash.reason, json.dumps(record), clock.now()),
     )
 
@@ -220,7 +223,7 @@ def set_aside(peer_no: int, what: str, reason: str) -> None:
     """Record what could not be accepted and why; the oldest of `MOST_ASIDE` entries of a peer go first."""
     execute(
         "INSERT INTO set_aside (peer, what, reason, since) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET reason = excluded.reason",
+        "ON CONFLICT DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
         (peer_no, what, reason[:MOST_REASON], clock.now()),
     )
     execute(

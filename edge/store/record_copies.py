@@ -18,12 +18,16 @@ def table_of(record: Record) -> search.Kind:
 
 
 def write(organization_id: int, local_id: int, record: Record, *, key: str, parent_id: int | None = None) -> None:
-    """Make the record with this id equal to its original. Nothing else may have its key or one of its tags."""
+    """Make the record with this id equal to its original. Nothing else may have its key or one of its tags.
+
+    A record that is equal already is not written: each write is a change, which travels to every site and back.
+    """
     if isinstance(record, AssetRecord):
-        _write_asset(organization_id, local_id, record)
+        is_changed = _write_asset(organization_id, local_id, record)
     else:
-        _write_location(organization_id, local_id, record, key, parent_id)
-    _write_tags(organization_id, local_id, record)
+        is_changed = _write_location(organization_id, local_id, record, key, parent_id)
+    if not (_write_tags(organization_id, local_id, record) or is_changed):
+        return
     searchable = search.Searchable(
         local_id,
         key,
@@ -71,35 +75,44 @@ def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
     return ordered
 
 
-def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> None:
+def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> bool:
+    """Returns True if the row differed."""
     sql = (
         "INSERT INTO asset (id, organization_id, key_number, external_key, name, description, is_active, metadata, "
         "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     )
     number = key_number(ASSET_KEYS, record.external_key)
-    execute(sql + _OVERWRITE.format("metadata"), (local_id, organization_id, number, *record[1:11]))
+    return execute(sql + _overwrite("metadata"), (local_id, organization_id, number, *record[1:11])).rowcount > 0
 
 
 def _write_location(
     organization_id: int, local_id: int, record: LocationRecord, key: str, parent_id: int | None
-) -> None:
+) -> bool:
+    """Returns True if the row differed."""
     sql = (
         "INSERT INTO location (id, organization_id, key_number, parent_id, external_key, name, description, is_active, "
         "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     )
     values = (local_id, organization_id, key_number(LOCATION_KEYS, key), parent_id, key, *record[3:11])
-    execute(sql + _OVERWRITE.format("parent_id"), values)
+    return execute(sql + _overwrite("parent_id"), values).rowcount > 0
 
 
-_OVERWRITE = (
-    "ON CONFLICT (id) DO UPDATE SET {0} = excluded.{0}, key_number = excluded.key_number, "
-    "external_key = excluded.external_key, name = excluded.name, description = excluded.description, "
-    "is_active = excluded.is_active, valid_from = excluded.valid_from, valid_to = excluded.valid_to, "
-    "created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = excluded.deleted_at"
+_COLUMNS = (
+    *("key_number", "external_key", "name", "description", "is_active", "valid_from", "valid_to"),
+    *("created_at", "updated_at", "deleted_at"),
 )
 
 
-def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
+def _overwrite(column: str) -> str:
+    """For the columns that both tables have, and one more."""
+    columns = (column, *_COLUMNS)
+    values = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    differs = " OR ".join(f"{name} IS NOT excluded.{name}" for name in columns)
+    return f"ON CONFLICT (id) DO UPDATE SET {values} WHERE {differs}"
+
+
+def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
+    """Returns True if the tags differed."""
     table = table_of(record)
     wanted = {(kind, value) for kind, value in record.tags} if record.deleted_at is None else set()
     held = {
@@ -123,3 +136,4 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> None:
         ],
     )
     tagging.take_over(organization_id, [NewTag(*pair) for pair in missing])
+    return set(held) != wanted

@@ -1,0 +1,78 @@
+"""A network at rest costs nothing: where nothing differs, nothing is written and nothing is sent."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.store.database import FILE_NAME
+from edge.sync.sender import Sender
+from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox
+
+CLASHES = 30
+CODES = ("BER", "HAM", "MUC")
+CONTACT = {  # the signs of life: the only columns that an idle box may change
+    "target": ("board_at", "last_contact_at", "clock_offset"),
+    "site": ("report", "last_contact_at", "day", "bytes_received"),
+}
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time of all boxes, as the only item."""
+    now = [EPOCH + 1000 * SECOND]
+    monkeypatch.setattr(clock, "now", lambda: now[0])
+    return now
+
+
+def pallets_of_three_sites(folder: Path) -> list[SiteBox]:
+    """Sites that lived alone: each has pallets with the keys of the others, or with their tags."""
+    hub = Hub(folder / "hub", "hub")
+    boxes = [SiteBox(folder / code, code, hub) for code in CODES]
+    for box in boxes:
+        for number in range(CLASHES):
+            box.add_asset(f"ASSET-{number:04d}", f"{box.name}{number:02d}")
+        for number in range(5):
+            box.scan(box.add_asset(f"{box.name}-{number}", f"AA{number:02d}"), 0, EPOCH)
+        box.join()
+    return boxes
+
+
+def talk(boxes: list[SiteBox], time: list[int], seconds: int) -> None:
+    """As the workers of all sites do, each ten seconds."""
+    for _ in range(seconds // 10):
+        time[0] += 10 * SECOND
+        for box in boxes:
+            with box.in_use():
+                sender = Sender(box.call)
+                sender.connect()
+                while not sender.push().is_all:
+                    pass
+                sender.pull()
+
+
+def contents(box: Box) -> dict[str, list[tuple[object, ...]]]:
+    """All rows, with the counters of changes, but without the signs of life."""
+    with closing(sqlite3.connect(box.folder / FILE_NAME)) as database:
+        names = [row[0] for row in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        found = {}
+        for name in names:
+            columns = [row[1] for row in database.execute(f"PRAGMA table_info({name})")]
+            kept = [column for column in columns if column not in CONTACT.get(name, ())]
+            found[name] = database.execute(f"SELECT {', '.join(kept)} FROM {name}").fetchall()
+        return found
+
+
+def test_an_idle_network_with_open_conflicts_writes_nothing(tmp_path: Path, time: list[int]) -> None:
+    boxes = pallets_of_three_sites(tmp_path)
+    hub = boxes[0].hub
+    talk(boxes, time, 100)
+    [(clashes,)] = hub.rows("SELECT count(*) FROM conflict")
+    assert clashes == 2 * (CLASHES + 5)
+    before = [contents(box) for box in (hub, *boxes)]
+    talk(boxes, time, 600)
+    assert [contents(box) for box in (hub, *boxes)] == before
