@@ -86,6 +86,11 @@ def add_range(track: int, since: int, until: int) -> None:
     execute("INSERT INTO change (kind, a, b, c) VALUES (?, ?, ?, ?)", (Kind.RANGE, track, since, until))
 
 
+def add_asset(asset_id: int) -> None:
+    """Queue an asset, to be sent as it is now; for what changes about it without a write of its row."""
+    execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.ASSET, asset_id))
+
+
 def add_everything(organization_id: int) -> None:
     """Queue everything for a first copy, records before the history that refers to them."""
     with writing():

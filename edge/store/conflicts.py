@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 
 from edge.errors import Conflict, NotFound
-from edge.store import assets, locations, mirrors, search, sites, tagging, tags
+from edge.store import assets, locations, mirrors, record_copies, search, sites, tagging, tags
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
@@ -127,13 +127,7 @@ def _merge(organization_id: int, clash: Clash) -> None:
             "UPDATE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
             (clash.local_id, shell, organization_id),
         )
-        now = moment()
-        execute("UPDATE tag SET deleted_at = ? WHERE asset_id = ? AND deleted_at IS NULL", (now, shell))
-        execute(
-            "UPDATE asset SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND organization_id = ?",
-            (now, shell, organization_id),
-        )
-        execute("UPDATE searchable SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL", (now, shell))
+        record_copies.retire(organization_id, "asset", shell, moment())
 
 
 def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> None:

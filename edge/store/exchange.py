@@ -101,6 +101,14 @@ class Patch(NamedTuple):
     stays: Sequence[Stay]
 
 
+class HubState(NamedTuple):
+    """A state of the hub's database: its epoch, the number of its newest change, and the random mark of that."""
+
+    epoch: str
+    number: int
+    mark: str
+
+
 class Batch(NamedTuple):
     """The state behind the changes up to `until_seq`. Assets and locations come before what refers to them."""
 
@@ -117,6 +125,8 @@ class Batch(NamedTuple):
     report: Mapping[str, int] = {}  # the site's own status: how much waits, and so on
     antennas: Sequence[AntennaName] = ()
     refused: Sequence[str] = ()  # positions that arrived with values no box records; they do not travel
+    born: Mapping[int, int] = {}  # when the assets that tracks name were created, by ref
+    hub_seen: HubState | None = None
 
 
 class Needs(NamedTuple):

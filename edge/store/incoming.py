@@ -110,7 +110,7 @@ class _Here(NamedTuple):
 def _resolve(peer: Peer, batch: Batch) -> _Here:
     names = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
     assets = [state.asset for state in batch.tracks if state.asset is not None]
-    return _Here(mirrors.resolve(peer, assets), mirrors.resolve(peer, names))
+    return _Here(mirrors.resolve(peer, assets, batch.born), mirrors.resolve(peer, names))
 
 
 def _check_declared(

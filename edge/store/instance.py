@@ -17,6 +17,7 @@ KEY_NAME = "signing.key"
 _KEY_LENGTH = 32  # characters at least
 
 BADGE_KEY_NAME = "badges.key"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _badge_keys: dict[str, bytes] = {}  # by the database's file
 _signing_keys: dict[tuple[Path | None, str], bytes] = {}  # by the key's file and the database's
@@ -130,7 +131,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def running_box() -> str:
+    """Identifies this box as it runs now: a copy of its folder or of its disk that runs elsewhere is another one."""
+    folder = Path(database.database).absolute().parent.stat()
+    try:
+        boot = _BOOT_ID.read_text("ascii").strip()
+    except OSError:  # not Linux: copies on one machine are told apart, copies of the machine are not
+        boot = ""
+    return blake2b(f"{boot} {folder.st_dev} {folder.st_ino}".encode(), digest_size=8).hexdigest()
+
+
 def fingerprint() -> str:
-    """Identifies this box, also after a restore, and reveals nothing else."""
+    """Identifies this installation, also after a restore and in copies, and reveals nothing else."""
     key: bytes = execute("SELECT id_key FROM instance").fetchone()[0]
     return blake2b(key, digest_size=8, person=b"edge-instance").hexdigest()

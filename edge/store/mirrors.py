@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid
-from edge.store import record_checks, record_copies
+from edge.store import changes, record_checks, record_copies
 from edge.store.changes import Kind
 from edge.store.database import database, execute
 from edge.store.exchange import HUB, AssetRecord, LocationRecord, Record
@@ -44,23 +44,30 @@ class _Clash(NamedTuple):
     rest: Record
 
 
-def resolve(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
-    """The ids here of the records that are known, by the ids of the peer."""
-    wanted = list(refs)
+def resolve(peer: Peer, refs: Iterable[int], born: Mapping[int, int] | None = None) -> dict[int, int]:
+    """The ids here of the records that are known, by the ids of the peer.
+
+    A database whose files were copied back assigns ids a second time. So a ref of a record that was created at another
+    time than `born` says is unknown.
+    """
+    wanted, born = list(refs), born or {}
     found = execute(
-        "SELECT remote_id, local_id FROM link WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
+        "SELECT remote_id, local_id, created_at FROM link "
+        "WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
         (peer.no, json.dumps(wanted)),
     )
-    known = dict(found.fetchall())
+    known = {ref: local for ref, local, at in found if at is None or born.get(ref, at) == at}
     if peer.no != HUB:
         ours = json.dumps([-ref for ref in wanted if ref < 0 and ref not in known])
         for table in ("asset", "location"):
             known |= {
-                -row[0]: row[0]
-                for row in execute(
-                    f"SELECT id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
+                -own: own
+                for own, at in execute(
+                    f"SELECT id, created_at FROM {table} "
+                    "WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
                     (peer.organization_id, ours),
                 )
+                if born.get(-own, at) == at
             }
     return known
 
@@ -111,19 +118,44 @@ def _known(peer: Peer, record: Record) -> int | None:
     """The id of the record here, if it is known.
 
     A database that was copied back assigns ids a second time. The time of creation never changes, so it tells the two
-    apart: the earlier record stays as it is, and no longer gets updates.
+    apart: the earlier record is released, and gets no more updates.
     """
-    local = resolve(peer, [record.ref]).get(record.ref)
-    if local is None or record.ref < 0 or peer.no == HUB or home_of(local) != peer.no:
-        return local
-    same = execute(
-        f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?",
-        (local, record.created_at),
+    local = resolve(peer, [record.ref], {record.ref: record.created_at}).get(record.ref)
+    linked = execute(
+        "SELECT local_id, created_at FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref)
     ).fetchone()
-    if same:
+    if linked is None:
         return local
-    execute("UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, record.ref))
-    return None
+    if linked[1] is None and not _is_earlier_record(peer, record, linked[0]):
+        execute(
+            "UPDATE link SET created_at = ? WHERE peer = ? AND remote_id = ?", (record.created_at, peer.no, record.ref)
+        )
+    elif linked[1] != record.created_at:
+        _release(peer, record.ref, linked[0])
+        return local if record.ref < 0 and local != linked[0] else None
+    return local
+
+
+def _is_earlier_record(peer: Peer, record: Record, local: int) -> bool:
+    """For links from before the time of creation was kept in them."""
+    if peer.no == HUB or record.ref < 0 or home_of(local) != peer.no:
+        return False
+    same = execute(
+        f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?", (local, record.created_at)
+    ).fetchone()
+    return same is None
+
+
+def _release(peer: Peer, remote_id: int, local: int) -> None:
+    """The peer uses the id for another record now. Without its home, a record of the hub becomes this box's own."""
+    if peer.no == HUB:
+        execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB))
+        changes.add_asset(local)
+    elif remote_id > 0:
+        execute(
+            "UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, remote_id)
+        )
+    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
 
 
 def _take(peer: Peer, record: Record) -> str:
@@ -147,31 +179,125 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     """Write the record, or the part of it that does not clash. Raises Conflict if it cannot be kept at all."""
     key = _key(peer, record)
     local = _known(peer, record)
-    if (
-        record.ref < 0
-        and peer.no != HUB
-        and local is None
-        and (ours := holder_of_key(peer.organization_id, record, key, None))
-    ):
-        _link(peer.no, record.ref, ours)  # this hub was restored, and got it back from elsewhere since
-        return None
-    if local is not None and home_of(local) != peer.no:
+    if record.deleted_at is None and (same := _same_record(peer, record, key, local)):
+        absorb(peer, record, local, same)
+        if home_of(same) != peer.no:
+            return None
+        local = same
+    if local is not None and home_of(local) != peer.no and not _is_waiting(peer, record):
+        if _is_older(record, local):
+            return None
         raise Conflict(f"it was changed at {peer.code}, but that is no longer its home")
+    if record.deleted_at is None and peer.no != HUB and record.ref > 0:
+        _make_way_at_home(peer, record, key, local)
     clash = _find_clash(peer, record, key, local) if record.deleted_at is None else None
     kept = clash.rest if clash else record
     local_id = new_id() if local is None else local
     parent_id = _parent_id(peer, kept) if isinstance(kept, LocationRecord) else None
     record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
     if local is None:
-        _link(peer.no, record.ref, local_id)
+        _link(peer.no, record.ref, local_id, record.created_at)
     if record.ref > 0:
-        execute(
-            "INSERT INTO mirror (record_id, peer, home) VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET peer = excluded.peer, home = excluded.home "
-            "WHERE peer <> excluded.peer OR home <> excluded.home",
-            (local_id, peer.no, record.home or peer.code),
-        )
+        _set_home(peer, local_id, record)
     return clash
+
+
+def _set_home(peer: Peer, local_id: int, record: Record) -> None:
+    execute(
+        "INSERT INTO mirror (record_id, peer, home) VALUES (?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET peer = excluded.peer, home = excluded.home "
+        "WHERE peer <> excluded.peer OR home <> excluded.home",
+        (local_id, peer.no, record.home or peer.code),
+    )
+
+
+def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
+    """The same record under another id: created at the same time, it has the key, or at least one of the tags.
+
+    So a record looks that came back from elsewhere after a restore, or that was kept while its site was away.
+    """
+    holder = holder_of_key(peer.organization_id, record, key, local)
+    if holder is not None and _is_born_with(record, holder):
+        return holder
+    for holder, _, _ in holders_of_tags(peer.organization_id, record, local):
+        is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # it may have an old key
+        if is_copy and _is_born_with(record, holder):
+            return holder
+    if peer.no == HUB or record.ref < 0 or local is not None:
+        return None
+    row = execute(
+        f"SELECT local_id FROM link JOIN {table_of(record)} r ON r.id = local_id WHERE peer = ? AND remote_id < 0 "
+        "AND link.created_at = ? AND external_key = ?",
+        (peer.no, record.created_at, key),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _is_born_with(record: Record, holder: int) -> bool:
+    sql = f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?"
+    return execute(sql, (holder, record.created_at)).fetchone() is not None
+
+
+def absorb(peer: Peer, record: Record, shell: int | None, into: int) -> None:
+    """Link the peer's record to one that is here, with the history that came for it meanwhile.
+
+    The home stays, unless this box only kept the record for others, or it is the peer's own under an earlier id.
+    """
+    if peer.no == HUB:
+        execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (HUB, into))
+        _set_home(peer, into, record)
+    elif record.ref > 0 and _is_kept_for_others(into):
+        _set_home(peer, into, record)
+    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+    _link(peer.no, record.ref, into, record.created_at)
+    execute(
+        "DELETE FROM conflict WHERE peer = ?1 "
+        "AND remote_id IN (SELECT remote_id FROM link WHERE peer = ?1 AND local_id = ?2)",
+        (peer.no, into),
+    )
+    if shell is not None and shell != into:
+        execute(
+            "UPDATE OR IGNORE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
+            (into, shell, peer.organization_id),
+        )
+        execute("DELETE FROM mirror WHERE record_id = ?", (shell,))
+        record_copies.retire(peer.organization_id, table_of(record), shell, moment())
+    if peer.no != HUB and isinstance(record, AssetRecord):
+        changes.add_asset(into)  # so that the site learns what its record is here
+
+
+def _is_kept_for_others(local: int) -> bool:
+    """A record that this hub got back from sites that only mirror it."""
+    row = execute(
+        "SELECT count(*), max(remote_id) FROM link WHERE local_id = ?1 "
+        "AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = ?1)",
+        (local,),
+    ).fetchone()
+    return bool(row[0]) and row[1] < 0
+
+
+def _is_waiting(peer: Peer, record: Record) -> bool:
+    """A record of this hub, which it got back from the peer and which clashes with another one."""
+    sql = "SELECT 1 FROM conflict WHERE peer = ? AND remote_id = ?"
+    return record.ref < 0 and execute(sql, (peer.no, record.ref)).fetchone() is not None
+
+
+def _is_older(record: Record, local: int) -> bool:
+    row = execute(f"SELECT updated_at FROM {table_of(record)} WHERE id = ?", (local,)).fetchone()
+    return row is not None and record.updated_at <= row[0]
+
+
+def _make_way_at_home(peer: Peer, record: Record, key: str, local: int | None) -> None:
+    """A site decides on its own keys and tags: an earlier record of the same site gives them up.
+
+    It is one that a restored site no longer has, and that somebody there created again before it was recovered.
+    """
+    holder = holder_of_key(peer.organization_id, record, key, local)
+    if holder is not None and home_of(holder) == peer.no:
+        record_copies.retire(peer.organization_id, table_of(record), holder, record.updated_at)
+    for other, kind, value in holders_of_tags(peer.organization_id, record, local):
+        if home_of(other) == peer.no:
+            record_copies.drop_tag(peer.organization_id, other, kind, value)
 
 
 def _is_sound(peer: Peer, record: Record) -> bool:
@@ -190,8 +316,11 @@ def _parent_id(peer: Peer, record: LocationRecord) -> int:
     return parent
 
 
-def _link(peer_no: int, remote_id: int, local_id: int) -> None:
-    execute("INSERT INTO link (peer, remote_id, local_id) VALUES (?, ?, ?)", (peer_no, remote_id, local_id))
+def _link(peer_no: int, remote_id: int, local_id: int, created_at: int | None = None) -> None:
+    execute(
+        "INSERT INTO link (peer, remote_id, local_id, created_at) VALUES (?, ?, ?, ?)",
+        (peer_no, remote_id, local_id, created_at),
+    )
 
 
 def _find_clash(peer: Peer, record: Record, key: str, local: int | None) -> _Clash | None:
@@ -240,17 +369,22 @@ def _key(peer: Peer, record: Record) -> str:
     return record.external_key
 
 
-def adopt(peer: Peer, yours: Mapping[int, int]) -> None:
-    """Records of this box whose home is the hub now, by the hub's ids: from now on they mirror the hub's."""
-    for remote_id, local_id in yours.items():
+def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
+    """Records of this box whose home is the hub now, by the hub's ids: from now on they mirror the hub's.
+
+    A negative id is one of the hub's own, from before it was restored: the record has another id there now.
+    """
+    for remote_id, own in yours:
+        local_id = own if own > 0 else resolve(peer, [-own]).get(-own)
         owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
         before = resolve(peer, [remote_id]).get(remote_id)
-        if owned.fetchone() is None or before == local_id:
+        if local_id is None or owned.fetchone() is None or before == local_id:
             continue
         if before is not None:  # the substitute for the hub's record while the two clashed
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
             execute("DELETE FROM mirror WHERE record_id = ?", (before,))
             execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+        execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (peer.no, local_id))
         _link(peer.no, remote_id, local_id)
         execute(
             "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)", (local_id, peer.no, peer.code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ class Contents:
         """Include what the hub did not know; also mirrors, which a restored hub may have lost."""
         self._assets.update(local_ids(needs.assets))
         self._locations.update(local_ids(needs.locations))
-        self._needed.update(ref for ref in (*needs.assets, *needs.locations) if ref < 0)
+        self._needed.update((*needs.assets, *needs.locations))
         self._asked.update(needs.tracks)
 
     def add_tracks(self, numbers: Iterable[int]) -> None:
@@ -88,6 +88,7 @@ class Contents:
             list(self._origins),
             [patch for patch in patches if patch.track in known],
             antennas=_antennas(self._origins),
+            born=_born(track.asset for track in tracks if track.asset is not None),
         )
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
@@ -161,6 +162,17 @@ def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[Tr
     return [TrackState(*row) for row in found]
 
 
+def _born(refs: Iterable[int]) -> dict[int, int]:
+    """When these assets were created: an id alone may mean another record at a hub whose files were copied back."""
+    named = list(refs)
+    found = execute(
+        "SELECT value, iif(value > 0, (SELECT created_at FROM asset WHERE id = value), "
+        "(SELECT created_at FROM link WHERE peer = 0 AND remote_id = -value)) FROM json_each(?)",
+        (json.dumps(named),),
+    )
+    return {ref: at for ref, at in found if at is not None}
+
+
 def tracks_to_tell(organization_id: int, limit: int, most_new: int) -> tuple[list[int], bool]:
     """The tracks whose last sighting the hub does not know, the one reported longest ago first; whether these are all.
 
@@ -219,7 +231,7 @@ class ForSite(NamedTuple):
     """Assets whose home is not the site, and which of them the site knows by an id of its own."""
 
     assets: Sequence[AssetRecord]
-    yours: Mapping[int, int]
+    yours: Sequence[tuple[int, int]]  # its id here, and at the site; negative: by which the site knows it as ours
 
 
 def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
@@ -227,11 +239,11 @@ def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> F
     wanted = json.dumps(list(ids))
     found = execute(_SELECT_FOR_SITE, (wanted, organization_id, site_no)).fetchall()
     yours = execute(
-        "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id > 0 "
-        "AND local_id IN (SELECT value FROM json_each(?))",
+        "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id <> -local_id "
+        "AND local_id IN (SELECT value FROM json_each(?)) ORDER BY local_id, remote_id",
         (site_no, json.dumps([row[0] for row in found])),
     )
-    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], dict(yours.fetchall()))
+    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], yours.fetchall())
 
 
 def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> int:

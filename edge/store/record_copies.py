@@ -63,6 +63,25 @@ def holders_of_tags(organization_id: int, record: Record, except_id: int | None)
     return found.fetchall()
 
 
+def retire(organization_id: int, kind: search.Kind, record_id: int, at: int) -> None:
+    """Delete a live record softly, with its tags; its history stays."""
+    execute(f"UPDATE tag SET deleted_at = ? WHERE {kind}_id = ? AND deleted_at IS NULL", (at, record_id))
+    execute(
+        f"UPDATE {kind} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND organization_id = ?",
+        (at, record_id, organization_id),
+    )
+    execute("UPDATE searchable SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL", (at, record_id))
+
+
+def drop_tag(organization_id: int, record_id: int, tag_type: str, value: str) -> None:
+    """Take a tag off a record, because another record has it at their home."""
+    execute(
+        "UPDATE tag SET deleted_at = ? WHERE organization_id = ? AND tag_type = ? AND value = ? "
+        "AND ifnull(asset_id, location_id) = ? AND deleted_at IS NULL",
+        (moment(), organization_id, tag_type, value, record_id),
+    )
+
+
 def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
     """Parents first. A parent that is not among them is known already, or is asked for."""
     waiting = {record.ref: record for record in locations}

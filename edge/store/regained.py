@@ -19,6 +19,7 @@ from edge.store.changes import Kind
 from edge.store.database import execute, execute_many, writing
 from edge.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Record, TrackState
 from edge.store.mirrors import Peer, resolve, set_aside
+from edge.store.records import moment
 from edge.store.sources import ScanSource, number_of
 from edge.store.target import TRACK_LEAP, HubAccess, Target
 
@@ -122,11 +123,10 @@ def _take_record(organization_id: int, record: Record) -> None:
     key, parent = record.external_key, record.parent if isinstance(record, LocationRecord) else None
     if record.deleted_at is None:
         if record_copies.holder_of_key(organization_id, record, key, record.ref):
-            reason = "something else here has the key now; only the hub still has this record"
-            set_aside(HUB, f"{table} {key}", reason)
-            return
+            # It was created again before it was recovered: the newer one keeps key and tags, this one its history.
+            record = record._replace(deleted_at=moment(), updated_at=moment(), tags=())
         taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
-        if taken:
+        if taken and record.deleted_at is None:
             words = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
             set_aside(HUB, f"{table} {key}", f"its tag {words} is on something else here")
             free = [(kind, value) for kind, value in record.tags if (kind, value) not in taken]

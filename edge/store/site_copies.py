@@ -120,7 +120,7 @@ _TAGS = (
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
 _ASSETS = (
     "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
-    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
+    f"r.valid_to, ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
     "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 AND link.remote_id > 0 "
     "GROUP BY r.id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
 )

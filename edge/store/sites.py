@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.errors import Conflict, NotFound
+from edge.errors import Conflict, NotFound, Unavailable
 from edge.store import actors, changes, locations
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
-from edge.store.exchange import Cursor
+from edge.store.exchange import Cursor, HubState
 from edge.store.keys import SYNC_SCOPE, add_key, revoke_key
 from edge.store.mirrors import Peer
 from edge.store.sync_triggers import NEWEST_TRACK
-from edge.store.target import new_epoch
+from edge.store.target import SKIP_NUMBERS, new_epoch, skip_ids
+
+log = logging.getLogger(__name__)
 
 JOIN_DAYS = 7
+RENEW_AGAIN = 600 * clock.SECOND  # at most so often, whatever sites report
+SILENT = 180 * clock.SECOND  # after that, another box may report as the site
+MARKS = 10_000  # states of a hub that it recognizes
+RIVAL_SHOWN = 15 * 60 * clock.SECOND
+SECOND_BOX = (
+    "another box reports as this site, or did until a moment ago. If this one was just started or restored, it "
+    "continues by itself in three minutes. If it is a copy, switch it off, or run `edge sync leave` here"
+)
 
 
 class Site(NamedTuple):
@@ -45,6 +56,8 @@ class Site(NamedTuple):
     day: int
     bytes_received: int
     created_at: int
+    box: str | None
+    rival_at: int | None
 
     @property
     def cursor(self) -> Cursor:
@@ -114,7 +127,8 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
         key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
         with acting(actor) as act:
             execute(
-                "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL WHERE no = ?",
+                "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL, box = NULL, "
+                "rival_at = NULL WHERE no = ?",
                 (key.id, site.no),
             )
             act.note("site.joined", Subject("site", site.no, site.name))
@@ -174,6 +188,53 @@ def hub_epoch() -> str:
     return epoch
 
 
+def check_not_behind(seen: HubState | None) -> None:
+    """Renew this hub's epoch and skip ids if a site has seen a later state of its database.
+
+    Then its files were copied back, and ids it assigned since are known to sites. Raises Unavailable if that was found
+    a moment ago: a site that reports nonsense must not make all others start over, again and again.
+    """
+    if seen is None or not _is_behind(seen):
+        return
+    with writing():
+        if not _is_behind(seen):  # another request was first
+            return
+        now = clock.now()
+        renewed_at = execute("SELECT renewed_at FROM hub").fetchone()[0]
+        if renewed_at is not None and 0 <= now - renewed_at < RENEW_AGAIN:
+            wait = (RENEW_AGAIN - now + renewed_at) // clock.SECOND
+            raise Unavailable("the database of this hub is older than what this site has seen; wait", wait + 1)
+        log.warning("Sync: the files of this hub were copied back; it starts a new epoch and skips ids")
+        execute("UPDATE hub SET epoch = ?, renewed_at = ?", (new_epoch(), now))
+        for statement in SKIP_NUMBERS:
+            execute(statement)
+        skip_ids()
+
+
+def hub_state() -> HubState:
+    """The state of this hub's database, marked, so that it is recognized when a site reports it."""
+    number = changes.newest()
+    sql = "SELECT mark FROM hub_mark WHERE number = ?"
+    if row := execute(sql, (number,)).fetchone():
+        return HubState(hub_epoch(), number, row[0])
+    with writing():
+        number = changes.newest()
+        execute("INSERT OR IGNORE INTO hub_mark (number, mark) VALUES (?, ?)", (number, new_epoch()))
+        execute(
+            "DELETE FROM hub_mark WHERE number <= (SELECT number FROM hub_mark ORDER BY 1 DESC LIMIT 1 OFFSET ?)",
+            (MARKS,),
+        )
+        return HubState(hub_epoch(), number, execute(sql, (number,)).fetchone()[0])
+
+
+def _is_behind(seen: HubState) -> bool:
+    if seen.epoch == hub_epoch():
+        known = execute("SELECT mark FROM hub_mark WHERE number = ?", (seen.number,)).fetchone()
+        oldest = execute("SELECT min(number) FROM hub_mark").fetchone()[0]
+        return known != (seen.mark,) if known else oldest is None or seen.number > oldest
+    return execute("SELECT 1 FROM former_hub_epoch WHERE epoch = ?", (seen.epoch,)).fetchone() is None
+
+
 def hub_horizon() -> int:
     horizon: int = execute("SELECT horizon FROM hub").fetchone()[0]
     return horizon
@@ -208,6 +269,29 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
             "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
             (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
         )
+
+
+class SecondBox(Unavailable):
+    """Another box reports as the site at the moment."""
+
+
+def admit(site: Site, box: str) -> None:
+    """Let a box report as the site. Raises SecondBox while another one does: both may be copies of one disk."""
+    now = clock.now()
+    if site.box == box:
+        return
+    silent = now - (site.last_contact_at or 0)
+    if site.box is not None and 0 <= silent < SILENT:
+        with writing():
+            execute("UPDATE site SET rival_at = ? WHERE no = ?", (now, site.no))
+        raise SecondBox(SECOND_BOX, (SILENT - silent) // clock.SECOND + 1)
+    with writing():
+        execute("UPDATE site SET box = ?, rival_at = NULL WHERE no = ?", (box, site.no))
+
+
+def has_rival(site: Site) -> bool:
+    """Whether another box wanted to report as the site a moment ago, and was refused."""
+    return site.rival_at is not None and 0 <= clock.now() - site.rival_at < RIVAL_SHOWN
 
 
 def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None:

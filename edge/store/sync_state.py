@@ -16,6 +16,14 @@ _MINUTE = 60 * clock.SECOND
 BEHIND = 15 * _MINUTE  # without an answer: reason for a warning
 CLOCK_OFF = 60 * clock.SECOND
 _RATE_OVER = 2 * _MINUTE
+RIVAL_AT_SITE = (
+    "another box, perhaps a copy of this one's disk, also wants to report as this site; the hub refuses it. Switch it "
+    "off, or run `edge sync leave` there"
+)
+RIVAL_AT_HUB = (
+    "two boxes report as this site, perhaps from copies of one disk; the second one is refused. Switch it off, or run "
+    "`edge sync leave` there"
+)
 
 
 class SiteState(NamedTuple):
@@ -105,6 +113,8 @@ def trouble_of_site() -> str:
         return here.stopped
     if here.recovering:
         return "records and history are being recovered from the hub; `edge sync recover` resumes it"
+    if here.rival_at is not None and 0 <= clock.now() - here.rival_at < sites.RIVAL_SHOWN:
+        return here.last_error or RIVAL_AT_SITE
     since = clock.now() - (here.last_commit_at or here.joined_at)
     if state.waiting and since > BEHIND:
         why = here.last_error or "no error"
@@ -136,6 +146,8 @@ def _reported(site: Site) -> Reported:
 
 
 def _trouble_of(site: Site, clock_offset: int) -> str:
+    if sites.has_rival(site) and (site.last_contact_at or 0) > (site.rival_at or 0):
+        return RIVAL_AT_HUB
     if site.last_error:
         return site.last_error
     if _is_revoked(site):

@@ -13,8 +13,9 @@ from edge.store import changes
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, writing
-from edge.store.exchange import Cursor, TrackState
+from edge.store.exchange import Cursor, HubState, TrackState
 
+ID_LEAP = 1_000_000_000  # ids that may have been assigned since a copy of the database was made
 TRACK_LEAP = 1_000_000  # track numbers that may have been used since a copy of the database was made
 EXACT_CHECKPOINTS = 1000  # the newest, which are all kept; of older ones, one an hour
 
@@ -48,6 +49,11 @@ class Target(NamedTuple):
     verify_result: str | None
     master_seq: int
     hub_epoch: str | None
+    hub_seen: int
+    hub_seen_epoch: str | None
+    hub_seen_mark: str | None
+    renewed_at: int | None
+    rival_at: int | None
     clock_offset: int | None
     last_contact_at: int | None
     last_commit_at: int | None
@@ -61,6 +67,13 @@ class Target(NamedTuple):
     def former(self) -> list[str]:
         epochs: list[str] = json.loads(self.former_epochs)
         return epochs
+
+    @property
+    def hub_state(self) -> HubState | None:
+        """The newest state of the hub's database that this box has seen."""
+        if self.hub_seen_epoch is None or self.hub_seen_mark is None:
+            return None
+        return HubState(self.hub_seen_epoch, self.hub_seen, self.hub_seen_mark)
 
     @property
     def cursor(self) -> Cursor:
@@ -126,6 +139,8 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             stopped=None,
             last_error=None,
             last_error_at=None,
+            hub_seen_epoch=None,
+            rival_at=None,
             verify_wanted=1,  # the hub may have been restored, or another box may have reported as this site
         )
         changes.add_names(actor.organization_id)
@@ -221,16 +236,27 @@ def renew_epoch() -> None:
     with writing():
         for statement in RENEW_EPOCHS:
             execute(statement)
-        execute("UPDATE instance SET id_count = id_count + 1000000000")
+        execute("UPDATE target SET renewed_at = ?", (clock.now(),))
+        skip_ids()
+
+
+def skip_ids() -> None:
+    """Ids that were assigned after a copy of the database was made must not be assigned again."""
+    execute("UPDATE instance SET id_count = id_count + ?", (ID_LEAP,))
 
 
 # Numbers that were used after the copy was made must not be used again for something else.
+SKIP_NUMBERS = (
+    'INSERT INTO sqlite_sequence (name, seq) SELECT value, 0 FROM json_each(\'["track", "change"]\') '
+    "WHERE value NOT IN (SELECT name FROM sqlite_sequence)",  # nothing was ever in them
+    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
+)
 RENEW_EPOCHS = (
     "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
     "chain = x'', pending = NULL, pending_seq = NULL, "
     "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track)",
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
-    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
+    *SKIP_NUMBERS,
 )
 # Nothing in a backup is newer than what the hub has: the hub knows better where everything is, until it is seen again.
 TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"

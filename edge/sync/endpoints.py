@@ -16,7 +16,7 @@ from edge.budget import MB, WORK
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
 from edge.store import organizations, sites
 from edge.store.keys import SYNC_SCOPE
-from edge.store.sites import Site
+from edge.store.sites import SecondBox, Site
 from edge.sync import hub, wire
 
 blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
@@ -107,6 +107,9 @@ def _on_refusal(error: EdgeError) -> Response:
         sites.note_refusal(g.site_no, str(error))
     if isinstance(error, _Refused):
         return _problem(error.status, str(error), error.headers)
+    if isinstance(error, SecondBox):
+        headers = {"Retry-After": str(error.retry_after_seconds), wire.REASON: wire.SECOND_BOX}
+        return _problem(503, str(error), headers)
     if isinstance(error, Unavailable):
         return _problem(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
     statuses = ((Conflict, 409), (NotFound, 404), (hub.OtherVersion, 426))

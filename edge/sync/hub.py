@@ -45,12 +45,16 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
         instance, mine = str(content["instance"]), _cursor(content["cursor"])
         former = {str(epoch) for epoch in content["former"]}
         report = wire.checked_report(content["report"])
+        seen, box = wire.hub_state(content.get("hub")), str(content.get("box", ""))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"the greeting is not what this program sends: {error!r}") from error
     if version is None:
         raise OtherVersion(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")
     if mine.epoch is None or sites.is_retired(site.no, mine.epoch):
         raise Retired(RETIRED)
+    sites.check_not_behind(seen)
+    if box:
+        sites.admit(site, box)
     if site.epoch != mine.epoch:
         if site.epoch is not None and site.epoch not in former:
             raise Retired(RETIRED)
@@ -79,6 +83,7 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
     base, batch = wire.decode(body)
     if base.epoch is None or sites.is_retired(site.no, base.epoch):
         raise Retired(RETIRED)
+    sites.check_not_behind(batch.hub_seen)
     taken = incoming.take(site.peer, base, batch, wire.next_chain(base.chain, body))
     sites.note_contact(site.no, batch.report, len(body))
     return {
@@ -94,8 +99,10 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
     try:
         after, epoch, page = _number(content["after"]), content["epoch"], content["page"]
         page = None if page is None else _number(page)
+        seen = wire.hub_state(content.get("hub"))
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+    sites.check_not_behind(seen)
     with reading():
         until, following = feed.newest(), None
         if epoch == sites.hub_epoch() and after >= feed.oldest_kept() - 1 and page is None:
@@ -109,13 +116,14 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             following = fitting[-1] if len(fitting) == MAX_MASTERS or len(fitting) < len(all_ids) else None
             ids = set(fitting)
         found = outgoing.assets_for_site(site.organization_id, site.no, ids)
-        return {
+        answer = {
             "epoch": sites.hub_epoch(),
             "until": until,
             "page": following,
             "assets": [tuple(record) for record in found.assets],
-            "yours": [[hub_id, own] for hub_id, own in found.yours.items()],
+            "yours": list(found.yours),
         }
+    return {**answer, "state": list(sites.hub_state())}
 
 
 def _fitting(site: Site, asset_ids: list[int]) -> int:
@@ -178,13 +186,15 @@ def _pairs(found: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
 
 
 def _standing(site: Site) -> dict[str, Any]:
-    present = incoming.cursor_of(site.no)
+    present, state = incoming.cursor_of(site.no), sites.hub_state()
     return {
         "cursor": [present.epoch, present.acked_seq, present.chain.hex()],
         "time": clock.now(),
         "max_rows": MAX_ROWS,
         "wait_ms": 0,
-        "masters": [sites.hub_epoch(), feed.newest()],
+        "masters": [state.epoch, state.number],
+        "state": list(state),
+        "has_rival": sites.has_rival(site),
     }
 
 

@@ -15,7 +15,7 @@ from edge.store import changes, mirrors, outgoing, sync_state, target
 from edge.store.changes import Change, Kind
 from edge.store.database import reading, writing
 from edge.store.exchange import HUB, Batch, Cursor, Needs
-from edge.store.instance import fingerprint
+from edge.store.instance import fingerprint, running_box
 from edge.store.mirrors import Peer, set_aside
 from edge.store.target import Target
 from edge.sync import wire
@@ -23,6 +23,8 @@ from edge.sync import wire
 NOW_ROWS = 5000  # positions in one batch
 SILENCE = 10 * clock.SECOND  # with nothing to send, how often the hub is polled
 REFUSED_SECONDS = 60.0  # until what the hub refuses, and cannot be set aside, is sent again
+RENEW_AGAIN = 600 * clock.SECOND  # at most so often this box starts a new epoch
+NO_AGREEMENT = "The hub and this box do not agree on how far it has reported; trying again"
 MAX_RECORDS = 500  # in one batch: for each a hub takes as long as for fifty stays, and nobody else writes meanwhile
 MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
 
@@ -35,6 +37,10 @@ class LinkError(EdgeError):
     def __init__(self, message: str, wait_seconds: float = 0) -> None:
         super().__init__(message)
         self.wait_seconds = wait_seconds
+
+
+class SecondBox(LinkError):
+    """Another box reports as this site: try again, and say so."""
 
 
 class BatchRefused(EdgeError):
@@ -74,7 +80,7 @@ class Sender:
             self._heard(answer)
             if self._reconcile(here, _cursor(answer)):
                 return
-        raise LinkError("The hub and this box do not agree on where they are; trying again")
+        raise LinkError(NO_AGREEMENT)
 
     def push(self) -> Sent:
         """Send the next batch, if there is something to send."""
@@ -109,7 +115,12 @@ class Sender:
         """Fetch the assets of the hub, and of the other sites, that changed since."""
         here = _target()
         while self._page is not None or [here.hub_epoch, here.master_seq] != self._hub_masters:
-            asked = {"after": here.master_seq, "epoch": here.hub_epoch, "page": self._page}
+            asked = {
+                "after": here.master_seq,
+                "epoch": here.hub_epoch,
+                "page": self._page,
+                "hub": _seen(here),
+            }
             answer = self._call("masters", wire.pack(asked))
             self._keep_masters(here, answer)
             here = _target()
@@ -119,8 +130,10 @@ class Sender:
         if self._page is None:
             self._paging_until = int(answer["until"])
         with writing():
-            mirrors.adopt(peer, {int(hub_id): int(own) for hub_id, own in answer["yours"]})
+            mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
             mirrors.apply(peer, wire.asset_records(answer["assets"]), ())
+            if state := _hub_state(answer):
+                target.update(**state)
             if answer["page"] is None:
                 target.update(hub_epoch=answer["epoch"], master_seq=self._paging_until)
         self._page = answer["page"]
@@ -129,7 +142,13 @@ class Sender:
 
     def _heard(self, answer: Any) -> None:
         self._hub_masters = answer["masters"]
-        target.update(clock_offset=answer["time"] - clock.now(), last_contact_at=clock.now())
+        now = clock.now()
+        target.update(
+            clock_offset=answer["time"] - now,
+            last_contact_at=now,
+            rival_at=now if answer.get("has_rival") else None,
+            **_hub_state(answer),
+        )
 
     def _settle(self, here: Target, answer: Any) -> None:
         present = _cursor(answer)
@@ -143,8 +162,8 @@ class Sender:
         if any(needs):
             target.drop_pending()
             self._declare(here, needs)
-        else:
-            self._reconcile(here, present)
+        elif not self._reconcile(here, present):
+            self.connect()  # the hub knows nothing yet of the new epoch
 
     def _declare(self, here: Target, needs: Needs) -> None:
         if tuple(needs) in self._asked:
@@ -174,7 +193,7 @@ class Sender:
                 self._prepare(here)
                 return
             batch = batch._replace(until_seq=claimed)
-        batch = batch._replace(report=_report(here, batch.until_seq))
+        batch = batch._replace(report=_report(here, batch.until_seq), hub_seen=here.hub_state)
         body = wire.encode(here.cursor, batch)
         with writing():
             for piece in contents.rest:
@@ -215,6 +234,9 @@ class Sender:
         if hub.epoch == here.epoch and hub.acked_seq <= here.acked_seq and known in (None, hub.chain):
             self._rewind(here, hub)
             return True
+        since = clock.now() - (here.renewed_at or 0)
+        if 0 <= since < RENEW_AGAIN:
+            raise LinkError(NO_AGREEMENT, min(REFUSED_SECONDS, (RENEW_AGAIN - since) / clock.SECOND))
         target.renew_epoch()
         return False
 
@@ -252,9 +274,21 @@ def _greeting(here: Target) -> dict[str, Any]:
         "instance": fingerprint(),
         "cursor": [cursor.epoch, cursor.acked_seq, cursor.chain.hex()],
         "former": here.former,
+        "hub": _seen(here),
+        "box": running_box(),
         "recovering": here.recovering is not None,
         "report": _report(here, here.acked_seq),
     }
+
+
+def _seen(here: Target) -> list[Any] | None:
+    return list(here.hub_state) if here.hub_state else None
+
+
+def _hub_state(answer: Any) -> dict[str, Any]:
+    """What an answer says about the state of the hub, as columns; hubs of earlier releases say nothing."""
+    state = wire.hub_state(answer.get("state"))
+    return {"hub_seen_epoch": state.epoch, "hub_seen": state.number, "hub_seen_mark": state.mark} if state else {}
 
 
 def _report(here: Target, until_seq: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ key that it does not know, and does without one that came later, so that such a 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import accumulate, chain, islice, repeat
 from operator import add, gt
@@ -24,6 +24,7 @@ from edge.store.exchange import (
     AssetRecord,
     Batch,
     Cursor,
+    HubState,
     LocationRecord,
     Origin,
     Patch,
@@ -36,6 +37,8 @@ from edge.validation.values import MAX_NAME
 
 VERSION = 1
 VERSIONS = (1,)  # that this program supports, newest first
+REASON = "X-Sync-Reason"  # a header of refusals that a site treats specially
+SECOND_BOX = "second-box"
 MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
@@ -114,6 +117,8 @@ def encode(base: Cursor, batch: Batch) -> bytes:
                 *([stay[column] for stay in stays] for column in range(1, len(Stay._fields))),
             ],
             **({"antennas": [tuple(antenna) for antenna in batch.antennas]} if batch.antennas else {}),
+            **({"born": _born(batch.born)} if batch.born else {}),
+            **({"hub": tuple(batch.hub_seen)} if batch.hub_seen else {}),
         }
     )
 
@@ -143,6 +148,8 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
             checked_report(content["report"]),
             tuple(_antenna(*row) for row in content.get("antennas", ())),
             tuple(f"position {no}" for no in sorted(refused)),
+            dict(zip(*map(_undelta, content.get("born", ((), ()))), strict=True)),
+            hub_state(content.get("hub")),
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
@@ -227,6 +234,19 @@ def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
 
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
     return {_whole(remote_id): _name(name) for remote_id, name in pairs}
+
+
+def _born(born: Mapping[int, int]) -> list[list[int]]:
+    pairs = sorted(born.items())
+    return [_deltas(ref for ref, _ in pairs), _deltas(at for _, at in pairs)]
+
+
+def hub_state(value: Any) -> HubState | None:
+    """What a site has seen of its hub, if it says so. Raises TypeError or ValueError."""
+    if value is None:
+        return None
+    epoch, number, mark = value
+    return HubState(_name(epoch), _whole(number), _name(mark))
 
 
 def _antenna(reader: Any, port: Any, name: Any) -> AntennaName:

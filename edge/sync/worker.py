@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import EdgeError, SetupError, Unavailable
@@ -16,7 +16,7 @@ from edge.store import changes, target
 from edge.store.target import Target
 from edge.sync import files, verify
 from edge.sync.client import MAX_WAIT_SECONDS, HubClient
-from edge.sync.sender import LinkError, Sender, Stopped
+from edge.sync.sender import LinkError, SecondBox, Sender, Stopped
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Worker:
                 self._note(str(error), stopped=str(error))
                 self._hang_up()
             except LinkError as error:
-                self._note(str(error))
+                self._note(str(error), is_rival=isinstance(error, SecondBox))
                 self._hang_up()
                 pause = max(error.wait_seconds, AGAIN_SECONDS if self._has_gone_well else RETRY_SECONDS)
                 wait = pause * random.uniform(0.8, 1.2)  # noqa: S311  so that not all come at once
@@ -160,7 +160,7 @@ class Worker:
         while changes.newest() - changes.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
             changes.trim(changes.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
 
-    def _note(self, fault: str, stopped: str | None = None) -> None:
+    def _note(self, fault: str, stopped: str | None = None, *, is_rival: bool = False) -> None:
         """The store itself may be what failed, and that must not end the thread."""
         try:
             found = target.find()
@@ -168,7 +168,9 @@ class Worker:
                 log.warning("Sync: %s", fault)
             elif found and not stopped and 0 <= clock.now() - (found.last_error_at or 0) < NOTE_AGAIN:
                 return
-            columns = {} if stopped is None else {"stopped": stopped}
+            columns: dict[str, Any] = {} if stopped is None else {"stopped": stopped}
+            if is_rival:
+                columns["rival_at"] = clock.now()
             target.update(last_error=fault, last_error_at=clock.now(), **columns)
         except EdgeError as error:
             log.error("Sync: %s. This cannot be recorded: %s", fault, error)

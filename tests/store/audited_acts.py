@@ -103,7 +103,8 @@ NOT_AUDITED = {
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "changes.add_everything", "changes.add_names", "changes.add_range", "changes.claim", "changes.start",
         "changes.stop", "changes.trim", "incoming.take", "mirrors.adopt", "mirrors.apply", "mirrors.retry_conflicts",
-        "record_copies.write", "regained.join", "regained.reserve_tracks", "regained.take",
+        "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb", "changes.add_asset",
+        "sites.admit", "sites.check_not_behind", "sites.hub_state", "target.skip_ids", "regained.join", "regained.reserve_tracks", "regained.take",
         "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "target.acknowledge", "target.count_bytes",
         "sites.note_refusal", "target.drop_pending", "target.go_on_from", "target.keep_pending",
         "target.renew_epoch", "target.skip", "target.trim", "target.update",

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge.store import database
+from edge.store import database, sites
+from edge.sync import sender
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(database.PRAGMAS, "synchronous", "off")
+    for module in (sender, sites):  # boxes are copied back more often than in life
+        monkeypatch.setattr(module, "RENEW_AGAIN", 0)
     yield
     database.close_database()

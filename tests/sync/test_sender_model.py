@@ -20,7 +20,7 @@ from edge.errors import EdgeError
 from edge.store import assets, handheld, locations, people, readers, regained, retention
 from edge.store import database as database_module
 from edge.store.actors import person
-from edge.store.database import close_database, database
+from edge.store.database import close_database, database, execute
 from edge.store.handheld import Submitted
 from edge.store.people import Role
 from edge.store.tags import NewTag
@@ -48,7 +48,15 @@ class Life:
 
     def step(self) -> None:
         often = [self.scan] * 8
-        seldom = [self.scan_by_hand, self.undo, self.add, self.rename, self.delete, self.move_tag]
+        seldom = [
+            self.scan_asset_of_others,
+            self.scan_by_hand,
+            self.undo,
+            self.add,
+            self.rename,
+            self.delete,
+            self.move_tag,
+        ]
         rarely = [self.change_location, self.rename_reader, self.prune]
         with self.site.in_use(), suppress(EdgeError):  # refused by the program: nothing happened
             self.chance.choice([*often, *seldom, *rarely])()
@@ -61,6 +69,12 @@ class Life:
     def scan(self) -> None:
         if self.assets:
             self.site.scan_now(self.chance.choice(self.assets), self.chance.randrange(3), self.moment())
+
+    def scan_asset_of_others(self) -> None:
+        mirrored = "SELECT record_id FROM mirror JOIN asset ON id = record_id WHERE deleted_at IS NULL ORDER BY id"
+        known = [row[0] for row in execute(mirrored)]
+        if known:
+            self.site.scan_now(self.chance.choice(known), self.chance.randrange(3), self.moment())
 
     def moment(self) -> int:
         return EPOCH + self.chance.randrange(40) * HOUR // 4 + self.chance.randrange(3) * SECOND
@@ -155,13 +169,14 @@ class Mishaps:
         self.hub, self.chance = hub, chance
         self.backups: dict[str, Path] = {}
         self.copies: dict[str, Path] = {}
+        self.made = 0
 
     def step(self, life: Life) -> None:
         """One of them, or a backup for a later one."""
         site = life.site
         if not site.rows("SELECT 1 FROM target"):
             return
-        what = self.chance.randrange(7)
+        what = self.chance.randrange(9)
         if what == 0:
             self.backups["hub"] = self.hub.back_up()
         elif what == 1:
@@ -176,6 +191,13 @@ class Mishaps:
             site.copy_back(self.copies[site.name])
         elif what == 6 and site.name in self.copies:
             self._switch_copy_on(site)
+        elif what == 7:
+            self.copies["hub"] = self.hub.copy_files()
+        elif what == 8 and "hub" in self.copies:
+            self.hub.copy_back(self.copies["hub"])
+            with self.hub.in_use():  # its ids are assigned a second time
+                self.made += 1
+                assets.create(self.hub.actor, name="Made at the hub", external_key=f"HUB-{self.made}")
         life.know_again()
 
     def _switch_copy_on(self, site: SiteBox) -> None:
@@ -232,6 +254,8 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
     chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
+    for module in ("edge.sync.sender", "edge.store.sites"):  # boxes are copied back more often than in life
+        monkeypatch.setattr(f"{module}.RENEW_AGAIN", 0)
     hub = Hub(folder / "hub", "hub")
     lives = [Life(SiteBox(folder / code, code, hub), chance) for code in CODES]
     links = [BadLink(chance) for _ in lives]
@@ -252,6 +276,11 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
     for life, link in zip(lives, links, strict=True):
         link.is_good = True
         bring_to_rest(life.site)
+    for _ in range(2):  # what one of them told reaches the others
+        for life in lives:
+            life.site.settle()
+    for box in (hub, *(life.site for life in lives)):
+        assert box.rows("SELECT * FROM conflict") == []
     for life in lives:
         assert_equal(life.site)
         pruned = "what NOT LIKE 'history before %'"

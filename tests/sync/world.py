@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from edge.auth.secrets import hash_secret
-from edge.errors import EdgeError
+from edge.errors import EdgeError, Unavailable
 from edge.ops import backup
 from edge.ops.backup import Kept
 from edge.store import actors, assets, locations, migrate, organizations, readers, sites, target
@@ -27,7 +27,7 @@ from edge.store.tags import NewTag
 from edge.store.target import HubAccess
 from edge.sync import hub, verify, wire
 from edge.sync.recover import recover
-from edge.sync.sender import BatchRefused, Sender, Stopped
+from edge.sync.sender import BatchRefused, LinkError, SecondBox, Sender, Stopped
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -145,6 +145,10 @@ class SiteBox(Box):
                 return self.hub.answer(self.site_no, path, body)
             except hub.Retired as error:
                 raise Stopped(str(error)) from error
+            except sites.SecondBox as error:
+                raise SecondBox(str(error), error.retry_after_seconds) from error
+            except Unavailable as error:
+                raise LinkError(str(error), error.retry_after_seconds) from error
             except (EdgeError, wire.TooLarge) as error:
                 raise BatchRefused(str(error)) from error
             finally:
