@@ -3,7 +3,8 @@
 A receiver that cannot be reached, or answers that it cannot take anything, is left alone for a while: seconds at first,
 an hour at most, with everything waiting in the log. A receiver that refuses one event and takes others must not be
 blocked by it for ever, so a refused event is set aside, together with what follows of the same asset, and tried again
-by itself. After days without success the destination is disabled, and a refused event given up.
+by itself. After days without success the destination is disabled, and a refused event given up. Attempts are counted as
+well, because a clock that jumps ahead by days must not give up a receiver that has failed once.
 
 A kill between sending and noting sends again what was sent, under the same ids and in the same order.
 """
@@ -26,6 +27,7 @@ ROUND_SECONDS = 1.0
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 GIVE_UP_AFTER = 5 * clock.DAY
+GIVE_UP_ATTEMPTS = 50  # at least; in five days there are twice as many, unless the box was off
 MOST_SET_ASIDE = 100  # refused events, and those that wait for a refused one of the same asset
 REFUSALS_IN_A_ROW = 3  # after so many different events were refused, the receiver is at fault
 
@@ -77,7 +79,7 @@ class Round:
             if self._must_end():
                 return
             event = found.get(retry.seq)
-            if event is None or now - retry.since > GIVE_UP_AFTER:
+            if event is None or _is_hopeless(retry.since, retry.attempts, now):
                 self._give_up(retry)
                 continue
             self._try_again(retry, event)
@@ -94,8 +96,12 @@ class Round:
             self._stop_for_now(outcome)
 
     def _give_up(self, retry: Retry) -> None:
+        """The next event of the same asset has waited as long, so it need not be refused as often."""
         del self._set_aside[retry.seq]
         self._lost += 1
+        following = next((one for one in self._set_aside.values() if one.subject_id == retry.subject_id), None)
+        if following:
+            self._set_aside[following.seq] = following._replace(attempts=max(following.attempts, retry.attempts))
 
     def _send_new(self) -> bool:
         found = events.after(self._row.organization_id, self.seq, MOST_EVENTS)
@@ -116,6 +122,7 @@ class Round:
             if is_room:
                 self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 0, now)
             else:
+                self._failures += 1
                 self._stop_for_now(Outcome(Result.FAILED, f"{MOST_SET_ASIDE} events wait because they were refused"))
             return is_room
         outcome = self._send(event, kind)
@@ -147,7 +154,7 @@ class Round:
         self._next_try_at = now + max(_wait(self._failures), int(outcome.wait_seconds * clock.SECOND))
         if outcome.result is Result.GONE:
             self._disabled_reason = outcome.told
-        elif now - self._failing_since > GIVE_UP_AFTER:
+        elif _is_hopeless(self._failing_since, self._failures, now):
             days = GIVE_UP_AFTER // clock.DAY
             self._disabled_reason = f"nothing could be delivered for {days} days: {outcome.told}"
 
@@ -178,6 +185,10 @@ def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]
     took = int((time.monotonic() - began) * 1000)
     is_delivered = outcome.result is Result.DELIVERED
     return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.told)
+
+
+def _is_hopeless(since: int, attempts: int, now: int) -> bool:
+    return attempts >= GIVE_UP_ATTEMPTS and now - since > GIVE_UP_AFTER
 
 
 def _wait(failures: int) -> int:

@@ -83,16 +83,57 @@ def test_a_refused_event_is_given_up_after_days_and_those_behind_it_go_on(
     row, began = with_assets(warehouse, receiver, "BAD", "GOOD"), clock.now()
     bad = receiver.received
     receiver.answer = refuse("BAD")
-    for hours in (0, 2, 4, 119):
+    attempts = [*range(0, 2 * delivery.GIVE_UP_ATTEMPTS, 2), 119]
+    for hours in attempts:
         travel_to(monkeypatch, began + hours * clock.HOUR)
         deliver(warehouse.again(row))
-    assert keys(receiver).count("BAD") == 4
+    assert keys(receiver).count("BAD") == len(attempts)
     assert (warehouse.again(row).lost, len(event_progress.retries_of(row.no))) == (0, 1)
     travel_to(monkeypatch, began + 121 * clock.HOUR)
     deliver(warehouse.again(row))
-    assert len(bad) == 5
+    assert len(bad) == len(attempts) + 1
     assert (warehouse.again(row).lost, event_progress.retries_of(row.no)) == (1, [])
     assert warehouse.again(row).disabled_at is None
+
+
+@pytest.mark.parametrize("answer", [lambda _: 503, refuse("P-1")])
+def test_a_clock_that_jumps_ahead_by_days_gives_up_nothing(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Received], int]
+) -> None:
+    """A box without a battery starts with an old date until a time server tells the right one."""
+    row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
+    receiver.answer = answer
+    for days in (0, 400, 800):
+        travel_to(monkeypatch, now + days * clock.DAY)
+        deliver(warehouse.again(row))
+    assert (warehouse.again(row).disabled_at, warehouse.again(row).lost) == (None, 0)
+    receiver.answer = lambda _: 200
+    travel_to(monkeypatch, now + 801 * clock.DAY)
+    deliver(warehouse.again(row))
+    assert event_destinations.count_waiting(warehouse.again(row)) == 0
+    assert event_progress.retries_of(row.no) == []
+
+
+def test_after_an_event_that_is_given_up_the_next_one_of_the_asset_is_not_refused_as_often(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "GIVE_UP_ATTEMPTS", 3)
+    row, began = with_assets(warehouse, receiver), clock.now()
+    travel_to(monkeypatch, began)
+    bad = warehouse.add_asset("BAD")
+    warehouse.record([(bad, "north dock", 0), (bad, "south dock", 10)])
+    make_events()
+    receiver.answer = refuse("BAD")
+    for hours in (0, 2, 4):
+        travel_to(monkeypatch, began + hours * clock.HOUR)
+        deliver(warehouse.again(row))
+    assert len(receiver.received) == 3
+    assert len(event_progress.retries_of(row.no)) > 1
+    for _ in event_progress.retries_of(row.no):
+        travel_to(monkeypatch, began + 121 * clock.HOUR)
+        deliver(warehouse.again(row))
+    assert len(receiver.received) == 3
+    assert event_progress.retries_of(row.no) == []
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,10 @@ def test_after_days_it_is_disabled_and_says_so(
     make_events()
     receiver.answer = lambda _: 503
     began = clock.now()
-    days = iter((0, 1, 3, 6))
-    for day in days:
-        monkeypatch.setattr(clock, "now", lambda day=day: began + day * clock.DAY)
+    for hours in (0, 1, *range(2, 2 * delivery.GIVE_UP_ATTEMPTS, 2), 6 * 24):
+        monkeypatch.setattr(clock, "now", lambda hours=hours: began + hours * clock.HOUR)
         deliver(warehouse.again(row))
+        assert (warehouse.again(row).disabled_at is not None) == (hours == 6 * 24)
     given_up = warehouse.again(row)
     assert given_up.disabled_at is not None
     assert given_up.disabled_reason == "nothing could be delivered for 5 days: 503 Service Unavailable"
