@@ -78,14 +78,14 @@ def _other_device(one: Any) -> stock_takes.OtherDevice | None:
 
 
 def report(organization_id: int, name: str, body: dict[str, Any], answers: Sequence[Answer], at: int) -> None:
-    """Keep what a device says of its unsent scans. It counted those that came with it, too, so they are taken off."""
+    """Keep what a device says of its unsent scans and undos. It counted those that came with it: they are taken off."""
     device, holds = body.get("device"), body.get("holds")
     if not isinstance(device, str) or not _DEVICE.fullmatch(device) or not isinstance(holds, list):
         return
     received = Counter(
         item["stock_take"]
         for item, answer in zip(body["items"] if answers else [], answers, strict=True)
-        if isinstance(item, dict) and "code" in item and isinstance(item.get("stock_take"), str)
+        if isinstance(item, dict) and ("code" in item or "undo" in item) and isinstance(item.get("stock_take"), str)
         if answer.result not in _STILL_HELD
     )
     holdings = [_holding(one, received) for one in holds[:_MOST_HOLDINGS]]

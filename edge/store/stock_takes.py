@@ -60,7 +60,7 @@ class Holding(NamedTuple):
 
     stock_take_id: str
     is_open: bool
-    unsent: int  # scans
+    unsent: int  # scans and undos
     unsent_since: int | None
 
 

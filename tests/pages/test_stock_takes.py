@@ -296,6 +296,10 @@ def test_each_device_reports_what_it_has_not_sent(sign_in_as: SignIn, cast: Cast
     assert [answer["result"] for answer in answers] == ["counted", "location", "unclear"]
     both = [("Gun 2", True, 3, True), (name, True, 0, False)]
     assert sorted(reports(one, "device-1", holds(0))) == sorted(both), "two of five have arrived"
+    undo = {"id": "undo-of-2", "undo": items[0]["id"], "at": 1, "stock_take": TAKE}
+    body = {"sent_at": clock.now() // 1000, "items": [undo], "device": "device-2", "holds": holds(4)}
+    assert other.send("/scan/batch", body).json["results"][0]["result"] == "undone"  # type: ignore[index]
+    assert {row[0]: row[2] for row in reports(one, "device-1", holds(0))}["Gun 2"] == 3, "an undo is taken off, too"
     assert reports(other, "device-2", holds(1, is_open=False))[0] == ("Gun 2", False, 1, True)
     aside = {"id": "aside-of-take", "act": "set_aside", "stock_take": TAKE, "at": 1}
     body = {"sent_at": clock.now() // 1000, "items": [aside], "device": "device-2", "holds": []}

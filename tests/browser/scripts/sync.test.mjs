@@ -224,3 +224,37 @@ test("an answer that breaks off is no connection, whoever asked", async () => {
   broken.resolve();
   await asked;
 });
+
+test("who is signed in is kept for when there is no connection", async () => {
+  await flush();
+  assert.deepEqual(await queue.load("me"), { organization: 9, person: 1, csrf: "first" });
+});
+
+test("an undo that waits is counted among what its stock-take waits for", async () => {
+  await scan("1", { take: "take-1" });
+  await queue.add({ id: "undo", undo: "earlier", at: Date.now(), person: 1, organization: 9, take: "take-1" });
+  await scan("elsewhere");
+  await flush();
+  const [{ body }] = sent.filter(({ path }) => path === "/scan/batch");
+  assert.deepEqual(body.holds.map(({ stock_take, unsent }) => [stock_take, unsent]), [["take-1", 2]]);
+  assert.deepEqual(body.items.map(({ stock_take }) => stock_take), ["take-1", "take-1", undefined]);
+});
+
+const times = () => sent.filter(({ path }) => path === "/scan/batch").flatMap(({ body }) => body.items.map(({ at }) => at));
+
+test("what is queued after something was sent is later, even if the clock was set back meanwhile", async () => {
+  await scan("1");
+  await flush();
+  await scan("2", { at: Date.now() - 60000 });
+  await flush();
+  assert.equal(times()[1], times()[0] + 1);
+});
+
+test("scans are sent with the site's time, as the answers show it", async () => {
+  const HOUR = 3600000;
+  server = (path, body) => { const [status, answer] = recorded(path, body); return [status, { ...answer, now: Date.now() + HOUR }]; };
+  await flush();
+  await scan("1");
+  await flush();
+  assert.ok(Math.abs(times()[0] - Date.now() - HOUR) < HOUR / 2);
+});

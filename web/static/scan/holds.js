@@ -1,5 +1,5 @@
-// What this device says of stock-takes whenever it exchanges something: which one it has open, how many scans of which it has
-// not sent, and since when. Who signs off on another device sees it.
+// What this device says of stock-takes whenever it exchanges something: which one it has open, how many scans and undos of
+// which it has not sent, and since when. Who signs off on another device sees it.
 
 import { newId } from "./catch.js";
 import * as clock from "./clock.js";
@@ -13,7 +13,7 @@ export async function report() {
   const times = clock.siteTimes(waiting);
   const holds = new Map(take ? [[take.id, { stock_take: take.id, is_open: true, unsent: 0 }]] : []);
   for (const item of waiting) {
-    if (!item.take || item.code === undefined) continue;
+    if (!item.take) continue;
     const before = holds.get(item.take) || { stock_take: item.take, is_open: false, unsent: 0 };
     holds.set(item.take, { since: times.get(item.id), ...before, unsent: before.unsent + 1 });
   }

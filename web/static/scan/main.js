@@ -248,7 +248,7 @@ async function undo(entries) {
   lastCode = { code: "", at: 0 }; // the same code may be scanned again at once
   const sent = [];
   for (const entry of entries) if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) sent.push(entry);
-  await queue.addAll(sent.map(({ id }) => ({ id: newId(), undo: id, ...stamp() })));
+  await queue.addAll(sent.map(({ id, take }) => ({ id: newId(), undo: id, take, ...stamp() })));
   if (entries.length > 1) say(tn("Undoing {count} scan", "Undoing {count} scans", entries.length));
   await showAgain(entries[0].id);
   flush();

@@ -66,7 +66,7 @@ async function run() {
 /** `at`: when it was made, by the site's clock. `session`: in which it was made, if that was somebody else's. */
 function onTheWire({ id, undo, act, code, locationId, choice, take, onto, off, ...more }, at) {
   const session = more.person && more.person !== link.me.person ? more.session : undefined;
-  if (undo) return { id, undo, at, session };
+  if (undo) return { id, undo, at, session, stock_take: take };
   if (act) return { id, act, at, session, location: locationId, asset: more.asset, stock_take: more.stock_take,
     with_sublocations: more.with_sublocations, expected: more.expected, lines: more.lines };
   return { id, code, asset: more.assetId, location: locationId, choice, at, session, stock_take: take, onto, off };
