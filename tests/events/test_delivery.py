@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from edge import clock
-from edge.events import delivery
+from edge.events import delivery, worker
 from edge.events.delivery import Round
 from edge.events.outcomes import Message, Outcome, Result
 from edge.events.worker import Worker
-from edge.store import event_destinations, event_progress
+from edge.store import event_destinations, event_progress, events
 from edge.store.event_destinations import Destination
 from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver
@@ -136,6 +136,35 @@ def test_after_an_event_that_is_given_up_the_next_one_of_the_asset_is_not_refuse
     assert event_progress.retries_of(row.no) == []
 
 
+def test_each_event_that_is_no_longer_kept_is_counted_as_lost_once(warehouse: Warehouse, receiver: Receiver) -> None:
+    row = with_assets(warehouse, receiver, "P-1", "P-2")
+    waiting = event_destinations.count_waiting(row)
+    events.drop_old(clock.now() + clock.DAY, 100)
+    for _ in range(2):
+        deliver(warehouse.again(row))
+        assert (warehouse.again(row).lost, receiver.received) == (waiting, [])
+
+
+def test_a_receiver_that_is_slow_gets_nothing_twice_at_once(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a destination is in hand, further looks leave it alone."""
+    looks, answer = [], threading.Event()
+    with_assets(warehouse, receiver, "P-1")
+    receiver.answer = lambda _: 200 if answer.wait(SOON) else 500
+    due = event_progress.retries_due
+    monkeypatch.setattr(worker, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(event_progress, "retries_due", lambda: looks.append(len(receiver.received)) or due())
+    one = Worker(PACE)
+    one.start()
+    try:
+        wait_for(lambda: looks.count(1) > 5 or len(receiver.received) > 1, SOON)
+        assert len(receiver.received) == 1
+    finally:
+        answer.set()
+        one.stop()
+
+
 @pytest.mark.parametrize(
     ("asked", "least", "most"),
     [("1800", 1800, 1801), ("99999999", 3600, 3601), ("soon", 4, 7), ("-5", 4, 7), (None, 4, 7)],
@@ -210,9 +239,9 @@ def test_a_clock_that_is_set_back_does_not_keep_events_for_years(
         deliver(row)
     assert warehouse.again(row).next_try_at > now or event_progress.retries_of(row.no)
     receiver.answer = lambda _: 200
-    worker = Worker(PACE)
-    worker.start()
+    one = Worker(PACE)
+    one.start()
     try:
         wait_for(lambda: len(receiver.received) == 2, SOON)
     finally:
-        worker.stop()
+        one.stop()

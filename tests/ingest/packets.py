@@ -37,6 +37,7 @@ class FakeBroker:
         self.url = f"mqtt://127.0.0.1:{self._listener.getsockname()[1]}"
         self._connection: socket.socket | None = None
         self.connections = 0
+        self.protocols: list[bytes] = []  # of each connection that was asked for
         self.acknowledged: list[int] = []
         self.published = 0  # messages of the client, as to itself
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -77,6 +78,7 @@ class FakeBroker:
     def _answer(self, kind: int, body: bytes) -> None:
         assert self._connection
         if kind == CONNECT:
+            self.protocols.append(body[2 : 3 + body[1]])
             self._connection.sendall(bytes([0x20, 2, 0, self._code]))
         elif kind == SUBSCRIBE:
             topics, at = 0, 2

@@ -257,6 +257,13 @@ def test_a_sign_in_that_is_refused_is_told() -> None:
         wait_for(lambda: "refused the connection: Not authorized" in subscriber.state().problem, SOON)
 
 
+def test_a_broker_that_refuses_the_protocol_is_not_asked_for_an_older_one() -> None:
+    """The library would connect again by itself, at once and without a pause that grows."""
+    with FakeBroker(code=1) as broker, subscribed(broker.url, Handler()):
+        wait_for(lambda: len(broker.protocols) == 2, SOON)
+        assert broker.protocols == [b"MQTT\x04"] * 2
+
+
 def test_a_broker_that_breaks_the_protocol_is_left_and_tried_again() -> None:
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:

@@ -150,3 +150,12 @@ def test_that_the_broker_sends_nothing_more_is_noticed() -> None:
         for mid in range(1, 5):
             broker.send(delivery(b"one", mid))
             wait_for(lambda mid=mid: mid in broker.acknowledged, SOON)
+
+
+def test_only_messages_that_the_broker_waits_for_are_acknowledged(commits: Commits) -> None:
+    commits.writer.put(Message("dock", b"{}", 0, mid=0, qos=0))
+    commits.writer.put(Message("dock", b"{}", 0, mid=7, qos=1))
+    commits.stopping.set()
+    commits.writer.wake()
+    commits.writer.thread.join(SOON)
+    assert commits.writer.take_done() == [(7, 0)]
