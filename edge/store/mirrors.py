@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid
-from edge.store import changes, record_checks, record_copies
+from edge.store import changes, record_checks, record_copies, tree
 from edge.store.changes import Kind
 from edge.store.database import database, execute
 from edge.store.exchange import HUB, AssetRecord, LocationRecord, Record
@@ -193,7 +193,7 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     clash = _find_clash(peer, record, key, local) if record.deleted_at is None else None
     kept = clash.rest if clash else record
     local_id = new_id() if local is None else local
-    parent_id = _parent_id(peer, kept) if isinstance(kept, LocationRecord) else None
+    parent_id = _parent_id(peer, kept, local) if isinstance(kept, LocationRecord) else None
     record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
     if local is None:
         _link(peer.no, record.ref, local_id, record.created_at)
@@ -308,11 +308,19 @@ def _is_sound(peer: Peer, record: Record) -> bool:
     return True
 
 
-def _parent_id(peer: Peer, record: LocationRecord) -> int:
-    """The root locations of a site are below the location that represents it."""
+def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
+    """The root locations of a site are below the location that represents it. Raises Conflict.
+
+    A location that is new here has nothing below it yet, so only a known one that moves can make a cycle.
+    """
     parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
     if parent is None:
         raise Conflict("the location it is in is not known here")
+    if (
+        local is not None
+        and execute("SELECT 1 FROM location WHERE id = ? AND parent_id IS NOT ?", (local, parent)).fetchone()
+    ):
+        tree.refuse_cycle(local, parent)
     return parent
 
 

@@ -86,11 +86,13 @@ def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
     """Parents first. A parent that is not among them is known already, or is asked for."""
     waiting = {record.ref: record for record in locations}
     ordered: list[LocationRecord] = []
-    while waiting:
-        ready = [record for record in waiting.values() if record.parent not in waiting] or list(waiting.values())
-        ordered += ready
-        for record in ready:
-            del waiting[record.ref]
+    for first in list(waiting):
+        way_up: list[LocationRecord] = []
+        record = waiting.pop(first, None)
+        while record is not None:
+            way_up.append(record)
+            record = None if record.parent is None else waiting.pop(record.parent, None)
+        ordered += reversed(way_up)
     return ordered
 
 

@@ -23,6 +23,7 @@ from edge.store.target import SKIP_NUMBERS, new_epoch, skip_ids
 log = logging.getLogger(__name__)
 
 JOIN_DAYS = 7
+MOST_RETIRED = 1_000  # epochs of a site; each restore and each copy of its database begins one
 RENEW_AGAIN = 600 * clock.SECOND  # at most so often, whatever sites report
 SILENT = 180 * clock.SECOND  # after that, another box may report as the site
 MARKS = 10_000  # states of a hub that it recognizes
@@ -251,6 +252,12 @@ def is_retired(site_no: int, epoch: str) -> bool:
 
 
 def _retire(site_no: int, epoch: str) -> None:
+    """Raises Conflict where a site has begun anew too often: they are kept for ever."""
+    (count,) = execute("SELECT count(*) FROM retired_epoch WHERE site_no = ?", (site_no,)).fetchone()
+    if count >= MOST_RETIRED:
+        raise Conflict(
+            f"its database was replaced {MOST_RETIRED} times. Remove the site on the hub's page Sync, and add it again"
+        )
     execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
 
 

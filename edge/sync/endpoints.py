@@ -13,6 +13,7 @@ from edge.auth import tokens
 from edge.auth.secrets import hash_secret, new_client_secret
 from edge.buckets import Buckets
 from edge.budget import MB, WORK
+from edge.concurrency import RESERVED, ConcurrencyLimit
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
 from edge.store import organizations, sites
 from edge.store.keys import SYNC_SCOPE
@@ -23,6 +24,9 @@ blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
 _ANSWER = 24 * MB  # of memory, for records with their metadata
 MAX_JOIN = 1024  # bytes of a code and an environment
+MOST_OF_SITE = 2  # requests at once: a site sends one after another
+_LONGEST_MESSAGE = 1_000  # characters; it is stored and shown, and may contain what the site sent
+_under_way = ConcurrencyLimit(RESERVED + MOST_OF_SITE)
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 
 
@@ -95,25 +99,35 @@ def recover() -> Response:
 
 
 def _handled(handle: Callable[[Site, bytes], dict[str, Any]], most: int, of_answer: int = 0) -> Response:
-    """The response to a site; the budget has room for what its body unpacks to, and for a long answer."""
+    """The response to a site; the budget has room for what its body unpacks to, and for a long answer.
+
+    Bounded by site, not by token: a key has as many tokens as it asks for.
+    """
     site, body = _site(), _body()
-    with WORK.holding(wire.cost(body, most) + of_answer):
-        return _answer(handle(site, body))
+    caller = str(site.no)
+    if not _under_way.acquire(caller):
+        raise Unavailable("Earlier requests of this site are still being answered", 1)
+    try:
+        with WORK.holding(wire.cost(body, most) + of_answer):
+            return _answer(handle(site, body))
+    finally:
+        _under_way.release(caller)
 
 
 @blueprint.errorhandler(EdgeError)
 def _on_refusal(error: EdgeError) -> Response:
+    message = str(error)[:_LONGEST_MESSAGE]
     if "site_no" in g and not isinstance(error, Unavailable):
-        sites.note_refusal(g.site_no, str(error))
+        sites.note_refusal(g.site_no, message)
     if isinstance(error, _Refused):
-        return _problem(error.status, str(error), error.headers)
+        return _problem(error.status, message, error.headers)
     if isinstance(error, SecondBox):
         headers = {"Retry-After": str(error.retry_after_seconds), wire.REASON: wire.SECOND_BOX}
-        return _problem(503, str(error), headers)
+        return _problem(503, message, headers)
     if isinstance(error, Unavailable):
-        return _problem(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
+        return _problem(503, message, {"Retry-After": str(error.retry_after_seconds)})
     statuses = ((Conflict, 409), (NotFound, 404), (hub.OtherVersion, 426))
-    return _problem(next((status for kind, status in statuses if isinstance(error, kind)), 400), str(error))
+    return _problem(next((status for kind, status in statuses if isinstance(error, kind)), 400), message)
 
 
 @blueprint.errorhandler(TooLarge)

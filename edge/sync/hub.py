@@ -27,6 +27,8 @@ from edge.validation.values import MAX_INT64
 MAX_ROWS = 5000  # changes in one batch
 MAX_DAYS = 50  # whose tracks fit in one response
 MAX_MASTERS = 1000  # changes of master data in one response
+LONGEST_NAME = 64  # characters of an epoch or an instance; this program makes them of 16
+LONGEST_CHAIN = 32  # bytes
 MAX_METADATA = 4 * MB  # of these, and one asset more
 
 
@@ -42,12 +44,12 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     """Agree on a version, and on where the site is. Raises Retired and OtherVersion."""
     try:
         version = max(set(content["versions"]) & set(wire.VERSIONS), default=None)
-        instance, mine = str(content["instance"]), _cursor(content["cursor"])
+        instance, mine = _short(content["instance"]), _cursor(content["cursor"])
         former = {str(epoch) for epoch in content["former"]}
         report = wire.checked_report(content["report"])
-        seen, box = wire.hub_state(content.get("hub")), str(content.get("box", ""))
+        seen, box = wire.hub_state(content.get("hub")), _short(content.get("box", ""))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"the greeting is not what this program sends: {error!r}") from error
+        raise Unreadable(f"the greeting is not what this program sends: {error!r:.200}") from error
     if version is None:
         raise OtherVersion(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")
     if mine.epoch is None or sites.is_retired(site.no, mine.epoch):
@@ -101,7 +103,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
         page = None if page is None else _number(page)
         seen = wire.hub_state(content.get("hub"))
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+        raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
     sites.check_not_behind(seen)
     with reading():
         until, following = feed.newest(), None
@@ -136,7 +138,7 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
         first, last = (_day(day) for day in content["range"])
         days = [_day(day) for day in content["days"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+        raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
     of = Of(site.organization_id, site.no)
     with reading():
         if days:
@@ -151,9 +153,9 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
         page, length = _PARTS[content["part"]]
         after = [_number(number) for number in content["after"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is not what this program sends: {error!r}") from error
+        raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
     if len(after) != length:
-        raise Unreadable(f"{after} is no position in the {content['part']}")
+        raise Unreadable(f"{after!r:.200} is no position in the {content['part']}")
     with reading():
         rest, last_track = page(site.peer, *after), site_copies.last_track(site.no)
     body = wire.encode(site.cursor, rest.batch)
@@ -199,5 +201,15 @@ def _standing(site: Site) -> dict[str, Any]:
 
 
 def _cursor(value: Any) -> Cursor:
+    """It is stored, so its texts have a bound. Raises TypeError or ValueError."""
     epoch, acked, chain = value
-    return Cursor(epoch if epoch is None else str(epoch), _number(acked), bytes.fromhex(chain))
+    if len(chain) > 2 * LONGEST_CHAIN:
+        raise ValueError("a chain that is too long")
+    return Cursor(epoch if epoch is None else _short(epoch), _number(acked), bytes.fromhex(chain))
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    if len(text) > LONGEST_NAME:
+        raise ValueError("a name that is too long")
+    return text

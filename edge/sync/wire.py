@@ -43,6 +43,7 @@ MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
 MOST_REPORTED = 50
+MOST_RECORDS = 12_000  # assets and locations of a batch; a site sends few but those that a hub asked for
 MOST_OF_BATCH = 64 * MB  # of memory, for the objects of a batch
 MOST_OF_QUESTION = 4 * MB  # the same, for all that is not a batch
 _MAX_INT = 2**63 - 1
@@ -127,8 +128,10 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
     """Raises TooLarge and Unreadable."""
     content = unpack(body)
     try:
+        if len(content["assets"]) + len(content["locations"]) > MOST_RECORDS:
+            raise TooLarge("the batch has too many assets and locations")
         if content["v"] not in VERSIONS:
-            raise Unreadable(f"version {content['v']} of the batch is not one that this program knows")
+            raise Unreadable(f"version {content['v']!r:.20} of the batch is not one that this program knows")
         epoch, acked, chain = content["base"]
         tracks = _rows(TrackState, _sums(content["tracks"], (0, 3, 4, 5)), {1})
         patches = _patches(content["patches"], content["stays"], len(content["origins"][0]))
@@ -153,7 +156,7 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-        raise Unreadable(f"the batch is not what this program sends: {error!r}") from error
+        raise Unreadable(f"the batch is not what this program sends: {error!r:.200}") from error
 
 
 def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[Any]], origins: int) -> list[Patch]:
@@ -229,7 +232,7 @@ def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
     try:
         return [_record(AssetRecord, row) for row in rows]
     except (TypeError, ValueError) as error:
-        raise Unreadable(f"the records are not what this program sends: {error!r}") from error
+        raise Unreadable(f"the records are not what this program sends: {error!r:.200}") from error
 
 
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:

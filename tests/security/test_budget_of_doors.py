@@ -82,14 +82,45 @@ def test_a_site_cannot_send_a_few_bytes_that_become_millions_of_objects(
     app: Flask, site_of_hub: tuple[str, str], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Before, 48 KB killed a hub."""
-    client = app.test_client()
-    agent = {"User-Agent": "site/1"}
-    pair = {"grant_type": "client_credentials", "client_id": site_of_hub[0], "client_secret": site_of_hub[1]}
-    token = client.post("/api/v1/oauth/token", json=pair, headers=agent).get_json()["access_token"]
+    header = bearer(app, site_of_hub)
     monkeypatch.setattr(wire, "unpack", lambda _: pytest.fail("it was unpacked"))
-    body = zlib.compress(SMALL_OBJECTS, 9)
-    answer = client.post(f"/sync/v1/{path}", data=body, headers={"Authorization": f"Bearer {token}"})
+    answer = app.test_client().post(f"/sync/v1/{path}", data=zlib.compress(SMALL_OBJECTS, 9), headers=header)
     assert answer.status_code == 413
+
+
+def bearer(app: Flask, site_of_hub: tuple[str, str]) -> dict[str, str]:
+    pair = {"grant_type": "client_credentials", "client_id": site_of_hub[0], "client_secret": site_of_hub[1]}
+    answer = app.test_client().post("/api/v1/oauth/token", json=pair, headers={"User-Agent": "site/1"})
+    return {"Authorization": f"Bearer {answer.get_json()['access_token']}"}
+
+
+def test_a_site_with_many_tokens_has_two_requests_answered_at_once(
+    app: Flask, site_of_hub: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, it could have all threads: the limit of the threads is by token."""
+    statuses: list[int] = []
+
+    def ask(*_: object) -> dict[str, Any]:
+        if len(statuses) < 5:  # each answer is made while the one before is
+            statuses.append(0)
+            answer = app.test_client().post("/sync/v1/masters", data=wire.pack({}), headers=bearer(app, site_of_hub))
+            statuses.append(answer.status_code)
+        return {}
+
+    monkeypatch.setattr(hub, "masters", ask)
+    for _ in range(2):
+        statuses.clear()
+        answer = app.test_client().post("/sync/v1/masters", data=wire.pack({}), headers=bearer(app, site_of_hub))
+        assert (answer.status_code, statuses) == (200, [0, 0, 503, 200])
+
+
+def test_a_message_to_a_site_is_short_whatever_it_sent(app: Flask, site_of_hub: tuple[str, str]) -> None:
+    """Before, 5 MB of it were stored, and shown to everybody who looked at the page of the sites."""
+    body = wire.pack({"v": "x" * 5_000_000, "assets": [], "locations": []})
+    answer = app.test_client().post("/sync/v1/changes", data=body, headers=bearer(app, site_of_hub))
+    assert answer.status_code == 400
+    assert len(answer.data) < 1200
+    assert execute("SELECT length(last_error) FROM site").fetchone()[0] < 1200
 
 
 def test_what_a_batch_costs_is_measured_without_unpacking_it() -> None:
