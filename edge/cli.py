@@ -21,6 +21,7 @@ from edge.commands import (
     fleet,
     maintenance,
     portable,
+    probation,
     readers,
     records,
     settings,
@@ -117,6 +118,8 @@ for command in (
     portable.export_site,
     portable.import_site,
     trial.try_release,
+    probation.note_reads,
+    probation.watch_upgrade,
     doctor.doctor,
 ):
     cli.add_command(command)

@@ -286,7 +286,7 @@ serve_https() {
 start_service() {
   say "Service"
   local timers=(edge-backup.timer edge-drill.timer edge-doctor.timer)
-  systemctl enable --quiet edge.service edge-upgrade.service edge-accounts.path "${timers[@]}"
+  systemctl enable --quiet edge.service edge-{upgrade,probation}.service edge-accounts.path "${timers[@]}"
   systemctl restart edge-accounts.path "${timers[@]}"
   run_service "$([[ -n $upgraded ]] && echo start || echo restart)"
   systemctl is-active edge.service
@@ -337,7 +337,7 @@ uninstall() {
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
   if [[ -f $settings/https.conf.kept ]]; then mv -T "$settings/https.conf.kept" "$settings/https.conf"; fi
   [[ ! -x /usr/local/sbin/edge-mdns ]] || /usr/local/sbin/edge-mdns off
-  systemctl disable --quiet --now edge.service edge-upgrade.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
+  systemctl disable --quiet --now edge.service edge-{upgrade,probation}.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge-tls.conf \
     /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade,verify}

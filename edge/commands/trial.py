@@ -41,7 +41,8 @@ def try_release(context: click.Context, backup: Path, folder: Path) -> None:
         close_database()
         with trial.broker(folder) as port:
             started = _follow_read(context, folder, made, port)
-    told = {"schema_before": before, "schema_after": after, "migration_seconds": seconds, "start_seconds": started}
+    told = {"schema_before": before, "schema_after": after, "migration_seconds": seconds, "start_seconds": started,
+            "start_limit": trial.start_limit(started, seconds)}  # fmt: skip
     click.echo(json.dumps(told))
 
 

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from edge.errors import SetupError
 
 START_SECONDS = 60.0  # a Raspberry Pi takes two
 ARRIVAL_SECONDS = 20.0
+LEAST_START_SECONDS = 5.0
 _PAGES = ("/sign-in", "/", "/scan", "/locations", "/readers", "/people", "/keys", "/devices", "/status", "/labels.pdf")
 
 
@@ -132,6 +134,20 @@ def _wait(happened: Callable[[], bool], process: subprocess.Popen[bytes], log: P
 def _last_line(log: Path) -> str:
     lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else "it logged nothing"
+
+
+def address_of(listen: str) -> str:
+    """Return the base address of a service of this box, from the setting `http.listen`."""
+    host, _, port = listen.rpartition(":")
+    return f"http://{ {'0.0.0.0': '127.0.0.1', '[::]': '[::1]'}.get(host, host) }:{port}"  # noqa: S104  not bound to it
+
+
+def start_limit(started: float, migrated: float) -> int:
+    """Return the seconds after which a start at the site has failed, from those of the trial.
+
+    Nobody is served meanwhile, so it is short: a release that never becomes ready costs this and the way back.
+    """
+    return ceil(max(LEAST_START_SECONDS, 2 * started) + 2 * migrated)
 
 
 def free_port() -> int:

@@ -35,6 +35,23 @@ _READERS = """
 """
 
 
+def reader_totals(since_hour: int) -> list[tuple[str, int, int, int]]:
+    """(reader and organization, messages, reads, reads that were recorded or known) of all readers, from that hour on.
+
+    Names across all organizations; for the probation of a release only.
+    """
+    return execute(_TOTALS, (since_hour,)).fetchall()
+
+
+_TOTALS = """
+    SELECT reader.name || ' of ' || organization.name, sum(ledger.messages), sum(ledger.reads),
+           sum(CASE WHEN ledger.bucket IN ('recorded', 'repeat', 'held') THEN ledger.reads ELSE 0 END)
+    FROM ledger JOIN reader ON reader.id = ledger.reader_id
+    JOIN organization ON organization.id = reader.organization_id
+    WHERE ledger.hour >= ? GROUP BY reader.id
+"""
+
+
 def damaged_records(first: int, last: int) -> list[tuple[str, str]]:
     """Return (kind, external_key) of records that no list can show: times outside first to last, metadata not JSON."""
     times = ("valid_from", "ifnull(valid_to, 0)", "created_at", "updated_at", "ifnull(deleted_at, 0)")

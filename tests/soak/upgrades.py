@@ -74,7 +74,7 @@ PLAIN_STEPS = {
 }
 # While it goes back from a release that does not start.
 WAYS_BACK = {
-    "before the service stops": 'systemctl\\ stop\\ \\"\\$@*',
+    "before the service stops": 'timeout*systemctl\\ stop\\ \\"\\$@*',
     "before its units are there again": 'install_units\\ \\"\\$old*',
     "before the switch": 'point_to\\ \\"\\$old*',
     "before the database is put back": 'as_edge\\ rm\\ -rf\\ \\"\\$data*',

@@ -43,7 +43,7 @@ systemd-run() {
   echo "{\"schema_before\": $(head -1 $data/edge.db), \"schema_after\": $wanted}"
 }
 python3() {
-  if [[ $2 = -m ]]; then mkdir -p "$4/bin"; ln -s /bin/true "$4/bin/pip"; ln -s /bin/true "$4/bin/edge"
+  if [[ $2 = -m ]]; then mkdir -p "$4/bin"; ln -s /bin/true "$4/bin/pip"; cp /var/lib/program "$4/bin/edge"
   elif [[ $3 != http* ]]; then command python3 "$@"; fi
 }
 timeout() { shift; "$@"; }
@@ -63,6 +63,18 @@ esac
 """
 
 
+# A release: it finds itself worse than the one before, and cannot read a database of a later schema.
+PROGRAM = """#!/bin/sh
+case $1 in
+  watch-upgrade) [ ! -e /var/lib/worse ] || { echo "edge: reader dock has 0 messages" >&2; exit 1; } ;;
+  org)
+    read -r present </var/lib/edge/edge.db
+    read -r newest <"${0%/bin/edge}/systemd/schema"
+    [ $present -le $newest ] ;;
+esac
+"""
+
+
 class Computer:
     """Release 3 runs, whose database is of schema 3."""
 
@@ -73,7 +85,12 @@ class Computer:
         self.data = folder / "var/lib/edge"
         (self.data / "edge.db").write_text("3\n")
         (self.data / "backups").mkdir()
+        self._program = folder / "var/lib/program"
+        self._program.write_text(PROGRAM)
+        self._program.chmod(0o755)
         self._make_release("3", "opt/edge/releases/old")
+        (folder / "opt/edge/releases/old/bin").mkdir()
+        shutil.copy(self._program, folder / "opt/edge/releases/old/bin/edge")
         self._run(f"{SCRIPT} --use /opt/edge/releases/old && systemctl start edge")
 
     def upgrade(
@@ -93,13 +110,20 @@ class Computer:
             f"if {is_left}; then {SCRIPT} --resume; fi; test -e /var/lib/edge/running || systemctl start edge", at
         )
 
+    def watch(self, *, is_worse: bool, at: str = "never") -> str:
+        """The ten minutes after the switch."""
+        if is_worse:
+            (self._folder / "var/lib/worse").touch()
+        return self._run(f"{SCRIPT} --watch", at)
+
+    def back(self) -> str:
+        return self._run(f"{SCRIPT} --back")
+
     def build_again(self, *, works: bool) -> bool:
         """Whether the installer makes a release as for the first time."""
         self._make_release("4", CHECKOUT)
-        if works:
-            program = self._folder / "opt/edge/releases/old/bin/edge"
-            program.parent.mkdir()
-            program.symlink_to("/bin/true")
+        if not works:
+            (self._folder / "opt/edge/releases/old/bin/edge").unlink()
         names = "program=/opt/edge data=/var/lib/edge units=/etc/systemd/system"
         function = f"sed -n /^build_program/,/^}}/p {SCRIPT.parent}/install.sh"
         script = (
@@ -116,6 +140,9 @@ class Computer:
         left = [*self.data.glob("*upgrade*"), *(self._folder / "opt/edge").glob("upgrade"), *self.data.glob("trial")]
         runs = "runs" if (self.data / "running").exists() else "is down"
         return " ".join([*told, schema, runs, *(path.name for path in left)])
+
+    def releases(self) -> list[str]:
+        return sorted(path.name for path in (self._folder / "opt/edge/releases").iterdir())
 
     def backups_at_last_start(self) -> list[str]:
         names = (self._folder / "var/lib/backups-at-start").read_text().split()
@@ -164,7 +191,56 @@ def test_the_backup_of_an_upgrade_is_pinned_until_its_end(computer: Computer) ->
     (computer.data / "backups/old.pinned").touch()  # of an upgrade that was killed
     computer.upgrade("4")
     assert computer.backups_at_last_start() == ["new", "new.pinned"]
+    assert (computer.data / "backups/new.pinned").exists()
+    computer.watch(is_worse=False)
     assert [path.name for path in (computer.data / "backups").iterdir()] == ["new"]
+
+
+def test_a_release_that_does_worse_is_replaced_by_the_one_before(computer: Computer) -> None:
+    computer.upgrade("3")
+    said = computer.watch(is_worse=True)
+    assert "reader dock has 0 messages. The release from before runs again, and nothing was lost." in said
+    assert computer.state() == OLD
+    assert "reader dock has 0 messages" in (computer.data / "warnings/upgrade").read_text()
+    assert computer.releases() == ["old"]
+    assert [path.name for path in (computer.data / "backups").iterdir()] == ["new"]
+
+
+def test_a_cut_of_power_while_a_worse_release_is_replaced_changes_nothing(computer: Computer) -> None:
+    computer.upgrade("3")
+    computer.watch(is_worse=True, at='point_to "$old"')
+    assert "Back to" not in computer.boot()
+    assert computer.state() == OLD
+    assert computer.releases() == ["old"]
+
+
+def test_a_release_that_changed_the_database_stays_and_is_reported(computer: Computer) -> None:
+    """The one before cannot read it, and what came since would be lost with the copy from before."""
+    computer.upgrade("4")
+    assert "it stays" in computer.watch(is_worse=True)
+    assert computer.state() == NEW
+    assert "it stays" in (computer.data / "warnings/upgrade").read_text()
+    assert "cannot read the database" in computer.back()
+    assert computer.state() == NEW
+
+
+@pytest.mark.parametrize("is_proved", [False, True])
+def test_the_release_from_before_returns_on_command(computer: Computer, is_proved: bool) -> None:
+    computer.upgrade("3")
+    if is_proved:
+        assert "stays" in computer.watch(is_worse=False)
+    assert len(computer.releases()) == 2
+    assert "Back to" in computer.back()
+    assert computer.state() == OLD
+    assert computer.releases() == ["old"]
+    assert "there is no release from before" in computer.back()
+
+
+def test_an_upgrade_ends_the_probation_of_the_one_before(computer: Computer) -> None:
+    computer.upgrade("3")
+    computer.upgrade("4")
+    assert "stays" in computer.watch(is_worse=False)
+    assert len(computer.releases()) == 2
 
 
 def test_a_release_that_does_not_start_is_told_and_the_one_before_runs(computer: Computer) -> None:

@@ -1,0 +1,68 @@
+"""Commands that systemd/edge-upgrade calls before and after it switches to another release."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from edge import clock
+from edge.commands.site import Setup, open_file
+from edge.errors import SetupError
+from edge.ops import probation_sources as sources
+from edge.ops import trial
+from edge.ops.files import replace_text
+from edge.ops.probation import LOOK_SECONDS, Probation, Sample, Tally
+from edge.store.ledger import hour_of
+
+
+@click.command("note-reads", hidden=True)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_obj
+def note_reads(setup: Setup, file: Path) -> None:
+    """Add to FILE how many reads each reader has sent so far, and whether the service is ready."""
+    open_file(setup)
+    before = _read(file)
+    since_hour = before.since_hour if before else hour_of(clock.now()) - 1
+    readers = {name: list(tally) for name, tally in sources.tallies(since_hour).items()}
+    first = [[sample.at, sample.readers] for sample in before.samples[:1]] if before else []
+    is_ready = sources.answer(f"{trial.address_of(setup.config.http_listen)}/readyz") is not None
+    noted = {"since_hour": since_hour, "was_ready": is_ready, "samples": [*first, [time.monotonic(), readers]]}
+    replace_text(file, json.dumps(noted))
+
+
+@click.command("watch-upgrade", hidden=True)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--seconds", type=float, default=600.0)
+@click.pass_obj
+def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
+    """Watch the release that runs; fail with the reason as soon as it does worse than the one that FILE describes."""
+    open_file(setup)
+    before = _read(file) or _Noted(hour_of(clock.now()), False, [])
+    probation = Probation(before.samples, before.was_ready)
+    base, until = trial.address_of(setup.config.http_listen), time.monotonic() + seconds
+    while time.monotonic() < until:
+        fault = probation.fault(sources.observe(base, before.since_hour))
+        if fault:
+            raise SetupError(fault)
+        time.sleep(min(LOOK_SECONDS, max(0.0, until - time.monotonic())))
+
+
+class _Noted(NamedTuple):
+    since_hour: int
+    was_ready: bool
+    samples: list[Sample]
+
+
+def _read(file: Path) -> _Noted | None:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        samples = [
+            Sample(at, {name: Tally(*counts) for name, counts in readers.items()}) for at, readers in found["samples"]
+        ]
+        return _Noted(found["since_hour"], found["was_ready"], samples)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
