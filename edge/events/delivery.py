@@ -1,10 +1,11 @@
 """One round of deliveries to one destination: what is due is sent, in order for each asset, and noted once at the end.
 
-A receiver that cannot be reached, or answers that it cannot take anything, is left alone for a while: seconds at first,
-an hour at most, with everything waiting in the log. A receiver that refuses one event and takes others must not be
-blocked by it for ever, so a refused event is set aside, together with what follows of the same asset, and tried again
-by itself. After days without success the destination is disabled, and a refused event given up. Attempts are counted as
-well, because a clock that jumps ahead by days must not give up a receiver that has failed once.
+An event that fails is set aside, together with those that follow of the same asset, and tried again by itself: after a
+second at first. So one failing event holds up no others, and a receiver that fails now and then gets everything. A
+receiver that fails several times in a row, or asks for a pause, is left alone for a while: seconds at first, an hour at
+most, with everything waiting in the log. After days without success the destination is disabled, and a refused event
+given up. Attempts are counted as well, because a clock that jumps ahead by days must not give up a receiver that has
+failed once.
 
 A kill between sending and noting sends again what was sent, under the same ids and in the same order.
 """
@@ -28,8 +29,9 @@ FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 GIVE_UP_AFTER = 5 * clock.DAY
 GIVE_UP_ATTEMPTS = 50  # at least; in five days there are twice as many, unless the box was off
-MOST_SET_ASIDE = 100  # refused events, and those that wait for a refused one of the same asset
-REFUSALS_IN_A_ROW = 3  # after so many different events were refused, the receiver is at fault
+FIRST_RETRY_SECONDS = 1.0  # of one event, while the receiver takes others
+MOST_SET_ASIDE = 300  # failed events, and those that wait for a failed one of the same asset
+FAILURES_IN_A_ROW = 3  # after so many different events failed one after another, the receiver is at fault
 
 
 class Round:
@@ -70,29 +72,42 @@ class Round:
     def _retry_set_aside(self) -> None:
         """The first of each asset that is due; when it is taken, the next of that asset is due."""
         now = clock.now()
+        while due := [retry for retry in self._heads() if event_progress.is_due(retry.next_try_at, now)]:
+            found = events.with_numbers(self._row.organization_id, [retry.seq for retry in due])
+            for retry in due:
+                if self._must_end():
+                    return
+                event = found.get(retry.seq)
+                is_hopeless = _is_hopeless(retry.since, retry.attempts, now) and not self._fails_for_days(now)
+                if event is None or is_hopeless:
+                    self._give_up(retry)
+                    continue
+                self._try_again(retry, event)
+
+    def _fails_for_days(self, now: int) -> bool:
+        """Then the destination is disabled, with everything that waits for it."""
+        attempts = self._failures + max((retry.attempts for retry in self._set_aside.values()), default=0)
+        return self._failing_since is not None and _is_hopeless(self._failing_since, attempts, now)
+
+    def _heads(self) -> list[Retry]:
+        """The first event of each asset."""
         heads: dict[int, Retry] = {}
         for retry in self._set_aside.values():
             heads.setdefault(retry.subject_id, retry)
-        due = [retry for retry in heads.values() if event_progress.is_due(retry.next_try_at, now)]
-        found = events.with_numbers(self._row.organization_id, [retry.seq for retry in due])
-        for retry in due:
-            if self._must_end():
-                return
-            event = found.get(retry.seq)
-            if event is None or _is_hopeless(retry.since, retry.attempts, now):
-                self._give_up(retry)
-                continue
-            self._try_again(retry, event)
+        return list(heads.values())
 
     def _try_again(self, retry: Retry, event: Event) -> None:
         kind = self._row.wanted.kind_of(event)
-        outcome = self._send(event, kind) if kind else None
+        outcome = self._send(event, kind, is_new=False) if kind else None
         if outcome is None or outcome.result is Result.DELIVERED:
             del self._set_aside[retry.seq]
-        elif outcome.result is Result.REFUSED:
-            attempts = retry.attempts + 1
-            self._set_aside[retry.seq] = retry._replace(attempts=attempts, next_try_at=clock.now() + _wait(attempts))
-        else:
+            return
+        now, attempts = clock.now(), retry.attempts + 1
+        wait = _wait(attempts, FIRST_RETRY_SECONDS)
+        self._set_aside[retry.seq] = retry._replace(attempts=attempts, next_try_at=now + wait)
+        if outcome.result is not Result.REFUSED and (
+            outcome.result is Result.GONE or outcome.wait_seconds or self._fails_for_days(now)
+        ):
             self._stop_for_now(outcome)
 
     def _give_up(self, retry: Retry) -> None:
@@ -122,39 +137,61 @@ class Round:
             if is_room:
                 self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 0, now)
             else:
-                self._failures += 1
-                self._stop_for_now(Outcome(Result.FAILED, f"{MOST_SET_ASIDE} events wait because they were refused"))
+                self._wait_for_room()
             return is_room
-        outcome = self._send(event, kind)
+        if not is_room:
+            self._wait_for_room()
+            return False
+        outcome = self._send(event, kind, is_new=True)
         if outcome.result is Result.DELIVERED:
             return True
-        if outcome.result is Result.REFUSED and is_room and self._failures < REFUSALS_IN_A_ROW:
-            self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + _wait(1))
-            return True
-        self._stop_for_now(outcome)
-        return False
+        if self._is_receiver_at_fault(outcome):
+            self._stop_for_now(outcome)
+            return False
+        self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + _wait(1, FIRST_RETRY_SECONDS))
+        return True
 
-    def _send(self, event: Event, kind: str) -> Outcome:
+    def _is_receiver_at_fault(self, outcome: Outcome) -> bool:
+        """False while the event may be: the next one is tried at once."""
+        return outcome.result is Result.GONE or outcome.wait_seconds > 0 or self._failures >= FAILURES_IN_A_ROW
+
+    def _wait_for_room(self) -> None:
+        """Until the first of the events that were set aside is due; no fault of the receiver, so no longer pause."""
+        self._is_over = True
+        self._error = f"{len(self._set_aside)} events wait because they failed or were refused"
+        self._next_try_at = min(retry.next_try_at for retry in self._heads())
+
+    def _send(self, event: Event, kind: str, *, is_new: bool) -> Outcome:
+        """A failure of an event that has failed before says nothing about the receiver."""
         message = Message(event.id, kind, event.data, events.body(event, kind))
         outcome, attempt = attempt_to_send(self._sender, message)
         self._attempts.append(attempt)
         if outcome.result is Result.DELIVERED:
+            if self._failures >= FAILURES_IN_A_ROW:
+                self._hasten_retries(attempt.at)
             self._failures, self._failing_since, self._error = 0, None, None
         else:
-            self._failures += 1
-            self._failing_since = self._failing_since or attempt.at
+            self._failures += is_new
+            if outcome.result is not Result.REFUSED:  # a receiver that refuses works
+                self._failing_since = self._failing_since or attempt.at
             self._error = outcome.told
         return outcome
+
+    def _hasten_retries(self, now: int) -> None:
+        """The receiver is back: what failed with it is due."""
+        for seq, retry in self._set_aside.items():
+            self._set_aside[seq] = retry._replace(next_try_at=min(retry.next_try_at, now))
 
     def _stop_for_now(self, outcome: Outcome) -> None:
         now = clock.now()
         self._is_over = True
         self._error = outcome.told
         self._failing_since = self._failing_since or now
-        self._next_try_at = now + max(_wait(self._failures), int(outcome.wait_seconds * clock.SECOND))
+        stops = self._failures - FAILURES_IN_A_ROW + 1
+        self._next_try_at = now + max(_wait(stops, FIRST_WAIT_SECONDS), int(outcome.wait_seconds * clock.SECOND))
         if outcome.result is Result.GONE:
             self._disabled_reason = outcome.told
-        elif _is_hopeless(self._failing_since, self._failures, now):
+        elif self._fails_for_days(now):
             days = GIVE_UP_AFTER // clock.DAY
             self._disabled_reason = f"nothing could be delivered for {days} days: {outcome.told}"
 
@@ -191,7 +228,7 @@ def _is_hopeless(since: int, attempts: int, now: int) -> bool:
     return attempts >= GIVE_UP_ATTEMPTS and now - since > GIVE_UP_AFTER
 
 
-def _wait(failures: int) -> int:
+def _wait(failures: int, first: float) -> int:
     """Microseconds: three times as long after each failure, and never all receivers at once."""
-    seconds = min(FIRST_WAIT_SECONDS * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
+    seconds = min(first * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
     return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311  so that not all come at once

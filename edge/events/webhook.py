@@ -22,9 +22,10 @@ from edge.auth.secrets import WEBHOOK_PREFIX
 from edge.events.outcomes import Message, Outcome, Result
 from edge.outbound import Network, NotAllowed, connect
 
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 20.0
 MAX_ANSWER = 64 * 1024
 MAX_WAIT_SECONDS = 3600.0
+WAIT_SECONDS = 5.0  # where a receiver that wants fewer requests does not say how long
 
 # Answers that are about the receiver as a whole, not about the event that was sent.
 _NOT_THE_EVENT = (401, 402, 403, 404, 405, 407, 408, 421, 425, 426, 429, 451, 502, 503, 504, 508, 511)
@@ -134,6 +135,8 @@ def _outcome(status: int, retry_after: str | None) -> Outcome:
         return Outcome(Result.FAILED, f"{words}: it sends elsewhere, which is not followed; enter the final address")
     if status == HTTPStatus.GONE:
         return Outcome(Result.GONE, f"{words}: the receiver wants no events any more")
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return Outcome(Result.FAILED, words, _seconds(retry_after) or WAIT_SECONDS)
     if status in _NOT_THE_EVENT:
         return Outcome(Result.FAILED, words, _seconds(retry_after))
     return Outcome(Result.REFUSED, words)

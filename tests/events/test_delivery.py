@@ -5,6 +5,7 @@ Tests of edge/store/event_progress.py.
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from itertools import pairwise
@@ -52,6 +53,12 @@ def refuse(key: str) -> Callable[[Received], int]:
 
 def keys(receiver: Receiver) -> list[str]:
     return [one.told["data"]["asset"]["external_key"] for one in receiver.received]
+
+
+def next_try(warehouse: Warehouse, row: Destination) -> int:
+    """When the only event that waits is tried again."""
+    retries = event_progress.retries_of(row.no)
+    return max(warehouse.again(row).next_try_at, *(retry.next_try_at for retry in retries), 0)
 
 
 def with_assets(warehouse: Warehouse, receiver: Receiver, *names: str) -> Destination:
@@ -167,18 +174,19 @@ def test_a_receiver_that_is_slow_gets_nothing_twice_at_once(
 
 @pytest.mark.parametrize(
     ("asked", "least", "most"),
-    [("1800", 1800, 1801), ("99999999", 3600, 3601), ("soon", 4, 7), ("-5", 4, 7), (None, 4, 7)],
+    [("1800", 1800, 1801), ("99999999", 3600, 3601), ("soon", 0.8, 7), ("-5", 0.8, 7), (None, 0.8, 7)],
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_receiver_is_left_alone_for_as_long_as_it_asks(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch,
-    status: int, asked: str | None, least: int, most: int,
+    status: int, asked: str | None, least: float, most: float,
 ) -> None:  # fmt: skip
     row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
     travel_to(monkeypatch, now)
     receiver.answer = lambda _: (status, {"Retry-After": asked} if asked else {})
     deliver(row)
-    assert now + least * clock.SECOND <= warehouse.again(row).next_try_at <= now + most * clock.SECOND
+    pause = next_try(warehouse, row) - now
+    assert least <= pause / clock.SECOND <= most
     assert len(receiver.received) == 1
 
 
@@ -188,14 +196,64 @@ def test_pauses_grow_from_seconds_to_an_hour(
     row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
     receiver.answer = lambda _: 503
     pauses = []
-    for _ in range(10):
+    for _ in range(12):
         travel_to(monkeypatch, now)
         deliver(warehouse.again(row))
-        pauses.append((warehouse.again(row).next_try_at - now) / clock.SECOND)
-        now = warehouse.again(row).next_try_at
-    assert 4 <= pauses[0] <= 6
+        pauses.append((next_try(warehouse, row) - now) / clock.SECOND)
+        now = next_try(warehouse, row)
+    assert 0.8 <= pauses[0] <= 1.2
     assert all(later > earlier for earlier, later in pairwise(pauses[:6]))
-    assert all(2880 <= pause <= 4320 for pause in pauses[6:])
+    assert all(2880 <= pause <= 4320 for pause in pauses[8:])
+
+
+def test_one_failing_event_never_pauses_the_destination(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while nothing else happens, for as long as it takes."""
+    row, now = with_assets(warehouse, receiver, "BAD"), clock.now()
+    receiver.answer = lambda one: 500 if one.told["data"]["asset"]["external_key"] == "BAD" else 200
+    for _ in range(20):
+        travel_to(monkeypatch, now)
+        deliver(warehouse.again(row))
+        now += 10 * clock.SECOND
+    assert 4 <= keys(receiver).count("BAD") <= 8
+    for name in ("P-1", "P-2", "P-3"):
+        warehouse.add_asset(name)
+        make_events()
+        deliver(warehouse.again(row))
+        assert keys(receiver)[-1] == name
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_receiver_that_fails_three_times_in_ten_gets_every_event_in_order(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    row, chance = warehouse.add_webhook(receiver.url), random.Random(7)
+    pallets = [warehouse.add_asset(f"P-{number}") for number in range(15)]
+    for move in range(12):
+        place = ("north dock", "south dock")[move % 2]
+        warehouse.record([(pallet, place, move * 10) for pallet in pallets])
+        make_events()
+    taken = []
+
+    def fail_at_times(one: Received) -> int:
+        if chance.random() < 0.3:
+            return status
+        taken.append(one.told)
+        return 200
+
+    receiver.answer = fail_at_times
+    began = now = clock.now()
+    while event_destinations.count_waiting(warehouse.again(row)):
+        travel_to(monkeypatch, now)
+        deliver(warehouse.again(row))
+        now += clock.SECOND
+        assert now - began < 600 * clock.SECOND, f"{len(taken)} taken in ten minutes"
+    assert len({one["id"] for one in taken}) == len(taken) >= 15 * 12
+    for number in range(15):
+        own = [one for one in taken if one["data"]["asset"]["external_key"] == f"P-{number}"]
+        own = [one for one in own if one["type"] == "asset.moved"]
+        assert [one["timestamp"] for one in own] == sorted(one["timestamp"] for one in own)
 
 
 def test_no_more_events_are_set_aside_than_there_is_room_for(
@@ -213,7 +271,7 @@ def test_no_more_events_are_set_aside_than_there_is_room_for(
     make_events()
     deliver(warehouse.again(row))
     assert len(event_progress.retries_of(row.no)) == 3
-    assert warehouse.again(row).last_error == "3 events wait because they were refused"
+    assert warehouse.again(row).last_error == "3 events wait because they failed or were refused"
     waiting = event_destinations.count_waiting(warehouse.again(row))
     assert waiting > 3
     receiver.answer = lambda _: 200

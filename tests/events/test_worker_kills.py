@@ -60,7 +60,8 @@ def test_a_kill_between_sending_and_noting_sends_again_in_order(
 def test_random_answers_lose_nothing_and_keep_the_order_of_each_asset(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edge.events.delivery.FIRST_WAIT_SECONDS", 0.0)
+    for pause in ("FIRST_WAIT_SECONDS", "FIRST_RETRY_SECONDS"):
+        monkeypatch.setattr(f"edge.events.delivery.{pause}", 0.0)
     chance = random.Random(7)
     receiver.answer = lambda _: chance.choice([200, 200, 200, 400, 500, 503])
     row = warehouse.add_webhook(receiver.url)
