@@ -12,6 +12,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from struct import Struct
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from edge.store.stay_changes import relocate
 from edge.store.stays import load_positions, write_positions
 
 ROWS = 100  # of history; a transaction ends once it has gone through as many, so it goes through less than twice that
-BATCHES = 20  # of recent reads, in one transaction
+READ_BYTES = 1024 * 1024  # of recent reads, after which a transaction ends: some 20 ms
 PAUSE_SECONDS = 0.01  # between transactions: other writers go first
 _TRACKS_AT_ONCE = 1_000
 _ROWS_AT_ONCE = 50_000  # looked at by one statement, unless one asset has more
@@ -207,10 +208,7 @@ def _correct_recent_reads(correction: Correction, renamed: Mapping[int, int]) ->
     after = 0
     while True:
         with writing():
-            found = execute(
-                "SELECT no, reads FROM recent_read WHERE no > ? AND until >= ? ORDER BY no LIMIT ?",
-                (after, correction.since, BATCHES),
-            ).fetchall()
+            found = _next_batches(after, correction.since)
             execute_many(
                 "UPDATE recent_read SET reads = ? WHERE no = ?",
                 [(_renamed(reads, correction, renamed), no) for no, reads in found],
@@ -221,6 +219,19 @@ def _correct_recent_reads(correction: Correction, renamed: Mapping[int, int]) ->
             return
         after = found[-1][0]
         time.sleep(PAUSE_SECONDS)
+
+
+def _next_batches(after: int, since: int) -> list[tuple[int, bytes]]:
+    """Number and reads of as many batches after one as make `READ_BYTES`, at least one if there is one."""
+    found: list[tuple[int, bytes]] = []
+    size = 0
+    with closing(execute(_BATCHES, (after, since))) as batches:
+        for no, reads in batches:
+            found.append((no, reads))
+            size += len(reads)
+            if size >= READ_BYTES:
+                break
+    return found
 
 
 def _renamed(reads: bytes, correction: Correction, renamed: Mapping[int, int]) -> bytes:
@@ -236,6 +247,7 @@ _TRACKS = """
 SELECT no, history_rows FROM track
 WHERE organization_id = ? AND no > ? AND last_seen_at >= ? AND site_no IS NULL ORDER BY no LIMIT ?
 """
+_BATCHES = "SELECT no, reads FROM recent_read WHERE no > ? AND until >= ? ORDER BY no"
 # From the tracks to their rows of that time by the key of `history`, which has no index by source.
 _COUNT = """
 SELECT t.asset_id, sum(h.source_no IN (SELECT value FROM json_each(?2))),

@@ -68,8 +68,12 @@ def test_stays_at_a_wrong_location_become_one_at_the_right_one(site: Site) -> No
     assert "history_corrected" in str(line)
 
 
-def test_reads_that_follow_are_decided_from_corrected_ones(site: Site) -> None:
-    """Ingest does not remember the wrong location."""
+@pytest.mark.parametrize("bound", [1, location_corrections.READ_BYTES])
+def test_reads_that_follow_are_decided_from_corrected_ones(
+    site: Site, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    """Ingest does not remember the wrong location, in however many transactions its reads were corrected."""
+    monkeypatch.setattr(location_corrections, "READ_BYTES", bound)
     yard, start = begin(site)
     line = pipeline()
     for second in range(60):

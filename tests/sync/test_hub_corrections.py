@@ -39,3 +39,24 @@ def test_the_hub_has_what_was_corrected_at_a_site(company: Company) -> None:
     assert_equal(ber)
     assert {key for (key,) in company.hub.rows(PLACES)} == {"BER-DOCK-0", "BER-DOCK-1"}
     assert company.told() == [("asset.moved", "BER-DOCK-0", "BER-DOCK-2")]
+
+
+def test_stays_that_are_joined_at_a_site_are_one_at_the_hub(company: Company) -> None:
+    """One is joined with what the hub has, one with what it has not, and the site goes on in the newest."""
+    ber = company.ber
+    pallet = ber.add_asset("P-1", "AA01")
+    for number in range(6):
+        ber.scan(pallet, 1 + number % 2, BEGAN + number * 60 * SECOND)
+    ber.sync()
+    ber.scan(pallet, 1, BEGAN + 360 * SECOND)
+    correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[1], BEGAN, clock.now())
+    with ber.in_use():
+        assert correct(ber.actor, correction, GAP).rows == 3
+    ber.scan(pallet, 1, BEGAN + 420 * SECOND)
+    ber.sync()
+    assert_equal(ber)
+    assert company.hub.rows(f"{PLACES} ORDER BY h.observed_at") == [("BER-DOCK-1",)]
+    ber.scan(pallet, 0, BEGAN + 480 * SECOND)
+    ber.sync()
+    assert_equal(ber)
+    assert company.hub.rows(f"{PLACES} ORDER BY h.observed_at") == [("BER-DOCK-1",), ("BER-DOCK-0",)]
