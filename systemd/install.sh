@@ -113,14 +113,14 @@ open_bundle() {
   echo "whole, $(find "$scratch/wheels" "$scratch/packages" -type f | wc -l) files"
 }
 
-# The checksums are those that the publisher signed. On a bare Debian what compares them comes with the bundle itself: then
-# whoever installs has compared it elsewhere, or trusts the way that it came.
+# Verify that the publisher signed the checksums. A bare Debian lacks the tools for it and gets them from the bundle: then
+# this is skipped with a warning, unless a publisher is known.
 check_publisher() {
   local known=${publisher:-$settings/publisher.pub} tool
   for tool in python3 openssl; do
     command -v "$tool" >/dev/null && continue
     [[ ! -f $known ]] || fail "$tool, which compares the signature of $bundle, is not installed, and nothing was changed: apt-get install $tool"
-    echo "WARNING: who made the bundle is not checked, since $tool is not installed here yet" >&2
+    echo "WARNING: the publisher of the bundle is not verified, since $tool is not installed here yet" >&2
     return
   done
   "$here/edge-verify" --first --unsigned ${publisher:+--publisher "$publisher"} --unpacked "$scratch" || fail "nothing was changed"
@@ -190,7 +190,7 @@ install_program() {
     if [[ -f $data/edge.db ]]; then run_service restart; fi # of an earlier release, perhaps, whose schema it brings up to date
   else
     say "Program"
-    # Whoever runs this script from a folder as root has chosen to trust that folder.
+    # Running this script as root from a folder is a choice to trust that folder.
     "$here/edge-upgrade" --unsigned "$checkout"
     upgraded=yes
   fi

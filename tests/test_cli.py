@@ -227,7 +227,7 @@ def test_the_shell_turns_a_second_factor_off(edge: Shell) -> None:
     assert "app" in edge.ok("user", "list")
     assert edge("user", "remove-second-factor", "nobody@acme.test") == (
         1,
-        "edge: There is nobody with the email nobody@acme.test. `edge user list` shows them.\n",
+        "edge: There is no person with the email nobody@acme.test. `edge user list` shows them.\n",
     )
     assert "with the password alone" in edge.ok("user", "remove-second-factor", "BOSS@acme.test")
     assert second_factors.find(person.organization_id, person.id) is None

@@ -1,6 +1,6 @@
 """Signing in to the web app: by password anywhere, by badge or name on an enrolled device.
 
-Whoever has a second factor enters a code after the password; see `second_factor`.
+People with a second factor enter a code after the password; see `second_factor`.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ def enter_code(
 ) -> SignIn | Refused:
     """Sign in by the second factor, after the password was right: by a code of the app, or by a recovery code.
 
-    A wrong code counts as a wrong password does, and against the account wherever it comes from: who tries codes has
-    the password, and six digits are few. A browser that the person has signed in with before has a count of its own.
+    A wrong code counts like a wrong password. Codes are also counted for each account over all networks: an attacker
+    who tries them already has the password, and six digits are few. A browser that the person has used to sign in
+    before has its own count.
     """
     person = second_factor.challenged(challenge)
     if person is None:

@@ -39,7 +39,7 @@ def person_of(organization_id: int, email: str) -> PersonRow:
     for row in people.list_people(organization_id):
         if (row.email or "").lower() == email.strip().lower():
             return row
-    raise NotFound(f"There is nobody with the email {email}. `edge user list` shows them.")
+    raise NotFound(f"There is no person with the email {email}. `edge user list` shows them.")
 
 
 def location_id_of(organization_id: int, key: str | None) -> int | None:

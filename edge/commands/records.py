@@ -111,7 +111,7 @@ def list_users(organization_id: int) -> None:
 def remove_second_factor(actor: Actor, email: str) -> None:
     """Turn off two-factor authentication of a person who has lost phone and recovery codes.
 
-    The password is enough again, and the person can set it up anew.
+    The password is enough again, and the person can set it up again.
     """
     person = person_of(actor.organization_id, email)
     second_factors.remove(actor, person.id)

@@ -31,7 +31,7 @@ def second_factor_page() -> str:
 @require_role(Role.ADMINISTRATOR)
 @once
 def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
-    """Show the secret for the app, on this one page, to whoever knows the password: an open session is not enough."""
+    """Show the secret for the app on this one page. The password is required: an open session is not enough."""
     person = _person()
     if not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
         return _page({"present": gettext(WRONG_PASSWORD)}), 400

@@ -82,7 +82,16 @@ def paths(site: Site) -> list[str]:
     person = people.list_people(site.organization_id)[0].id
     asset, location = site.assets[0].id, site.docks[0].id
     return [
-        *("/", "/?q=nothing-fits", "/locations", "/assets/new", "/locations/new", "/account", "/status"),
+        *(
+            "/",
+            "/?q=nothing-fits",
+            "/locations",
+            "/assets/new",
+            "/locations/new",
+            "/account",
+            "/account/second-factor",
+            "/status",
+        ),
         *(f"/assets/{asset}", f"/assets/{asset}/edit", f"/assets/{asset}/label"),
         *(f"/locations/{location}", f"/locations/{location}/edit", f"/locations/{location}/label"),
         *("/keys", "/keys/new", f"/keys/{key}/revoke", "/people", "/people/new", f"/people/{person}/edit", "/devices"),

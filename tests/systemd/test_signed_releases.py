@@ -372,11 +372,29 @@ class TestInstaller:
         assert "WARNING: the bundle is not signed" in said
         assert "pins \n" in said
 
+    @pytest.mark.parametrize("pinned", [b"", b"an older key"])
+    def test_the_key_is_put_where_upgrades_look_for_it(
+        self, publisher: Publisher, tmp_path: Path, pinned: bytes
+    ) -> None:
+        settings = tmp_path / "settings"
+        settings.mkdir()
+        for name in ("edge.toml", "https.conf", "mqtt.password", "signing.key"):
+            (settings / name).write_text("x")
+        if pinned:
+            (settings / "publisher.pub").write_bytes(pinned)
+        script = (
+            'install() { printf \'%s \' "$@"; echo; [[ $1 = -d ]] || cp "${@: -2}"; }; chown() { :; };'
+            f" here={SYSTEMD} settings={settings} publisher={publisher.public} https='';"
+            f" eval \"$(sed -n '/^write_settings()/,/^}}/p' {SYSTEMD}/install.sh)\"; write_settings"
+        )
+        assert f"-o root -g root -m 0644 {publisher.public}" in ok("bash", "-euc", script)
+        assert (settings / "publisher.pub").read_bytes() == publisher.public.read_bytes()
+
     @pytest.mark.parametrize("tool", ["python3", "openssl"])
     def test_what_a_bare_debian_lacks_comes_with_the_bundle(
         self, publisher: Publisher, unpacked: Path, tool: str
     ) -> None:
-        assert f"is not checked, since {tool} is not installed here yet" in self.check(unpacked, lacks=tool)
+        assert f"is not verified, since {tool} is not installed here yet" in self.check(unpacked, lacks=tool)
         said = self.check(unpacked, publisher.public, lacks=tool)
         assert f"{tool}, which compares the signature of bundle.tar, is not installed, and nothing was changed" in said
         assert "pins" not in said
@@ -470,6 +488,6 @@ class TestUpgrade:
     def test_a_folder_is_refused_where_a_publisher_is_known_unless_it_is_meant(self) -> None:
         self.know(self.publisher)
         self.bundle()
-        assert "is a folder, which nobody has signed" in self.edge_upgrade("/var/lib/checkout")
+        assert "is a folder, which has no signature" in self.edge_upgrade("/var/lib/checkout")
         assert self.computer.state() == OLD
         assert "Upgraded to" in self.edge_upgrade("--unsigned", "/var/lib/checkout")
