@@ -13,6 +13,7 @@ from edge.store import organizations
 from edge.store.actors import THE_BOX, Actor
 from edge.store.database import FILE_NAME
 from edge.store.settings import changed_settings
+from edge.terminal import printable
 
 _NAME = click.Choice(list(CHANGEABLE))
 
@@ -49,7 +50,10 @@ def reset(setup: Setup, name: str) -> None:
 
 
 def shown(setup: Setup) -> list[Value]:
-    """With what was changed, where there is a site. One that cannot be read must not hide the rest."""
+    """With what was changed, where there is a site. One that cannot be read must not hide the rest.
+
+    Scripts that root runs read this by lines, so no name in the database may add one.
+    """
     if not (setup.config.data_dir / FILE_NAME).exists():
         return setup.shown
     try:
@@ -59,7 +63,7 @@ def shown(setup: Setup) -> list[Value]:
         click.echo(f"edge: what was changed on a page is not known: {error}", err=True)
         return setup.shown
     return [
-        one._replace(value=values[one.name], source=f"changed by {changed[one.name].changed_by}")
+        one._replace(value=values[one.name], source=f"changed by {printable(changed[one.name].changed_by)}")
         if one.name in changed
         else one
         for one in setup.shown

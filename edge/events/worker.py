@@ -6,7 +6,6 @@ Without a destination the first one only checks, now and then, whether there is 
 from __future__ import annotations
 
 import logging
-import queue
 import secrets
 import ssl
 import threading
@@ -23,6 +22,7 @@ from edge.errors import EdgeError, SetupError
 from edge.events.delivery import Round, attempt_to_send
 from edge.events.mqtt import Broker
 from edge.events.outcomes import Message, Outcome, Result, Sender
+from edge.events.turns import Turns
 from edge.events.webhook import Webhook
 from edge.store import event_destinations as store
 from edge.store import event_making, event_progress, events
@@ -59,8 +59,8 @@ class Worker:
         if authority_file:
             self._tls.load_verify_locations(authority_file)
         self._stopping = threading.Event()
-        self._queue: queue.SimpleQueue[Destination | None] = queue.SimpleQueue()
-        self._busy: set[int] = set()  # destinations in the queue or in hand
+        self._turns = Turns(SENDERS - 1)
+        self._busy: set[int] = set()  # destinations that wait for their turn, or have it
         self._held_until: dict[int, float] = {}  # after an unexpected fault
         self._passed: dict[int, _Passed] = {}
         self._senders: dict[int, tuple[tuple[str, bytes], Sender]] = {}
@@ -79,8 +79,7 @@ class Worker:
 
     def stop(self) -> None:
         self._stopping.set()
-        for _ in range(SENDERS):
-            self._queue.put(None)
+        self._turns.close()
         for thread in self._threads:
             thread.join(2)  # longer only while a receiver hangs; what it may have received is sent again
         for _, sender in self._senders.values():
@@ -125,7 +124,7 @@ class Worker:
         for row in rows:
             if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
                 self._busy.add(row.no)
-                self._queue.put(row)
+                self._turns.put(row)
         return LOOK_SECONDS
 
     def _make(self) -> None:
@@ -157,9 +156,10 @@ class Worker:
         return event_progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
 
     def _send(self) -> None:
-        while (row := self._queue.get()) is not None and not self._stopping.is_set():
+        while (row := self._turns.take()) is not None:
+            following = None
             try:
-                self._deliver(row)
+                following = self._deliver(row)
             except EdgeError as error:
                 self._note(str(error))
                 self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS / 10
@@ -167,27 +167,27 @@ class Worker:
                 log.exception("Events: a delivery to %s failed unexpectedly; trying again in a minute", row.name)
                 self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
             finally:
-                self._busy.discard(row.no)
+                if following is None:
+                    self._busy.discard(row.no)
+                else:
+                    self._turns.put(following)
+                self._turns.done(row)
         close_database()
 
-    def _deliver(self, row: Destination) -> None:
+    def _deliver(self, row: Destination) -> Destination | None:
+        """Deliver for a second or so; returns the destination as it is then if it needs another turn."""
         sender = self._sender(row)
         if row.is_test_wanted:
             _, attempt = attempt_to_send(sender, _test_message())
             event_progress.note_test(row.no, attempt)
-            return
+            return None
         passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS
-        row = row._replace(seq=max(row.seq, passed.seq))
-        while True:
-            one = Round(row, sender, self._stopping, is_note_due=is_note_due)
-            has_more = one.run()
-            noted_at = time.monotonic() if is_note_due else passed.noted_at
-            self._passed[row.no] = passed = _Passed(one.seq, noted_at)
-            found = store.find_enabled(row.no) if has_more else None
-            if found is None or found.is_test_wanted or self._stopping.is_set():
-                return
-            row, is_note_due = found._replace(seq=max(found.seq, one.seq)), False
+        one = Round(row._replace(seq=max(row.seq, passed.seq)), sender, self._stopping, is_note_due=is_note_due)
+        has_more = one.run()
+        self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
+        found = store.find_enabled(row.no) if has_more else None
+        return None if self._stopping.is_set() else found
 
     def _sender(self, row: Destination) -> Sender:
         """The sender that is connected already, or a new one."""

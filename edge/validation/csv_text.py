@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -127,9 +128,9 @@ def _check_heading(names: Sequence[str], columns: Sequence[str], required: Seque
     missing = [name for name in required if name not in names]
     if missing:
         raise _unusable(f"The column {missing[0]!r} is missing. The columns are {', '.join(columns)}")
-    twice = [name for name in names if name and names.count(name) > 1]
+    twice = next((name for name, number in Counter(names).items() if name and number > 1), "")
     if twice:
-        raise _unusable(f"The column {twice[0]!r} occurs twice")
+        raise _unusable(f"The column {twice!r} occurs twice")
 
 
 def written(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from edge import runtime
 from edge.config import Config
-from edge.store.database import FILE_NAME, close_database
+from edge.store.database import FILE_NAME, close_database, execute
 from tests.commands.conftest import Shell
 from tests.mosquitto import free_port
 from tests.service import wait_for
@@ -26,6 +26,15 @@ def test_a_setting_is_changed_shown_with_who_did_it_and_reset(edge: Shell, monke
     edge.ok("config", "reset", "retention.history_days")
     assert "retention.history_days = 400" in edge.ok("config")
     assert "restart edge" in edge.ok("config", "change", "ingest.smoothing", "off")
+
+
+def test_no_name_adds_a_line_to_the_settings(edge: Shell) -> None:
+    """Scripts that root runs read them by lines."""
+    edge.ok("config", "change", "retention.history_days", "90")
+    execute("UPDATE setting SET changed_by = ?", ("anna\nhttp.listen = 0.0.0.0:1",))
+    said = edge.ok("config")
+    assert "[changed by anna\\nhttp.listen = 0.0.0.0:1]" in said
+    assert [line for line in said.splitlines() if line.startswith("http.listen")] == ["http.listen = 0.0.0.0:8080"]
 
 
 def test_what_is_wrong_is_refused_with_what_to_write(edge: Shell) -> None:

@@ -227,6 +227,7 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
         (b"external_key,name\n", "no row"),
         (b"key,name\nA,B\n", "no column"),
         (b"name,name\nA,B\n", "twice"),
+        (b"name," * 39_000 + b"name\nA,B\n", "twice"),  # looked for one by one, they took 20 seconds
         (b"PK\x03\x04\0\0\0", "not text"),
         (b"\xff\xfea", "UTF-16"),
     ],

@@ -141,3 +141,19 @@ def test_a_new_authority_covers_the_names_of_now(computer: Computer) -> None:
     computer("rm /etc/edge/authority.crt; make_authority; make_certificate; report_uncovered")
     assert {"newbox", "203.0.113.9"} <= computer.names()
     assert computer.warning is None
+
+
+def test_what_the_service_user_prints_is_no_script_for_root(computer: Computer) -> None:
+    """The port comes from a program that runs as the service's user, and sed runs commands that its script contains."""
+    (computer.etc / "edge/edge.toml").touch()
+    edge = computer.etc / "local/bin/edge"
+    edge.parent.mkdir(parents=True)
+    edge.write_text("#!/bin/sh\necho 'http.listen = 0.0.0.0:8080/;e touch /etc/owned #'\n")
+    edge.chmod(0o755)
+    folder = (
+        "mount -t tmpfs none /opt; mkdir -p /opt/edge/venv/systemd; echo @HTTP_PORT@ >/opt/edge/venv/systemd/Caddyfile"
+    )
+    said = computer(f"{folder}; mount --bind /etc/local /usr/local; (write_settings) || echo refused")
+    assert "the port of http.listen is not known" in said
+    assert "refused\n" in said
+    assert not (computer.etc / "owned").exists()

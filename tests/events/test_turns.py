@@ -1,0 +1,81 @@
+"""Tests of edge/events/worker.py."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from edge.clock import SECOND
+from edge.events import worker
+from edge.events.turns import Turns
+from edge.events.worker import Pace, Worker
+from edge.store.event_destinations import Destination, DestinationKind
+from edge.store.event_making import Silence
+
+OURS, THEIRS = 1, 2
+
+
+def destination(no: int, organization_id: int) -> Destination:
+    values: dict[str, Any] = dict.fromkeys(Destination._fields)
+    kind = DestinationKind.WEBHOOK
+    return Destination(
+        **{**values, "no": no, "organization_id": organization_id, "name": f"Destination {no}", "kind": kind}
+    )
+
+
+def taken(turns: Turns) -> int:
+    row = turns.take()
+    assert row
+    return row.no
+
+
+def test_each_organization_has_its_turn_and_none_has_all() -> None:
+    turns = Turns(3)
+    rows = [destination(no, THEIRS) for no in range(10, 20)] + [destination(1, OURS), destination(2, OURS)]
+    for row in rows:
+        turns.put(row)
+    assert [taken(turns) for _ in range(5)] == [10, 1, 11, 2, 12]  # and no more, until one of them is done
+    turns.done(rows[0])
+    assert taken(turns) == 13
+
+
+def test_whoever_waits_is_woken_at_the_end() -> None:
+    turns = Turns(3)
+    found: list[Destination | None] = []
+    waiting = threading.Thread(target=lambda: found.append(turns.take()))
+    waiting.start()
+    turns.close()
+    waiting.join(10)
+    assert found == [None]
+
+
+def test_slow_receivers_of_one_organization_do_not_keep_events_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, four of them had all threads for as long as there were more events for them."""
+    is_over, delivered, is_slow = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def deliver(_: Worker, row: Destination) -> Destination | None:
+        if row.organization_id == OURS:
+            delivered.set()
+            return None
+        is_slow.release()
+        is_over.wait(30)
+        return row  # there is more for it
+
+    monkeypatch.setattr(Worker, "_deliver", deliver)
+    monkeypatch.setattr(worker, "close_database", lambda: None)
+    one = Worker(Pace(Silence(SECOND, SECOND), SECOND))
+    senders = one._threads[1:]
+    for thread in senders:
+        thread.start()
+    for no in range(10, 20):
+        one._turns.put(destination(no, THEIRS))
+    for _ in range(len(senders) - 1):
+        assert is_slow.acquire(timeout=30)
+    one._turns.put(destination(1, OURS))
+    assert delivered.wait(30)
+    one._turns.close()
+    is_over.set()
+    for thread in senders:
+        thread.join(30)
