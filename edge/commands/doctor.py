@@ -23,6 +23,7 @@ from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle
 from edge.ops.checks.readers import DROPPED, RETAINED
 from edge.ops.findings import Level, Subject
+from edge.ops.machine import Machine
 from edge.store import migrate, sync_state
 from edge.validation.topics import DOCTOR_TOPIC
 
@@ -120,6 +121,9 @@ def _subject(config: Config) -> Subject:
         recognise=recognise,
         proposed_filter=proposed_filter,
         continuous_dir=config.backup_continuous_dir,
+        accounts_dir=config.mqtt_accounts_dir,
+        tls_port=config.mqtt_tls_port,
+        machine=Machine(),
     )
 
 

@@ -7,18 +7,27 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.ops.checks import box, data, events, readers, sync
+from edge.ops.checks import box, data, events, https, readers, sync, units
 from edge.ops.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
 CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "permissions": box.permissions,
     "disk": box.disk,
+    "inodes": box.inodes,
+    "disk-errors": box.disk_errors,
     "memory": box.memory,
     "clock": box.clock_right,
     "clock-kept": box.clock_kept,
     "service": box.service,
+    "units": units.units,
+    "restarts": units.restarts,
+    "upgrade": units.upgrade,
+    "settings": units.settings_in_force,
     "pages": box.pages,
+    "https": https.https,
+    "certificates": https.certificates,
+    "name": units.name_in_network,
     "public-url": box.public_url,
     "version": box.version,
     "database": data.database,
@@ -33,6 +42,8 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "history": data.history,
     "warnings": data.warnings,
     "broker": readers.broker,
+    "broker-tls": https.mqtts,
+    "broker-accounts": readers.broker_accounts,
     "broker-limits": readers.broker_limits,
     "broker-dropped": readers.broker_dropped,
     "broker-retained": readers.broker_retained,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge.ingest.reads import Guess
+from edge.ops.machine import NO_SITE, Machine
 
 
 class Level(StrEnum):
@@ -40,6 +41,9 @@ class Subject(NamedTuple):
     recognise: Callable[[str, bytes], Guess]  # the format of a message, by its topic and bytes
     proposed_filter: Callable[[str, bytes], str]  # what a reader of such messages would listen to
     continuous_dir: Path | None = None  # where the continuous backup goes
+    accounts_dir: Path | None = None  # where edge writes the accounts of readers for mosquitto
+    tls_port: int = 0  # of the broker, for readers with TLS; 0: none
+    machine: Machine = NO_SITE
 
 
 def ok(text: str) -> Finding:

@@ -168,7 +168,8 @@ def _assign_by_content(
 def _is_complete(source: _Source, name: str) -> bool:
     groups = [group for group in source.groups.get(name, []) if group in source.whole]
     kinds = source.forest.kinds
-    return bool(groups) and all(kinds[part.page] for part in source.forest.parts(groups[0], is_whole=True))
+    is_rooted = bool(groups) and kinds[groups[0]] != 0  # a damaged root is known by its number only
+    return is_rooted and all(kinds[part.page] for part in source.forest.parts(groups[0], is_whole=True))
 
 
 def _plausibility(draft: sqlite3.Connection, tree: Tree, sample: list[Row]) -> float:

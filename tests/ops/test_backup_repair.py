@@ -18,6 +18,8 @@ from edge.ops.backup import Kept, make_backup, repair_database
 from edge.store import assets, locations, migrate, organizations
 from edge.store.actors import service, shell
 from edge.store.database import FILE_NAME, close_database, execute, open_database, writing
+from edge.store.page_file import PageFile
+from edge.store.page_trees import Forest, schema_rows
 from edge.store.tags import NewTag
 from tests.ops import damage
 
@@ -239,6 +241,17 @@ def test_a_hundred_random_pages_cost_only_what_changed_on_them_since_the_backup(
     """`python -m tests.soak.damage` does it with as many seeds as there is time for."""
     whole = damage.make_site(site)
     pages = damage.random_damage(whole, seed)
+    damage.spoil(whole, pages)
+    repair_database(shell(), site, [whole.backups])
+    assert damage.missing(whole, pages, whole.file) == []
+
+
+def test_pages_below_a_damaged_root_are_known_by_their_rows(site: Path) -> None:
+    """Without the pointer map, of which every 820th page is one."""
+    whole = damage.make_site(site)
+    with PageFile(whole.file) as file:
+        root = next(root for kind, name, root in schema_rows(Forest(file)) if name == "tag" and kind == "table")
+    pages = [2, 822, root]
     damage.spoil(whole, pages)
     repair_database(shell(), site, [whole.backups])
     assert damage.missing(whole, pages, whole.file) == []

@@ -1,8 +1,10 @@
 """Tests of edge/ops/checks/box.py, edge/ops/checks/data.py and edge/ops/findings.py."""
 
+import errno
 import json
 import os
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,6 +117,68 @@ def test_a_disk_that_gets_low(subject: Subject, monkeypatch: pytest.MonkeyPatch)
     for free, level in ((900, Level.PROBLEM), (1500, Level.WARNING), (5000, Level.OK)):
         monkeypatch.setattr(box.shutil, "disk_usage", lambda _, free=free: type("Usage", (), {"free": free}))
         assert found(subject, "disk")[0] is level
+
+
+@pytest.mark.parametrize(("free", "level"), [(500, Level.PROBLEM), (2000, Level.WARNING), (90_000, Level.OK)])
+def test_a_disk_that_takes_no_more_files(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, free: int, level: Level
+) -> None:
+    monkeypatch.setattr(box.os, "statvfs", lambda _: type("State", (), {"f_files": 100_000, "f_favail": free}))
+    assert found(subject, "inodes")[0] is level
+
+
+def test_a_file_system_that_counts_no_files(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(box.os, "statvfs", lambda _: type("State", (), {"f_files": 0, "f_favail": 0}))
+    assert found(subject, "inodes")[0] is Level.OK
+
+
+def test_a_file_system_that_has_recorded_errors(subject: Subject, tmp_path: Path) -> None:
+    assert found(subject, "disk-errors")[0] is Level.OK
+    device = subject.data_dir.stat().st_dev
+    (tmp_path / "disks/sda1").mkdir(parents=True)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / f"{os.major(device)}:{os.minor(device)}").symlink_to(tmp_path / "disks/sda1")
+    count = tmp_path / "ext4/sda1/errors_count"
+    count.parent.mkdir(parents=True)
+    subject = subject._replace(
+        machine=subject.machine._replace(devices=tmp_path / "dev", file_systems=tmp_path / "ext4")
+    )
+    for errors, level in (("0\n", Level.OK), ("3\n", Level.PROBLEM)):
+        count.write_text(errors)
+        assert found(subject, "disk-errors")[0] is level
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC])
+def test_a_disk_that_takes_no_writes(subject: Subject, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def failing(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(box.os, "fsync", failing)
+    level, text = found(subject, "disk-errors")
+    assert (level, os.strerror(number) in text) == (Level.PROBLEM, True)
+
+
+def test_a_clock_that_was_set_after_a_start_in_1970_is_not_20_000_days_ahead(subject: Subject) -> None:
+    (subject.data_dir / "counted-time").write_text(str(clock.DAY))
+    level, text = found(subject, "clock")
+    assert level is Level.PROBLEM
+    assert "before this box's clock was set" in text
+    assert "days" not in text
+
+
+def test_a_port_that_closed_connections_hold_is_not_used_by_another_program(subject: Subject) -> None:
+    """The side that closes first keeps its address for a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        with socket.create_connection(address) as client:
+            accepted, _ = listener.accept()
+            accepted.close()
+            assert client.recv(1) == b""
+        subject = subject._replace(http_listen=f"127.0.0.1:{address[1]}")
+        assert "no answer" in found(subject._replace(http_listen="127.0.0.1:1"), "pages")[1]
+    assert "no answer" in found(subject, "pages")[1]
+    with socket.create_server(address):
+        assert "used by another program" in found(subject, "pages")[1]
 
 
 def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:

@@ -16,14 +16,16 @@ class Certificate(NamedTuple):
     authority: Path
 
 
-def make(folder: Path, *, days: int = 2) -> Certificate:
-    """Valid since the day before yesterday; with `days` below zero it has expired."""
+def make(folder: Path, *, days: int = 2, names: str = "IP:127.0.0.1", authority_days: int = 30) -> Certificate:
+    """Valid since five days ago; with `days` below zero it has expired."""
     folder.mkdir(exist_ok=True)
     ca_key, ca, key, request, file = (folder / name for name in ("ca.key", "ca.crt", "hub.key", "hub.csr", "hub.crt"))
     extensions = folder / "hub.ext"
-    extensions.write_text("subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
+    extensions.write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth\n")
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    _openssl("req", "-x509", *curve, "-keyout", ca_key, "-out", ca, "-subj", "/CN=Test authority", "-days", "30")
+    _openssl(
+        "req", "-x509", *curve, "-keyout", ca_key, "-out", ca, "-subj", "/CN=Test authority", "-days", authority_days
+    )
     _openssl("req", "-new", *curve, "-keyout", key, "-out", request, "-subj", "/CN=hub")
     (folder / "index.txt").write_text("")
     (folder / "serial").write_text("01\n")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from edge import clock
@@ -23,6 +26,8 @@ from edge.store.retention import newest_scan
 
 LEAST_MEMORY_MB = 150
 LEAP_DAYS = 4
+FEWEST_FILES = 1000
+SLOW_WRITE = 2.0  # seconds
 PROGRAM_YEAR = 2026  # a clock before that has not been set
 
 
@@ -49,6 +54,56 @@ def disk(subject: Subject) -> Finding:
     return ok(text)
 
 
+def inodes(subject: Subject) -> Finding:
+    """A file system with room may still take no more files."""
+    state = os.statvfs(subject.data_dir)
+    if not state.f_files:
+        return ok("this file system has no limit of files")
+    text = f"room for {state.f_favail} more files beside the database"
+    advice = f"find / -xdev -type d -size +1M shows folders with many files; df -i {subject.data_dir}"
+    if state.f_favail < FEWEST_FILES:
+        return problem(text, advice)
+    if state.f_favail < state.f_files // 20:
+        return warning(text, advice)
+    return ok(text)
+
+
+def disk_errors(subject: Subject) -> Finding:
+    """Whether the disk takes writes, how quickly, and what errors its file system has recorded."""
+    advice = "the disk is failing: back up elsewhere now (edge backup), see dmesg, and replace it"
+    try:
+        seconds = _seconds_to_write(subject.data_dir)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "make room: df -h; df -i")
+        return problem(f"{subject.data_dir} cannot be written: {error.strerror}", advice)
+    count = _recorded_errors(subject)
+    if count:
+        return problem(f"the file system has recorded {count} errors", advice)
+    if seconds > SLOW_WRITE:
+        return warning(f"the disk took {seconds:.1f} s to write 4 KB", "see what keeps it busy: iostat; dmesg")
+    return ok("the disk takes writes, and its file system has recorded no errors")
+
+
+def _seconds_to_write(folder: Path) -> float:
+    began = time.monotonic()
+    with TemporaryFile(dir=folder) as file:
+        file.write(bytes(4096))
+        file.flush()
+        os.fsync(file.fileno())
+    return time.monotonic() - began
+
+
+def _recorded_errors(subject: Subject) -> int:
+    """As ext4 counts them; 0 where that is not known."""
+    device = subject.data_dir.stat().st_dev
+    name = (subject.machine.devices / f"{os.major(device)}:{os.minor(device)}").resolve().name
+    try:
+        return int((subject.machine.file_systems / name / "errors_count").read_text("ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
 def memory(_: Subject) -> Finding:
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) >> 10
@@ -65,6 +120,13 @@ def clock_right(subject: Subject) -> Finding:
     if newest is not None and newest > now + clock.SECOND * 60:
         return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
     counted = CountedTime(subject.data_dir, lambda: False)
+    if clock.to_datetime(now - counted.ahead() * clock.DAY).year < PROGRAM_YEAR and not clock.is_vouched(
+        subject.data_dir
+    ):
+        return problem(
+            "the service last ran before this box's clock was set, so nothing is deleted by it",
+            f"if {clock.rfc3339(now)} is right: edge trust-clock. So that it stays right: timedatectl set-ntp true",
+        )
     if counted.ahead() > LEAP_DAYS and not clock.is_vouched(subject.data_dir):
         return problem(
             f"{clock.rfc3339(now)} is {counted.ahead()} days after the service last ran, so nothing is deleted by it",
@@ -92,7 +154,7 @@ def service(subject: Subject) -> Finding:
 
 
 def pages(subject: Subject) -> Finding:
-    """Also tells when the port belongs to somebody else."""
+    """Also says whether another program has the port."""
     try:
         answer = _ask(subject, "/readyz")
     except (OSError, ValueError, HTTPException) as error:
@@ -157,6 +219,7 @@ def _open(url: str, subject: Subject) -> Any:
 def _is_taken(listen: str) -> bool:
     host, _, port = listen.rpartition(":")
     with socket.socket() as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections hold a port for a minute
         try:
             attempt.bind((host, int(port)))
         except OSError:

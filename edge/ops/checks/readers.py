@@ -30,6 +30,26 @@ def broker(subject: Subject) -> Finding:
     return ok(f"{subject.broker_url} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
 
 
+def broker_accounts(subject: Subject) -> Finding:
+    """Whether mosquitto has the accounts and permissions that edge wrote; nobody else may write them.
+
+    Only mosquitto may read its files, so their sizes and times are compared.
+    """
+    if subject.accounts_dir is None or not (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
+        return ok("no accounts are kept for mosquitto")
+    advice = "sudo edge accounts; sudo systemctl restart edge-accounts.service; systemctl status edge-accounts.path"
+    for name, what in (("passwd", "accounts"), ("acl", "permissions")):
+        written, used = subject.accounts_dir / name, subject.machine.mosquitto / f"edge.{name}"
+        if not written.is_file() or not used.is_file():
+            missing = used if written.is_file() else written
+            return problem(f"the {what} of readers are missing: {missing}", advice)
+        if written.stat().st_size != used.stat().st_size or written.stat().st_mtime > used.stat().st_mtime + 60:
+            return problem(
+                f"mosquitto has other {what} of readers than edge gave it: {used} differs from {written}", advice
+            )
+    return ok("mosquitto has the accounts and permissions of the readers")
+
+
 def broker_limits(subject: Subject) -> Finding:
     """mosquitto by default holds 1,000 messages, none of them of QoS 0, and drops the rest without a word."""
     if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():

@@ -1,0 +1,45 @@
+"""What the doctor asks of the computer besides the service: units, ports, and files outside the data directory."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.errors import Unavailable
+
+_SECONDS = 10
+
+
+def run(command: Sequence[str]) -> str:
+    """The output of a program of the system. Raises Unavailable if there is none, or if it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603  fixed programs of the system, with fixed arguments
+            command, capture_output=True, text=True, check=True, timeout=_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"{command[0]} gives no answer: {error}") from error
+    return done.stdout
+
+
+class Machine(NamedTuple):
+    """Where things are on a computer on which systemd/install.sh was run; elsewhere none of these exists."""
+
+    run: Callable[[Sequence[str]], str] = run
+    program: Path = Path("/opt/edge")
+    settings: Path = Path("/etc/edge/edge.toml")
+    caddyfile: Path = Path("/etc/caddy/Caddyfile")
+    mosquitto: Path = Path("/etc/mosquitto")
+    avahi: Path = Path("/etc/avahi")
+    devices: Path = Path("/sys/dev/block")
+    file_systems: Path = Path("/sys/fs/ext4")
+
+    @property
+    def is_site(self) -> bool:
+        """Whether the installer was run here."""
+        return (self.program / "venv").is_symlink()
+
+
+NOWHERE = Path("/nonexistent")
+NO_SITE = Machine(run, *[NOWHERE] * 7)

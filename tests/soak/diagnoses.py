@@ -1,0 +1,88 @@
+"""Faults, one by one (see diagnoses.toml), on an installed Debian, and what `edge doctor` says of each.
+
+`python -m tests.soak.diagnoses --box TOOL --folder DIR [--installed]`. TOOL is a program that makes and runs a whole
+computer (see box.py); with --installed the one in DIR has the service already. Prints a table, and how many faults the
+check named for them reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.soak.box import Box
+from tests.soak.installed_site import ROOT, Ports, install, wait_for
+
+
+class Fault(NamedTuple):
+    """`checks` are those of which one must report it; `undo` makes the site as it was."""
+
+    name: str
+    checks: str
+    inject: str
+    undo: str
+
+
+FAULTS = [Fault(**fault) for fault in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["fault"]]
+WRONG = "used by another program"  # what a port in TIME_WAIT was called
+
+
+def examine(box: Box) -> dict[str, tuple[str, str]]:
+    """The level and the text of each check."""
+    said = box.run("edge doctor --json || true")
+    if said.startswith("PROBLEM program"):
+        return {"program": ("problem", said.splitlines()[0])}
+    return {check["id"]: (check["level"], check["text"]) for check in json.loads(said)["checks"]}
+
+
+def inject(box: Box, fault: Fault, before: dict[str, tuple[str, str]]) -> bool:
+    """Whether one of its checks reports the fault, which was not reported before."""
+    box.run(f"set +e\n{fault.inject}\ntrue")
+    try:
+        after = examine(box)
+    finally:
+        box.run(f"set +e\n{fault.undo}\ntrue")
+    new = {name: told for name, told in after.items() if told[0] != "ok" and told != before.get(name)}
+    is_reported = bool(new.keys() & set(fault.checks.split()))
+    named = "; ".join(f"{name}: {text[:110]}" for name, (_, text) in new.items())
+    print(f"| {fault.name} | {'yes' if is_reported else 'NO'} | {named} |", flush=True)
+    return is_reported
+
+
+def right_about_closed_connections(box: Box) -> bool:
+    """Right after a stop its connections hold the port: nobody else does."""
+    box.run("for n in 1 2 3 4 5; do curl -s http://127.0.0.1:28080/healthz >/dev/null; done; systemctl stop edge")
+    text = examine(box)["pages"][1]
+    box.run("systemctl start edge")
+    print(
+        f"| stopped, connections in TIME_WAIT | {'NO' if WRONG in text else 'yes'} | pages: {text[:110]} |", flush=True
+    )
+    return WRONG not in text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--box", required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--installed", action="store_true")
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    box = Box(given.box, given.folder)
+    if not given.installed:
+        install(box, Ports(28080), ROOT)
+    box.run("edge backup; touch -d '1 hour ago' /etc/edge/edge.toml; systemctl restart edge")
+    wait_for(box, "curl -fs http://127.0.0.1:28080/healthz >/dev/null")
+    before = examine(box)
+    print(f"Before: { ({name: told for name, told in before.items() if told[0] != 'ok'}) }")
+    faults = [fault for fault in FAULTS if given.only in fault.name]
+    found = [inject(box, fault, before) for fault in faults]
+    found.append(right_about_closed_connections(box))
+    print(f"{sum(found)} of {len(found)} reported rightly")
+    print(f"Afterwards: { ({name: told for name, told in examine(box).items() if told[0] != 'ok'}) }")
+
+
+if __name__ == "__main__":
+    main()
