@@ -3,6 +3,11 @@
 History keeps when a stay began and ended, but not the reads in between. So those are kept on disk for as long as the
 reads from which evidence decides, in the same table, which costs a batch one row. They are read only when a read
 elsewhere arrives after the stay into which it falls.
+
+Reads of one asset in the same microsecond at different locations stay in the order of arrival. Each of them is a row,
+and nothing that was observed says which one came first. Any other order would have to rewrite the rows of that instant
+and the stays before and after them for each further read. With smoothing there is no such exception: the stronger read
+wins, of equal ones the one at the location with the lower id.
 """
 
 from __future__ import annotations

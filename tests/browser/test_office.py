@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge import clock
-from edge.store import assets, scans, unknown_tags
+from edge.store import assets, readers, scans, unknown_tags
 from edge.store.actors import shell
 from edge.store.stays import Quality, Scan
 from tests.browser.conftest import PASSWORD, Site
@@ -152,3 +152,25 @@ def test_tables_are_read_without_scrolling_sideways_on_a_phone(enter: Enter, sit
     cut = "() => [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
     assert page.evaluate(cut) == 0
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_reader_with_a_wrong_location_is_corrected_with_its_history(enter: Enter, site: Site) -> None:
+    actor, now = shell(site.organization_id), clock.now()
+    rack, dock = site.racks[0], site.docks[0]
+    reader = readers.add_reader(actor, name="gate", topic="gate", format="csl", location_id=rack.id).id
+    for number, asset in enumerate(site.assets[:3]):
+        at = now - (number + 1) * clock.HOUR
+        read = Scan(site.organization_id, asset.id, rack.id, reader, 1, at, at, Quality.READER, -55.0)
+        scans.record([read], gap=clock.HOUR)
+    page = enter("ada", f"/readers/{reader}/edit")
+    page.select_option("[name=location_id]", str(dock.id))
+    page.click("button:text-is('Save')")
+    expect(page.locator("#correct-1")).to_contain_text("recorded at Rack A. Was that wrong? Correct them to Dock 1")
+    page.click("#correct-1 >> text=Preview")
+    expect(page.locator("main")).to_contain_text("3 rows of history would change, of 3 assets.")
+    page.click("button:text-is('Correct history')")
+    page.wait_for_url(f"**/readers/{reader}*")
+    expect(page.locator("#correct-1")).to_have_count(0)
+    page.goto(f"/assets/{site.assets[0].id}")
+    expect(page.locator("main")).to_contain_text("Dock 1")
+    expect(page.locator("main")).not_to_contain_text("Rack A")
