@@ -9,19 +9,23 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 
 from edge import clock
 from edge.auth.secrets import hash_secret, new_client_secret, new_token
+from edge.errors import SetupError
 from edge.ingest import broker_probe
 from edge.ingest.subscriber import Broker
 from edge.ops import archives, trial
 from edge.store import actors, assets, keys, locations, migrate, organizations, people, readers, sessions
 from edge.store.database import FILE_NAME, close_database, open_database
 from edge.store.people import Role
+from edge.store.reader_messages import ReaderMessage, all_messages
 from edge.store.tags import NewTag
+from edge.store.trial_outcomes import Outcome
 
 TOPICS, TAG = "edge-trial", "E2801160600002054CC2096F"
 TOPIC = f"{TOPICS}/reads"
@@ -30,19 +34,28 @@ TOPIC = f"{TOPICS}/reads"
 @click.command("trial", hidden=True)
 @click.argument("backup", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--before", type=click.Path(path_type=Path), help="Folder of the release that runs, to compare with.")
 @click.pass_context
-def try_release(context: click.Context, backup: Path, folder: Path) -> None:
-    """Unpack BACKUP into FOLDER, run this release on it beside the site, and follow a read through it."""
+def try_release(context: click.Context, backup: Path, folder: Path, before: Path | None) -> None:
+    """Unpack BACKUP into FOLDER, run this release on it beside the site, and follow reads through it."""
     with _scratch(folder):
         archives.unpack(backup, folder / FILE_NAME)
-        before, seconds = _migrate(folder)
+        schema, seconds = _migrate(folder)
         made = _make_synthetic()
+        messages = all_messages()
         after = migrate.present_schema()
         close_database()
+        expected = _outcome_before(context, backup, folder / "before", before, messages) if before else None
         with trial.broker(folder) as port:
-            started = _follow_read(context, folder, made, port)
-    told = {"schema_before": before, "schema_after": after, "migration_seconds": seconds, "start_seconds": started,
-            "start_limit": trial.start_limit(started, seconds)}  # fmt: skip
+            started = _follow_read(context, folder, made, port, messages, expected)
+    told = {
+        "messages_replayed": len(messages) if expected else 0,
+        "schema_before": schema,
+        "schema_after": after,
+        "migration_seconds": seconds,
+        "start_seconds": started,
+        "start_limit": trial.start_limit(started, seconds),
+    }
     click.echo(json.dumps(told))
 
 
@@ -81,7 +94,31 @@ def _make_synthetic() -> trial.Synthetic:
     return trial.Synthetic(asset.external_key, location.external_key, key.id, secret, cookie)
 
 
-def _follow_read(context: click.Context, folder: Path, made: trial.Synthetic, broker_port: int) -> float:
+def _outcome_before(
+    context: click.Context, backup: Path, folder: Path, program: Path, messages: list[ReaderMessage]
+) -> Outcome | None:
+    """What the release that runs makes of the messages, on a copy of its own; None if there are none."""
+    if not messages:
+        return None
+    folder.mkdir(mode=0o700)
+    archives.unpack(backup, folder / FILE_NAME)
+    with trial.broker(folder) as port:
+        listen = f"127.0.0.1:{trial.free_port()}"
+        broker = Broker(f"mqtt://127.0.0.1:{port}", "")
+        command = _command(context, folder, listen, broker.url, str(program / "bin" / "python"))
+        with trial.service(command, folder, f"http://{listen}"):
+            trial.wait_until_ready(f"http://{listen}")
+            return trial.replay(folder / FILE_NAME, messages, partial(broker_probe.publish, broker), None)[0]
+
+
+def _follow_read(
+    context: click.Context,
+    folder: Path,
+    made: trial.Synthetic,
+    broker_port: int,
+    messages: list[ReaderMessage],
+    expected: Outcome | None,
+) -> float:
     """The seconds until the service answered."""
     listen = f"127.0.0.1:{trial.free_port()}"
     broker = Broker(f"mqtt://127.0.0.1:{broker_port}", "")
@@ -90,16 +127,22 @@ def _follow_read(context: click.Context, folder: Path, made: trial.Synthetic, br
     with trial.service(_command(context, folder, listen, broker.url), folder, base) as started:
         trial.follow_read(base, made, lambda: broker_probe.publish(broker, TOPIC, payload))
         trial.open_pages(base, made)
+        if expected:
+            _, fault = trial.replay(folder / FILE_NAME, messages, partial(broker_probe.publish, broker), expected)
+            if fault:
+                raise SetupError(fault)
     return round(started, 1)
 
 
-def _command(context: click.Context, folder: Path, listen: str, broker_url: str) -> list[str]:
+def _command(
+    context: click.Context, folder: Path, listen: str, broker_url: str, python: str = sys.executable
+) -> list[str]:
     """The settings of the site, except for those that would affect the site itself."""
     changed = {
         "data_dir": folder,
         "http.listen": listen,
         "mqtt.broker": broker_url,
-        "mqtt.topics": f"{TOPICS}/#",
+        "mqtt.topics": ",".join(_topics(context.obj.config.mqtt_topics)),
         "mqtt.password_file": "",
         "mqtt.ca_file": "",
         "mqtt.accounts_dir": "",
@@ -111,10 +154,15 @@ def _command(context: click.Context, folder: Path, listen: str, broker_url: str)
     file = context.parent.params["file"] if context.parent else None
     config = [f"--config={file}"] if file else []
     return [
-        sys.executable,
+        python,
         "-m",
         "edge",
         *config,
         *(f"--set={name}={value}" for name, value in changed.items()),
         "serve",
     ]
+
+
+def _topics(of_site: tuple[str, ...]) -> tuple[str, ...]:
+    """What the site subscribes to, and the topic of the trial; nothing twice, since it would be delivered twice."""
+    return of_site if "#" in of_site else (*of_site, f"{TOPICS}/#")

@@ -28,6 +28,7 @@ from edge.store.ledger import Bucket
 from edge.store.matching import TagMatcher
 from edge.store.raw_messages import Pack, Window
 from edge.store.reader_clocks import READER, known_clocks
+from edge.store.reader_messages import Keeper, ReaderMessage
 from edge.store.recent_reads import RecentReads
 from edge.store.scans import settle
 from edge.store.stays import Quality
@@ -68,6 +69,7 @@ class Pipeline:
         self._receipts = Receipts()
         self._window = window
         self._replays = Replays()
+        self._keeper = Keeper()
         self._recent_version = 0  # of the reads that positions are decided from
         self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks(), is_vouched)
         self._recorded_at = 0  # when the newest scan was received
@@ -137,6 +139,7 @@ class Pipeline:
             batch.write(self._gap, self._recent)
             if self._window:
                 self._window.keep(packs_of(opened))
+            self._keeper.keep(_worth_a_trial(opened))
             dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
             held_messages.discard([message.held_as.no for message in messages if message.held_as])
             held_messages.keep(_held_back(opened))
@@ -338,6 +341,14 @@ def _held_back(opened: Sequence[Opened]) -> Iterator[NewHeld]:
             times = times_of(item.parsed.reads, route.clock_setting)
             newest = max((time for time in times if time is not None), default=0)
             yield NewHeld(route.reader_id, message.topic, message.payload, item.received_at, newest)
+
+
+def _worth_a_trial(opened: Sequence[Opened]) -> Iterator[ReaderMessage]:
+    """Messages with reads that came just now: a new release is tried with them."""
+    for item in opened:
+        message = item.message
+        if item.line and item.parsed and item.parsed.reads and not (message.is_again or item.earlier or message.size):
+            yield ReaderMessage(item.line.route.reader_id, message.topic, message.payload, item.received_at)
 
 
 def _again(reader_id: int, held: Held) -> Message:

@@ -9,13 +9,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from edge.errors import SetupError
+from edge.store.reader_messages import ReaderMessage
+from edge.store.trial_outcomes import Outcome, difference, outcome, reader_names
 
 START_SECONDS = 60.0  # a Raspberry Pi takes two
 ARRIVAL_SECONDS = 20.0
@@ -56,6 +58,16 @@ def service(command: Sequence[str], folder: Path, base: str) -> Iterator[float]:
         yield time.monotonic() - began
 
 
+def wait_until_ready(base: str) -> None:
+    """Until the service takes reads, as far as it does within ARRIVAL_SECONDS."""
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(SetupError):
+            _answer(f"{base}/readyz", {})
+            return
+        time.sleep(0.1)
+
+
 def follow_read(base: str, made: Synthetic, publish: Callable[[], None]) -> None:
     """A reader reports the tag, and the position is read back through the API. Raises SetupError when it is not."""
     token = _api(base, "/api/v1/oauth/token", None, grant_type="client_credentials", client_id=made.client_id,
@@ -67,6 +79,27 @@ def follow_read(base: str, made: Synthetic, publish: Callable[[], None]) -> None
             raise SetupError(f"a read that was published did not become a position within {ARRIVAL_SECONDS:.0f} s")
         publish()  # again, since nobody may have been listening yet
         time.sleep(0.5)
+
+
+def replay(
+    file: Path, messages: Sequence[ReaderMessage], publish: Callable[[str, bytes], None], expected: Outcome | None
+) -> tuple[Outcome, str]:
+    """Publish what readers sent to a service that keeps its database in `file`; the outcome, and how it differs.
+
+    Ends as soon as all messages have an outcome and it is the expected one, at the latest after ARRIVAL_SECONDS.
+    """
+    ids = {message.reader_id for message in messages}
+    before = outcome(file, ids)
+    for message in messages:
+        publish(message.topic, message.payload)
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while True:
+        found = outcome(file, ids).since(before)
+        is_settled = found.messages() >= len(messages) and not found.held
+        fault = difference(expected, found, reader_names(file)) if expected else ""
+        if (is_settled and not fault) or time.monotonic() > deadline:
+            return found, fault
+        time.sleep(0.2)
 
 
 def open_pages(base: str, made: Synthetic) -> None:

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from edge import runtime
+from edge import clock, runtime
 from edge.config import Config
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
 from edge.ops.backup import Kept, make_backup
 from edge.ops.upgrade import FILE_NAME
-from edge.store import migrate, organizations
+from edge.store import assets, locations, migrate, organizations, readers
 from edge.store.actors import shell
 from edge.store.database import close_database
+from edge.store.tags import NewTag
 from tests.mosquitto import free_port, mosquitto
 from tests.service import ROOT, wait_for
 from tests.systemd.test_service import health
@@ -37,7 +40,7 @@ def backup(tmp_path: Path) -> Path:
     return path
 
 
-def try_release(backup: Path, broken: str = "") -> subprocess.CompletedProcess[str]:
+def try_release(backup: Path, broken: str = "", before: Path | None = None) -> subprocess.CompletedProcess[str]:
     """`edge trial`, with this code run first."""
     folder = backup.parents[1] / "trial"
     script = f"import sys; from edge import cli; {broken or 'pass'}; sys.argv[0] = 'edge'; cli.main()"
@@ -46,6 +49,7 @@ def try_release(backup: Path, broken: str = "") -> subprocess.CompletedProcess[s
     flags = [f"--config={settings}", f"--set=data_dir={backup.parents[1]}"]
     flags += [f"--set=http.listen=127.0.0.1:{free_port()}"]
     command = [sys.executable, "-c", script, *flags, "trial", str(backup), str(folder)]
+    command += ["--before", str(before)] if before else []
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert not folder.exists()
     return done
@@ -76,6 +80,53 @@ def test_a_release_that_does_not_work_is_told_in_one_sentence(backup: Path, brok
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def with_reader(backup: Path) -> Path:
+    """The backup of a site with a reader whose messages are kept, and an asset that it read at the dock."""
+    site = backup.parents[1]
+    migrate.migrate(site)
+    actor = shell(organizations.find_organization(None).id)
+    dock = locations.create(actor, name="Dock").id
+    readers.add_reader(actor, name="dock", topic="site/dock/reads", format="edge", location_id=dock)
+    assets.create(actor, name="Pallet", tags=[NewTag("rfid", "3074257BF7194E4000001A85")])
+    ingest = Pipeline(0, 7)
+    for second in range(3):
+        at = clock.now() - (180 - 60 * second) * clock.SECOND
+        payload = b'{"reads": [{"tag": "3074257BF7194E4000001A85"}, {"tag": "E2801160600002054CC20001"}]}'
+        ingest.handle([Message("site/dock/reads", payload, at)])
+    path = make_backup(site, site / "newer", Kept(1, 1)).backup.path
+    close_database()
+    return path
+
+
+def test_the_messages_of_each_reader_end_as_with_the_release_that_runs(backup: Path) -> None:
+    done = try_release(with_reader(backup), before=Path(sys.prefix))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages_replayed"] == 3
+
+
+DROPS = """
+import sys
+from edge import cli
+from edge.ingest.routing import Router
+find = Router.find
+Router.find = lambda self, topic: None if topic.startswith("site/dock") else find(self, topic)
+sys.argv[0] = "edge"
+cli.main()
+"""
+
+
+def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> None:
+    """Its one synthetic read arrives all the same; 1,170 reads were lost after the switch."""
+    serve_broken = (
+        "from edge.ops import trial as limits; limits.ARRIVAL_SECONDS = 8.0;"
+        " from edge.commands import trial as t; usual = t._command;"
+        f" t._command = lambda *a: usual(*a) if len(a) > 4 else [sys.executable, '-c', {DROPS!r}, *usual(*a)[3:]]"
+    )
+    done = try_release(with_reader(backup), serve_broken, before=Path(sys.prefix))
+    assert done.returncode == 1
+    assert "of reader dock, 0 messages end as recorded, with the release that runs 3" in done.stderr
 
 
 def test_nothing_comes_in_until_an_upgrade_is_complete(backup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
