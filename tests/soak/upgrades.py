@@ -40,6 +40,33 @@ BROKEN = {
         '    raise SystemExit("broken at the site only")'
     ),
 }
+AT_THE_SITE = 'if "mqtt.accounts_dir=" not in " ".join(sys.argv) and "serve" in sys.argv:'  # not in a trial
+DROPPED = (  # messages of the reader are acknowledged and forgotten
+    "sed -i 's/^    def _enqueue(self.*/&\\n        if CONDITION:\\n            self._writer.put_done(delivery.mid,"
+    " self._connection)\\n            return/' edge/ingest/subscriber.py; sed -i '0,/^from edge/s//import sys\\nfrom"
+    " edge/' edge/ingest/subscriber.py"
+)
+# Ways in which a release is worse than the one before, and whether that is found before the switch.
+WORSE = {
+    "it drops the topic of a reader": (
+        DROPPED.replace("CONDITION", r'delivery.topic.startswith(b"site\/dock1")'),
+        True,
+    ),
+    "it drops the topic of a reader at the site only": (
+        DROPPED.replace(
+            "CONDITION",
+            r'delivery.topic.startswith(b"site\/dock1") and "mqtt.accounts_dir=" not in " ".join(sys.argv)',
+        ),
+        False,
+    ),
+    "it ends every 12 s": (
+        START.format(
+            r"import os, sys, threading\n" + AT_THE_SITE + r"\n    threading.Timer(12, os._exit, [1]).start()"
+        ),
+        False,
+    ),
+    "it never becomes ready": (START.format(r"import sys, time\n" + AT_THE_SITE + r"\n    time.sleep(300)"), True),
+}
 # At which command of edge-upgrade the power is cut off, and whether the new release runs afterwards.
 STEPS = {
     "backup": ("said=*edge\\ backup*", False),
@@ -123,6 +150,30 @@ def broken(site: Site, change: str) -> str:
     assert version(site) == before, said
     left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade$' || true")
     assert not left, left
+    return said.strip().splitlines()[-1]
+
+
+def worse(site: Site, change: str, is_found_before: bool) -> str:
+    """The release from before runs again, by itself."""
+    before = version(site)
+    fresh_release(site.box, "9.98", change)
+    said = site.box.run(f"edge upgrade {NEW} 2>&1 && echo WENT THROUGH", check=False)
+    assert ("WENT THROUGH" not in said) == is_found_before, said
+    if not is_found_before:
+        wait_for(site.box, "test ! -e /opt/edge/probation && systemctl is-active -q edge", 660)
+        said = site.box.run("cat /var/lib/edge/warnings/upgrade; rm /var/lib/edge/warnings/upgrade")
+    assert version(site) == before, said
+    return said.strip().splitlines()[-1]
+
+
+def back(site: Site) -> str:
+    """By hand, while the new release is watched."""
+    before = version(site)
+    fresh_release(site.box, "9.03")
+    site.box.run(f"edge upgrade {NEW}")
+    assert version(site) == "9.03"
+    said = site.box.run("edge upgrade --back")
+    assert version(site) == before
     return said.strip().splitlines()[-1]
 
 
@@ -249,6 +300,8 @@ def acts() -> dict[str, Callable[[Site], str]]:
         "upgrade": partial(upgrade, number="9.01"),
         "upgrade that changes the database": partial(upgrade, number="9.02", change=add_table("added")),
         **{f"broken: {what}": partial(broken, change=change) for what, change in BROKEN.items()},
+        **{f"worse: {what}": partial(worse, change=how, is_found_before=early) for what, (how, early) in WORSE.items()},
+        "back by hand": back,
         **power_cuts(),
         "drive plugged in": plug_in_drive,
         "drive full": fill_drive,

@@ -68,7 +68,7 @@ NOT_AUDITED = {
         "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
         "counted_reads.CountedReads", "handheld.record_accepted", "handheld.submit",
         "held_back.HeldBack", "held_back.store", "held_messages.discard", "held_messages.keep",
-        "mapped_fields.record",
+        "mapped_fields.record", "reader_messages.Keeper",
         "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",
