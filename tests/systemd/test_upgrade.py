@@ -243,6 +243,13 @@ def test_an_upgrade_ends_the_probation_of_the_one_before(computer: Computer) -> 
     assert len(computer.releases()) == 2
 
 
+def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer) -> None:
+    stopped = "date() { echo 20260101T000000Z; }; export -f date;"
+    computer.upgrade("3", during=stopped)
+    assert "Upgraded to" in computer.upgrade("4", during=stopped)
+    assert computer.state() == NEW
+
+
 def test_a_release_that_does_not_start_is_told_and_the_one_before_runs(computer: Computer) -> None:
     """With all reads, also those that came while the database was being copied."""
     assert "The release from before runs again, and nothing was lost." in computer.upgrade("4", broken=True)
