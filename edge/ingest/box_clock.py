@@ -4,6 +4,8 @@ A reader whose time jumps by itself was set. When several jump together, by the 
 otherwise, the box's clock was set wrong (or right again): the site's time follows the readers, and `shift` says by how
 much the box is off.
 
+* Devices of one reader with a wildcard are one witness: they share an account, and often a clock. Where several
+  organizations have readers, readers of two of them must agree, since one must not set the clock of the others.
 * A jump ahead cannot be a delay, so a second reader decides at once. Late messages may have waited in buffers, as after
   an outage of the broker, so one of the readers must stay late by the same amount for some seconds.
 * Until that is known, messages are held for `HOLD` at most. They are held only while other readers are active.
@@ -13,11 +15,12 @@ much the box is off.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from edge.clock import HOUR, NOTICEABLE, SECOND
+from edge.ingest.by_source import BySource, Source
 from edge.ingest.sample import Sample
 
 EARLY = 3 * SECOND  # ahead of the quickest message: no network does that
@@ -30,7 +33,6 @@ HOLD = 10 * SECOND
 ACTIVE = 60 * SECOND
 GAP = 600 * SECOND  # between two messages at the box: a quiet hour, or a jump
 REMEMBERED = 120 * SECOND  # a jump of one reader, until another one tells of the same
-MOST_WITNESSES = 10_000
 
 
 class _Jump(Struct):
@@ -50,6 +52,7 @@ class _Jump(Struct):
 class _Witness(Struct):
     """`offset` is that of its clock before any jump, `difference` how far its last message was from that."""
 
+    source: Source
     offset: int
     confirmed_from: int = 0
     confirmed_at: int | None = None
@@ -77,8 +80,9 @@ class BoxClock:
     def __init__(self, known_readers: int = 0) -> None:
         """`known_readers`: how many readers had a known clock before the service started."""
         self.shift = 0
+        self.organizations = 1  # that have readers
         self._is_fresh = known_readers > 1  # nobody was in time yet, though several may come
-        self._witnesses: dict[Hashable, _Witness] = {}
+        self._witnesses: BySource[_Witness] = BySource()
         self._doubted_at: int | None = None
         self._was_doubted_at: int | None = None  # for as long as it may be; nobody has been in time since
         self._has_jumps = False
@@ -100,7 +104,7 @@ class BoxClock:
             self._was_doubted_at, self._doubted_at = self._doubted_at, None
         return self._doubted_at is not None
 
-    def hear(self, source: Hashable, sample: Sample, offset: int | None) -> int:
+    def hear(self, source: Source, sample: Sample, offset: int | None) -> int:
         """Learn from a message of a reader whose clock is `offset` ahead, None if unknown.
 
         Returns by how much the site's time changes: what was received at `t` was received at `t` plus that.
@@ -121,7 +125,7 @@ class BoxClock:
             self._doubt(sample.received_at)
         agreeing = list(self._agreeing(difference))
         is_proved = difference > 0 or any(one.jump and one.jump.is_steady for one in agreeing)
-        return self._move(agreeing) if len(agreeing) > 1 and is_proved else 0
+        return self._move(agreeing) if is_proved and self._are_enough(agreeing) else 0
 
     def hear_against_history(self, sample: Sample, offset: int | None, newest_scan: int) -> int:
         """As `hear`, while the box contradicts the newest scan: a reader that goes on from there is right."""
@@ -138,7 +142,7 @@ class BoxClock:
         self._shift_by(self.shift, sample.received_at)
         return True
 
-    def offset_before(self, source: Hashable) -> int | None:
+    def offset_before(self, source: Source) -> int | None:
         """The offset of a reader's clock before the jump."""
         witness = self._witnesses.get(source)
         return witness.offset if witness else None
@@ -150,19 +154,19 @@ class BoxClock:
                 return received_at + span.by
         return received_at
 
-    def _witness(self, source: Hashable, sample: Sample, offset: int | None) -> _Witness | None:
+    def _witness(self, source: Source, sample: Sample, offset: int | None) -> _Witness | None:
         if offset is None:
             return None
         witness = self._witnesses.get(source)
         if witness is None:
-            if len(self._witnesses) >= MOST_WITNESSES:
-                self._witnesses.clear()
-            witness = self._witnesses[source] = _Witness(offset)
+            witness = _Witness(source, offset)
+            self._witnesses.put(source, witness)
         jump = witness.jump
         if abs(offset - witness.offset) <= EARLY:
             witness.offset = offset  # it drifts
         elif jump is None or sample.received_at - jump.began_at > REMEMBERED:
-            self._witnesses[source] = witness = _Witness(offset)  # it was set
+            witness = _Witness(source, offset)  # it was set
+            self._witnesses.put(source, witness)
         return witness
 
     def _confirm(self, witness: _Witness, at: int) -> None:
@@ -195,6 +199,11 @@ class BoxClock:
         for one in self._witnesses.values():
             if one.jump and abs(one.jump.high - difference) <= (EARLY if difference > 0 else LATE):
                 yield one
+
+    def _are_enough(self, agreeing: Sequence[_Witness]) -> bool:
+        readers = {one.source.reader_id for one in agreeing}
+        organizations = {one.source.organization_id for one in agreeing}
+        return len(readers) > 1 and len(organizations) >= min(self.organizations, 2)
 
     def _active(self, at: int, but: _Witness | None = None) -> bool:
         """Whether a reader, other than this one, was in time within the last minute, or may be soon."""

@@ -14,12 +14,13 @@ from edge import clock, metrics
 from edge.clock import SECOND
 from edge.errors import Unavailable
 from edge.ingest.batch import Batch
+from edge.ingest.by_source import Source
 from edge.ingest.messages import Earlier, HeldAs, Message, Opened
 from edge.ingest.reads import Malformed, Parsed
 from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
-from edge.ingest.timing import Source, Timekeeper, times_of
+from edge.ingest.timing import Timekeeper, times_of
 from edge.store import carriers, dead_letters, held_messages, tracking
 from edge.store.bounds import DEFAULT, Bounds
 from edge.store.database import execute, writing
@@ -109,6 +110,7 @@ class Pipeline:
     def _refresh(self) -> None:
         """First in each transaction: what is in memory follows the database."""
         self._router.refresh()
+        self.timekeeper.serve(self._router.organizations)
         if self._recent:
             version = execute("SELECT recent_reads FROM version").fetchone()[0]
             if version != self._recent_version:
@@ -317,7 +319,7 @@ class Pipeline:
         """Read some of what was held back, once it is known how far its clock is off; whether there was any."""
         now = self.timekeeper.time_of(clock.now())
         for source in [source for source in self._held if not self.timekeeper.is_undecided(source, now)]:
-            found = held_messages.first_of(*source)
+            found = held_messages.first_of(source.reader_id, source.topic)
             if found:
                 self.handle([_again(source.reader_id, one) for one in found])
                 return True

@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edge.errors import Invalid
+from edge.ingest.by_source import LONGEST_TOPIC, Source
 from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.parsers.mapping import parser_for
 from edge.ingest.parsers.mapping_settings import mapping_from
 from edge.ingest.parsers.status import parse_status
 from edge.ingest.reads import Malformed, Parsed, Parser, Read
-from edge.ingest.timing import Source
 from edge.store.antenna_names import port_of, ports_by_name
 from edge.store.readers import Route, readers_version, routes
 from edge.validation.topics import has_wildcard, matches
@@ -51,7 +51,8 @@ class Line(Struct, frozen=True):
 
     def clock_of(self, topic: str) -> Source:
         """Whose clock the times of a message on this topic come from."""
-        return self.clock or Source(self.route.reader_id, topic)
+        own = topic if len(topic) <= LONGEST_TOPIC else ""
+        return self.clock or Source(self.route.reader_id, own, self.route.organization_id)
 
 
 def parser_of(format_name: str, mapping: str | None) -> Parser:
@@ -88,12 +89,15 @@ class Router:
         self._version = -1
         self._lines: list[Line] = []
         self._known: dict[str, Line | None] = {}
+        self.organizations = 0  # that have readers
 
     def refresh(self) -> None:
         version = readers_version()
         if version != self._version:
             ports = ports_by_name()
-            self._lines = [line for route in routes() for line in _lines(route, ports.get(route.reader_id, {}))]
+            found = list(routes())
+            self._lines = [line for route in found for line in _lines(route, ports.get(route.reader_id, {}))]
+            self.organizations = len({route.organization_id for route in found})
             self._known = self._plain()
             self._version = version
 
@@ -125,7 +129,11 @@ def _lines(route: Route, ports: dict[str, int]) -> Iterator[Line]:
 
 
 def _line(route: Route, parse: Parser, ports: dict[str, int]) -> Line:
-    return Line(route, parse, ports, None if has_wildcard(route.topic) else Source(route.reader_id))
+    return Line(route, parse, ports, None if has_wildcard(route.topic) else _clock_of(route))
+
+
+def _clock_of(route: Route) -> Source:
+    return Source(route.reader_id, organization_id=route.organization_id)
 
 
 def _parser_or_refusal(route: Route) -> Parser:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from edge import clock
 from edge.clock import DAY, EARLIEST, HOUR, SECOND
 from edge.ingest.box_clock import EARLY, BoxClock
+from edge.ingest.by_source import BySource, Source
 from edge.ingest.reader_clock import ReaderClock
 from edge.ingest.reads import Read, WallTime
 from edge.ingest.sample import Sample
@@ -18,7 +18,6 @@ from edge.store.stays import Quality
 
 FUTURE = 10 * SECOND
 FARTHEST = 366 * DAY  # ahead: what is farther is no clock
-MOST_CLOCKS = 10_000
 AHEAD = 400 * DAY  # of the newest scan: the box was off for long, or its clock is wrong
 # Python 3.11 takes as long to look a member of an Enum up as to call a function.
 _READER, _CORRECTED, _RECEIVED = Quality.READER, Quality.CORRECTED, Quality.RECEIVED
@@ -28,13 +27,6 @@ STEP = HOUR  # a longer one between two messages, while the clock is not trusted
 class Stamp(Struct, frozen=True, gc=False):
     observed_at: int
     quality: Quality
-
-
-class Source(NamedTuple):
-    """Which clock it is: that of a reader, or of one of the devices that publish for a reader with a wildcard."""
-
-    reader_id: int
-    topic: str = ""
 
 
 def times_of(reads: Sequence[Read], setting: str) -> list[int | None]:
@@ -74,7 +66,7 @@ class Timekeeper:
         self._is_vouched = is_vouched
         self._replay = replay_days * DAY
         self._known = known
-        self._clocks: dict[Source, ReaderClock] = {}
+        self._clocks: BySource[ReaderClock] = BySource()
         self._box = BoxClock(len(known))
         self._raw = 0  # the time of receipt of the last message, though it may be impossible
         self._untrusted_at: int | None = None  # what the clock said last, while it is not trusted
@@ -94,6 +86,10 @@ class Timekeeper:
     def is_box_doubted(self) -> bool:
         """True for the seconds in which it is not known whether the box's clock or a reader's was set."""
         return self._box.is_doubted(self._raw)
+
+    def serve(self, organizations: int) -> None:
+        """Note how many organizations have readers: with several, one of them must not set the clock of all."""
+        self._box.organizations = organizations
 
     def offset(self, source: Source) -> int | None:
         return self._clock_of(source).offset
@@ -205,8 +201,7 @@ class Timekeeper:
     def _clock_of(self, source: Source) -> ReaderClock:
         found = self._clocks.get(source)
         if found is None:
-            if len(self._clocks) >= MOST_CLOCKS:
-                self._clocks.clear()
             known = self._known.get(source.reader_id) if not source.topic else None
-            found = self._clocks[source] = ReaderClock(*known) if known else ReaderClock()
+            found = ReaderClock(*known) if known else ReaderClock()
+            self._clocks.put(source, found)
         return found

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from edge.clock import DAY, HOUR, SECOND, of_wall
+from edge.ingest.by_source import Source
 from edge.ingest.reads import Read, WallTime
-from edge.ingest.timing import EARLIEST, FARTHEST, Source, Stamp, Timekeeper, times_of
+from edge.ingest.timing import EARLIEST, FARTHEST, Stamp, Timekeeper, times_of
 from edge.store.reader_clocks import AUTO, READER, RECEIPT, Known
 from edge.store.stays import Quality
 
@@ -111,3 +112,26 @@ def test_while_the_clock_is_wrong_its_jumps_move_nothing() -> None:
 @pytest.mark.parametrize("ahead", [DAY, 399 * DAY])
 def test_after_months_without_a_scan_the_clock_is_believed(ahead: int) -> None:
     assert Timekeeper(NOW, 7, {}, lambda: False).receive(NOW + ahead) == NOW + ahead
+
+
+def jump(timekeeper: Timekeeper, *sources: Source) -> int:
+    """Return by how much the time of receipt is moved by readers that were in time and are an hour ahead at once."""
+    for second in range(9):
+        for source in sources:
+            moment = NOW + second * SECOND
+            timekeeper.hear(source, [moment + (HOUR if second > 4 else 0)], timekeeper.receive(moment))
+    return timekeeper.receive(NOW + 10 * SECOND) - NOW - 10 * SECOND
+
+
+def test_devices_of_one_reader_do_not_set_the_time_of_the_site() -> None:
+    """Before, whoever had the account of one reader with a wildcard moved the time of all, by up to a year."""
+    assert jump(keeper(offset=None), Source(1, "ruuvi/gw/AA"), Source(1, "ruuvi/gw/BB"), Source(1, "ruuvi/gw/CC")) == 0
+    assert jump(keeper(offset=None), Source(1), Source(2)) == HOUR
+
+
+def test_readers_of_one_organization_do_not_set_the_time_of_another() -> None:
+    ours, theirs = [Source(number, organization_id=1) for number in (1, 2)], Source(3, organization_id=2)
+    for organizations, sources, moved in ((1, ours, HOUR), (2, ours, 0), (2, [ours[0], theirs], HOUR)):
+        timekeeper = keeper(offset=None)
+        timekeeper.serve(organizations)
+        assert jump(timekeeper, *sources) == moved

@@ -1,0 +1,52 @@
+"""What is remembered of each clock. A reader with a wildcard has as many as it likes, so it pushes out only its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import ItemsView, ValuesView
+from typing import Generic, NamedTuple, TypeVar
+
+MOST = 10_000
+MOST_OF_READER = 1_000
+LONGEST_TOPIC = 200  # characters; devices with longer ones share the clock of their reader
+
+Value = TypeVar("Value")
+
+
+class Source(NamedTuple):
+    """Which clock it is: that of a reader, or of one of the devices that publish for a reader with a wildcard."""
+
+    reader_id: int
+    topic: str = ""
+    organization_id: int = 0
+
+
+class BySource(Generic[Value]):
+    """Values by their source: at most MOST, and at most MOST_OF_READER of one reader."""
+
+    def __init__(self) -> None:
+        self._values: dict[Source, Value] = {}
+        self._numbers: Counter[int] = Counter()  # by reader
+
+    def get(self, source: Source) -> Value | None:
+        return self._values.get(source)
+
+    def put(self, source: Source, value: Value) -> None:
+        """Remember it. Without room, those of its reader are forgotten, or of the reader that has most."""
+        if source not in self._values:
+            if self._numbers[source.reader_id] >= MOST_OF_READER:
+                self._forget(source.reader_id)
+            elif len(self._values) >= MOST:
+                self._forget(max(self._numbers, key=self._numbers.__getitem__))
+            self._numbers[source.reader_id] += 1
+        self._values[source] = value
+
+    def values(self) -> ValuesView[Value]:
+        return self._values.values()
+
+    def items(self) -> ItemsView[Source, Value]:
+        return self._values.items()
+
+    def _forget(self, reader_id: int) -> None:
+        self._values = {source: value for source, value in self._values.items() if source.reader_id != reader_id}
+        del self._numbers[reader_id]
