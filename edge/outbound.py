@@ -15,6 +15,7 @@ _PRIVATE = tuple(
     ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
 _NAT64 = ip_network("64:ff9b::/96")
+_ANY_PORT = 9
 _GLOBAL_UNICAST = ip_network("2000::/3")
 
 
@@ -41,7 +42,7 @@ class NotAllowed(Exception):
 
 def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> socket.socket:
     """Connect to an allowed address of a host. Raises NotAllowed, or OSError if it does not answer."""
-    judged = [(address, network_of(address)) for address in _resolve(host, port)]
+    judged = [(address, _network_from_here(address)) for address in _resolve(host, port)]
     allowed = [address for address, kind in judged if kind in _ALLOWED[network]]
     if not allowed:
         raise NotAllowed(_refusal(host, judged))
@@ -58,6 +59,24 @@ def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> so
         except OSError as error:
             fault = error
     raise fault or OSError("nothing to connect to")
+
+
+def _network_from_here(address: Address) -> Network | None:
+    """As `network_of`, with this box's own addresses as loopback: what is sent to them passes no firewall either."""
+    network = network_of(address)
+    return Network.LOOPBACK if network is not None and _is_own(_embedded(address) or address) else network
+
+
+def _is_own(address: Address) -> bool:
+    """Whether it is an address of this box: then packets to it have it as their source, too. Nothing is sent."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), _ANY_PORT))
+            source = probe.getsockname()[0]
+    except OSError:  # there is no way to it
+        return False
+    return ip_address(source.partition("%")[0]) == address
 
 
 def network_of(address: Address) -> Network | None:

@@ -99,6 +99,28 @@ def test_a_private_network_that_was_allowed_opens_neither_the_box_nor_the_clouds
     assert names.connected_to == ["10.1.2.3"]
 
 
+class Probe(socket.socket):
+    """On a box with one address, 10.1.2.3: packets have it as their source, wherever they go."""
+
+    def connect(self, _address: object) -> None:
+        pass
+
+    def getsockname(self) -> tuple[str, int]:
+        return ("10.1.2.3", 40_000)
+
+
+@pytest.mark.parametrize("own", ["10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203"])
+def test_an_own_address_in_the_private_network_is_this_box(monkeypatch: pytest.MonkeyPatch, own: str) -> None:
+    """Before, a webhook to it reached services that the box's firewall closes to the network."""
+    names = told(monkeypatch, ["10.1.2.4"], [own], [own])
+    monkeypatch.setattr(outbound.socket, "socket", Probe)
+    connect("erp.example", 80, Network.PRIVATE, is_encrypted=False).close()
+    with pytest.raises(NotAllowed, match="this box itself"):
+        connect("own.example", 80, Network.PRIVATE, is_encrypted=False)
+    connect("own.example", 80, Network.LOOPBACK, is_encrypted=False).close()
+    assert [ip_address(text) for text in names.connected_to] == [ip_address("10.1.2.4"), ip_address(own)]
+
+
 @pytest.fixture
 def encrypted(receiver: Receiver, tmp_path: Path) -> tuple[str, Path]:
     """The URL of a receiver that speaks TLS as 127.0.0.1, and the authority that says so."""

@@ -99,12 +99,18 @@ def _printed(text: _Lines, left: int, top: int) -> str:
 
 def _fitted(text: str, largest: int, smallest: int, width: int, height: int) -> _Lines:
     """In the largest letters in which it fits, or in the smallest."""
-    found = _Lines(smallest, wrap(text, width, partial(text_width, size=smallest)))
-    for size in range(largest, smallest, -1):
-        tried = _Lines(size, wrap(text, width, partial(text_width, size=size)))
-        if tried.height <= height:
-            return tried
-    return found
+
+    def lines(size: int) -> _Lines:
+        return _Lines(size, wrap(text, width, partial(text_width, size=size)))
+
+    fits, too_large = smallest, largest + 1  # a name of 255 letters at each of 100 sizes would take 0.15 s
+    while too_large - fits > 1:
+        size = (fits + too_large) // 2
+        if lines(size).height <= height:
+            fits = size
+        else:
+            too_large = size
+    return lines(fits)
 
 
 def _cut(text: _Lines, height: int) -> _Lines:

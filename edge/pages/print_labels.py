@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -26,7 +27,7 @@ from edge.store.label_printers import LabelPrinter
 from edge.store.people import Role
 
 MOST = 1000  # labels at once
-# A label takes nine milliseconds of the interpreter, which everybody needs, so one file is made at a time.
+# A label takes ten milliseconds of the interpreter, which everybody needs, so they are made for one person at a time.
 _drawing = threading.Lock()
 CODES = {
     Code.QR: "QR code: any phone opens it",
@@ -54,14 +55,20 @@ def download_labels() -> Response | tuple[str, int]:
     # Not at the top: its library takes 7 MB, and a tenth of a second of every start.
     from edge.labels.pdf import labels_pdf
 
+    with _alone():
+        document = labels_pdf(chosen, paper, _code(), skip=skip)
+    headers = {"Content-Disposition": 'inline; filename="labels.pdf"'}
+    return Response(document, mimetype="application/pdf", headers=headers)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
     if not _drawing.acquire(blocking=False):
         abort(429, "Labels are being made for somebody else. Try again in a few seconds.")
     try:
-        document = labels_pdf(chosen, paper, _code(), skip=skip)
+        yield
     finally:
         _drawing.release()
-    headers = {"Content-Disposition": 'inline; filename="labels.pdf"'}
-    return Response(document, mimetype="application/pdf", headers=headers)
 
 
 @pages.post("/labels/print")
@@ -70,8 +77,10 @@ def print_labels() -> AnyResponse | tuple[str, int]:
     printer = store.find_printer(current_session().organization_id) or abort(404)
     chosen, paper = _labels() or abort(404), PAPERS[printer.paper]
     try:
-        check_fit(chosen, paper, _code(), printer.dots_per_mm)
-        network_printer.send(printer.address, labels_zpl(chosen, paper, _code(), printer.dots_per_mm))
+        with _alone():
+            check_fit(chosen, paper, _code(), printer.dots_per_mm)
+            document = labels_zpl(chosen, paper, _code(), printer.dots_per_mm)
+        network_printer.send(printer.address, document)
     except Invalid as error:
         return _page(_told(error)), 400
     except EdgeError as error:

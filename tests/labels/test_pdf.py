@@ -6,14 +6,16 @@ Tests of edge/labels/label.py, edge/labels/papers.py, edge/labels/printer.py and
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import Any
 
 import pypdfium2
 import pytest
 import zxingcpp
 
 from edge.errors import Invalid, Unavailable
-from edge.labels import printer
-from edge.labels.label import Code, Label, check_fit
+from edge.labels import printer, zpl
+from edge.labels.label import Code, Label, check_fit, wrap
 from edge.labels.papers import PAPERS, Paper
 from edge.labels.pdf import labels_pdf
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl, text_width
@@ -151,3 +153,24 @@ def test_a_printer_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(printer, "NETWORK", Network.LOOPBACK)
     with pytest.raises(Unavailable, match="does not answer"):
         printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")
+
+
+@pytest.mark.parametrize("text", ["x" * 255, "Pallet 71", "W W" * 85, "a " * 127, "Euro pallet, blue, " * 13])
+def test_letters_are_as_large_as_fit_without_trying_each_size(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def counted(*arguments: Any) -> list[str]:
+        tried.append(text)
+        return wrap(*arguments)
+
+    monkeypatch.setattr(zpl, "wrap", counted)
+    for height in (60, 200, 800):
+        tried.clear()
+        found = zpl._fitted(text, 120, 30, 900, height)
+        assert len(tried) < 10
+        sizes = [size for size in range(30, 121) if _height(text, size) <= height] or [30]
+        assert found.size == max(sizes)
+
+
+def _height(text: str, size: int) -> int:
+    return zpl._Lines(size, wrap(text, 900, partial(zpl.text_width, size=size))).height

@@ -16,6 +16,7 @@ from flask import Flask
 
 from edge.labels import printer as network_printer
 from edge.outbound import Network
+from edge.pages import print_labels
 from edge.store import assets
 from edge.store.actors import shell
 from edge.store.people import Role
@@ -108,6 +109,17 @@ def test_a_printer_is_set_up_tested_and_used(sign_in_as: SignIn, site: Site, pri
     gone = admin.post("/labels/printer/test")
     assert gone.status_code == 503
     assert "does not answer" in gone.text
+
+
+def test_labels_are_made_for_one_person_at_a_time(sign_in_as: SignIn, site: Site, printer: Printer) -> None:
+    """Before, six requests of an operator could each take a minute of the interpreter."""
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    admin.post("/labels/printer", {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"})
+    with print_labels._drawing:
+        assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 429
+        assert admin.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 429
+    assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 303
+    printer.stop()
 
 
 @pytest.mark.parametrize(
