@@ -25,7 +25,8 @@ from edge.events.stream import Streams
 from edge.events.worker import Pace as EventsPace
 from edge.events.worker import Worker as EventsWorker
 from edge.ingest.pipeline import Pipeline
-from edge.ingest.subscriber import Broker, State, Subscriber
+from edge.ingest.sessions import Broker
+from edge.ingest.subscriber import State, Subscriber, Use
 from edge.live_settings import LiveSettings
 from edge.ops import accounts, integrity, retention, stats
 from edge.ops.continuous import ContinuousBackup
@@ -42,6 +43,7 @@ from edge.recent_log import set_up_log
 from edge.stop_signal import stop_on_signal
 from edge.store import quotas
 from edge.store.bounds import Bounds
+from edge.store.broker_accounts import SESSIONS, assign_sessions, list_accounts
 from edge.store.database import checkpoint, close_database
 from edge.store.event_making import Silence
 from edge.store.instance import use_signing_key
@@ -54,6 +56,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
 HTTP_STUCK_SECONDS = 60.0
+ACCOUNTS_SECONDS = 60.0
 SETTINGS_SECONDS = 1.0  # until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
 MANY_READS = 200  # waiting to be recorded: above it, sync yields
@@ -125,7 +128,10 @@ def _start_ingest(live: LiveSettings, health: Health, parts: ExitStack) -> Subsc
         queue_size=config.ingest_queue,
         batch_size=config.ingest_batch,
         catch_up=pipeline.catch_up,
+        sessions=SESSIONS if _has_accounts(config) else 1,
     )
+    if _has_accounts(config):
+        subscriber.use_sessions(_use_of_sessions())
     ingest = StartedAfterUpgrade(config.data_dir, subscriber.start, subscriber.stop)
     health.register(lambda: liveness.check_ingest(subscriber) if ingest.is_started else liveness.WAITS_FOR_UPGRADE)
     health.register(lambda: liveness.check_round_trip(subscriber))
@@ -177,7 +183,7 @@ def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, pa
     quotas.keep_free(2 * config.low_disk_mb << 20)
     parts.callback(quotas.keep_free, 0)
     live.follow(lambda changed: quotas.keep_free(2 * changed.low_disk_mb << 20))
-    housekeeper = Housekeeper(_jobs(live))
+    housekeeper = Housekeeper(_jobs(live, subscriber))
     health.register(housekeeper.check, vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), vital=False)
     health.register(lambda: liveness.check_disk(config.data_dir, live.config.low_disk_mb), vital=False)
@@ -246,7 +252,7 @@ def _limits(config: Config) -> retention.Limits:
     )
 
 
-def _jobs(live: LiveSettings) -> list[Job]:
+def _jobs(live: LiveSettings, subscriber: Subscriber) -> list[Job]:
     config = live.config
     counted = CountedTime(config.data_dir, lambda: clock.is_vouched(config.data_dir))
 
@@ -260,8 +266,33 @@ def _jobs(live: LiveSettings) -> list[Job]:
         own = accounts.own_account(
             config.mqtt_broker, settings.read_secret(config.mqtt_password_file, "mqtt.password_file")
         )
-        jobs.append(Job("accounts of readers", 60, lambda _: accounts.write_files(folder, own)))
+
+        def update(_: object) -> None:
+            _share_out_sessions(subscriber)
+            accounts.write_files(folder, own)
+
+        jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
     return jobs
+
+
+def _has_accounts(config: Config) -> bool:
+    return bool(config.mqtt_accounts_dir and config.mqtt_password_file and config.mqtt_broker != "embedded")
+
+
+def _share_out_sessions(subscriber: Subscriber) -> None:
+    """While nothing waits: only then has everything arrived that came before the last change, see `ingest.sessions`."""
+    state = subscriber.state()
+    if state.is_connected and not state.queued and not state.in_hand and assign_sessions(state.sessions):
+        subscriber.use_sessions(_use_of_sessions())
+
+
+def _use_of_sessions() -> Use:
+    rows = [row for row in list_accounts() if row.session]
+    ignored: dict[int, list[str]] = {}
+    for row in rows:
+        if not row.is_settled:
+            ignored.setdefault(row.session, []).extend(row.topics)
+    return Use(frozenset(row.session for row in rows), ignored)
 
 
 class _Server:

@@ -88,6 +88,7 @@ HOMES = {
     "peewee": {"store"},
     "sqlite3": {"store"},
     "paho": {
+        "ingest.sessions",
         "ingest.subscriber",
         "ingest.broker_probe",
         "events.mqtt",

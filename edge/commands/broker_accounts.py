@@ -11,7 +11,7 @@ from edge.commands.site import Setup, for_actor, open_site
 from edge.config import Config, read_secret
 from edge.errors import SetupError
 from edge.ingest import broker_probe
-from edge.ingest.subscriber import Broker
+from edge.ingest.sessions import Broker
 from edge.ops import accounts
 from edge.store import broker_accounts
 from edge.store.actors import Actor
@@ -41,9 +41,11 @@ def list_accounts(setup: Setup) -> None:
 @click.argument("socket")
 @click.pass_obj
 def leave_session(setup: Setup, socket: str) -> None:
-    """Create our session at a broker that lost it, before readers connect: what they publish would be lost."""
+    """Create our sessions at a broker that lost them, before readers connect: what they publish would be lost."""
     config = setup.config
-    broker_probe.leave_session(Broker(config.mqtt_broker, config.mqtt_client_id), config.mqtt_topics, socket)
+    broker = Broker(config.mqtt_broker, config.mqtt_client_id)
+    count = broker_accounts.SESSIONS if config.mqtt_accounts_dir else 1
+    broker_probe.leave_sessions(broker, config.mqtt_topics, socket, count)
 
 
 def make_account(config: Config, actor: Actor, reader_id: int) -> None:

@@ -17,7 +17,7 @@ from edge.config import Config, Value, read_secret
 from edge.errors import EdgeError, Unavailable
 from edge.ingest import broker_probe
 from edge.ingest.parsers.formats import proposed_filter, recognise
-from edge.ingest.subscriber import Broker
+from edge.ingest.sessions import Broker
 from edge.ops import accounts, last_findings
 from edge.ops import doctor as examination
 from edge.ops.bundle import write_bundle

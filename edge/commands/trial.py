@@ -18,7 +18,7 @@ from edge import clock
 from edge.auth.secrets import hash_secret, new_client_secret, new_token
 from edge.errors import SetupError
 from edge.ingest import broker_probe
-from edge.ingest.subscriber import Broker
+from edge.ingest.sessions import Broker
 from edge.ops import archives, trial
 from edge.store import actors, assets, keys, locations, migrate, organizations, people, readers, sessions
 from edge.store.database import FILE_NAME, close_database, open_database

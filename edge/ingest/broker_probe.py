@@ -13,7 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.errors import Unavailable
-from edge.ingest.subscriber import Broker
+from edge.ingest.sessions import Broker
 
 SECONDS = 5.0
 
@@ -31,11 +31,16 @@ def ask(broker: Broker, topics: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
+def leave_sessions(broker: Broker, topics: Sequence[str], socket: str, count: int) -> None:
     """Subscribe as the service does, at a broker that listens on a socket, and go: it then holds what is published.
 
     Raises Unavailable when the broker does not want it.
     """
+    for number in range(count):
+        _leave_session(broker.of_session(number), topics, socket)
+
+
+def _leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
     if not Path(socket).is_socket():
         raise Unavailable(f"No broker listens on {socket}")
     client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=broker.client_id, clean_session=False, transport="unix")

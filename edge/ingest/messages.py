@@ -49,6 +49,7 @@ class Message(Struct, frozen=True, gc=False):
     dead_letter_id: int = 0
     size: int = 0  # of a payload that was too large to be taken whole; else 0
     held_as: HeldAs | None = None
+    session: int = 0  # of ours at the broker: each has packet ids of its own
 
     @property
     def is_again(self) -> bool:

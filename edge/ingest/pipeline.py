@@ -145,7 +145,11 @@ class Pipeline:
             dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
             held_messages.discard([message.held_as.no for message in messages if message.held_as])
             held_messages.keep(_held_back(opened))
-            receipts = [(item.message.mid, item.digest, _is_in_history(item)) for item in opened if item.message.qos]
+            receipts = [
+                (item.message.session, item.message.mid, item.digest, _is_in_history(item))
+                for item in opened
+                if item.message.qos
+            ]
             self._receipts.keep(receipts)
             self._done()
         if batch.has_scans:
@@ -249,7 +253,7 @@ class Pipeline:
 
     def _open_first(self, messages: Sequence[Message], poison: str) -> list[Opened]:
         """Open the first message, and those after it until the transaction has as many reads as it may hold."""
-        fresh: dict[int, bytes] = {}
+        fresh: dict[tuple[int, int], bytes] = {}
         found: list[Opened] = []
         room = MOST_READS
         for message in messages:
@@ -260,11 +264,11 @@ class Pipeline:
                     break
                 if opened.bucket is None and opened.line:
                     self._give_times(opened, opened.line, opened.parsed)
-            fresh[message.mid] = opened.digest
+            fresh[message.session, message.mid] = opened.digest
             found.append(opened)
         return found
 
-    def _open(self, message: Message, poison: str, fresh: Mapping[int, bytes]) -> Opened:
+    def _open(self, message: Message, poison: str, fresh: Mapping[tuple[int, int], bytes]) -> Opened:
         """Read a message; it has no times yet. `fresh`: the digests of those before it in the batch, by packet id."""
         line = self._router.find(message.topic)
         if message.is_again:
@@ -290,10 +294,10 @@ class Pipeline:
                 opened.bucket, opened.reason = Bucket.MALFORMED, str(error)
         return opened
 
-    def _is_known(self, opened: Opened, fresh: Mapping[int, bytes]) -> bool:
+    def _is_known(self, opened: Opened, fresh: Mapping[tuple[int, int], bytes]) -> bool:
         """Whether a message that the broker sends again was taken the first time."""
-        mid, digest = opened.message.mid, opened.digest
-        return self._receipts.has(mid, digest) or fresh.get(mid) == digest
+        session, mid, digest = opened.message.session, opened.message.mid, opened.digest
+        return self._receipts.has(session, mid, digest) or fresh.get((session, mid)) == digest
 
     def _give_times(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Or the bucket for what came before, and for what is held back until its time is known."""

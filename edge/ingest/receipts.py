@@ -6,31 +6,35 @@ from hashlib import blake2b
 from struct import Struct
 
 from edge.store import receipts
+from edge.store.broker_accounts import SESSIONS
 
 DIGEST_BYTES = 16
 PACKET_IDS = 65_536
-_ENTRY = Struct(f">H?{DIGEST_BYTES}s")  # packet id, whether it was recorded, digest
+# Of a session beside the first: the broker sends again what it has in flight, which are 2,000 messages at most.
+PLACES_OF_SESSION = 8_192
+_ENTRY = Struct(f">HB{DIGEST_BYTES}s")  # packet id, session and in the lowest bit whether it was recorded, digest
 
 
-# Packet id, digest, and whether all its reads are in the history: the same message again is a repeat then. One that was
-# not recorded may be sent again after a tag, an antenna or a location was set up, and counts then.
-Receipt = tuple[int, bytes, bool]
+# Session, packet id, digest, and whether all its reads are in the history: the same message again is a repeat then. One
+# that was not recorded may be sent again after a tag, an antenna or a location was set up, and counts then.
+Receipt = tuple[int, int, bytes, bool]
 
 
 class Receipts:
-    """The digest of the message last committed under each packet id. `keep` within a transaction, `add` after it."""
+    """The digests of the messages last committed, by packet id. `keep` within a transaction, `add` after it."""
 
     def __init__(self) -> None:
-        self._by_mid = [b""] * PACKET_IDS
-        self._was_recorded = bytearray(PACKET_IDS)
+        places = PACKET_IDS + (SESSIONS - 1) * PLACES_OF_SESSION
+        self._digests = [b""] * places
+        self._was_recorded = bytearray(places)
         self._recorded: set[bytes] = set()
         self._count = 0
         for number, entries in receipts.load():
             self.add(_unpacked(entries))
             self._count = number
 
-    def has(self, mid: int, digest: bytes) -> bool:
-        return self._by_mid[mid] == digest
+    def has(self, session: int, mid: int, digest: bytes) -> bool:
+        return self._digests[_place(session, mid)] == digest
 
     def has_recorded(self, digest: bytes) -> bool:
         return digest in self._recorded
@@ -41,13 +45,18 @@ class Receipts:
 
     def add(self, committed: list[Receipt]) -> None:
         self._count += len(committed)
-        by_mid, was_recorded, recorded = self._by_mid, self._was_recorded, self._recorded
-        for mid, digest, is_recorded in committed:
-            if was_recorded[mid]:  # else the same message may have been recorded under another packet id
-                recorded.discard(by_mid[mid])
-            by_mid[mid], was_recorded[mid] = digest, is_recorded
+        digests, was_recorded, recorded = self._digests, self._was_recorded, self._recorded
+        for session, mid, digest, is_recorded in committed:
+            place = _place(session, mid)
+            if was_recorded[place]:  # else the same message may have been recorded under another packet id
+                recorded.discard(digests[place])
+            digests[place], was_recorded[place] = digest, is_recorded
             if is_recorded:
                 recorded.add(digest)
+
+
+def _place(session: int, mid: int) -> int:
+    return mid if session == 0 else PACKET_IDS + (session - 1) * PLACES_OF_SESSION + mid % PLACES_OF_SESSION
 
 
 def digest_of(topic: str, payload: bytes) -> bytes:
@@ -55,8 +64,10 @@ def digest_of(topic: str, payload: bytes) -> bytes:
 
 
 def _packed(committed: list[Receipt]) -> bytes:
-    return b"".join([_ENTRY.pack(mid, is_recorded, digest) for mid, digest, is_recorded in committed])
+    return b"".join(
+        [_ENTRY.pack(mid, session << 1 | is_recorded, digest) for session, mid, digest, is_recorded in committed]
+    )
 
 
 def _unpacked(entries: bytes) -> list[Receipt]:
-    return [(mid, digest, is_recorded) for mid, is_recorded, digest in _ENTRY.iter_unpack(entries)]
+    return [(flags >> 1, mid, digest, bool(flags & 1)) for mid, flags, digest in _ENTRY.iter_unpack(entries)]

@@ -8,30 +8,30 @@ would go on reading, and would end silently on an exception in a callback.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge import clock
 from edge.clock import SECOND
 from edge.ingest.messages import Message
+from edge.ingest.sessions import REFUSED, Broker, Client, Session, connect, deliveries, make_client
 from edge.ingest.wire import Delivery, Wire
 from edge.ingest.writer import Writer
-from edge.validation.topics import DOCTOR_TOPIC
+from edge.validation.topics import DOCTOR_TOPIC, matches
 
 log = logging.getLogger(__name__)
 
-KEEPALIVE_SECONDS = 30
-CONNECT_SECONDS = 3.0
 PING_EVERY_SECONDS = 10.0
 PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
@@ -41,16 +41,6 @@ WORTH_A_TURN = 64  # messages
 MAX_BACKOFF_SECONDS = 30.0
 LARGEST_PAYLOAD = 1_048_576
 KEPT_OF_LARGER = 4_096  # enough to tell which reader sent it
-REFUSED = 0x80
-
-
-class Broker(NamedTuple):
-    """Where the broker is and how to sign in; `url` is `mqtt://` or `mqtts://`."""
-
-    url: str
-    client_id: str
-    password: str | None = None
-    ca_file: str | None = None
 
 
 class State(NamedTuple):
@@ -65,16 +55,14 @@ class State(NamedTuple):
     seconds_since_commit_progress: float
     received: int
     store_problem: str
+    sessions: frozenset[int] = frozenset()  # beside the first, that are connected and subscribed
 
 
-class _Client(mqtt.Client):
-    """paho over a `Wire` of our own."""
+class Use(NamedTuple):
+    """What the sessions beside the first are for."""
 
-    wire: Wire
-
-    def _create_socket(self) -> Wire:
-        self.wire = Wire(cast(socket.socket, super()._create_socket()))
-        return self.wire
+    numbers: frozenset[int] = frozenset()  # those that get the messages of a reader
+    ignored: Mapping[int, Sequence[str]] = MappingProxyType({})  # topics that the first one still gets, by session
 
 
 class Subscriber:
@@ -89,7 +77,9 @@ class Subscriber:
         queue_size: int,
         batch_size: int,
         catch_up: Callable[[], bool] = lambda: False,
+        sessions: int = 1,
     ) -> None:
+        """`sessions`: see `edge.ingest.sessions`; with more than one, the broker must have an account for each."""
         self._broker = broker
         self._topics = topics
         self._stopping = threading.Event()
@@ -97,7 +87,10 @@ class Subscriber:
         self._writer = Writer(
             handle, catch_up, self._wake, queue_size=queue_size, batch_size=batch_size, stopping=self._stopping
         )
+        self._connections = itertools.count(1)
         self._connection = 0
+        self._beside = [Session(broker, number, topics) for number in range(1, sessions)]
+        self._use = Use()
         self._is_connected = False
         self._problem = "not connected yet"
         self._refusal = ""  # of the sign-in, by the broker
@@ -132,36 +125,36 @@ class Subscriber:
         """
         self._writer.requeue(Message(topic, payload, received_at, dead_letter_id=dead_letter_id))
 
+    def use_sessions(self, use: Use) -> None:
+        """From any thread, from the next message on."""
+        self._use = use
+
     def state(self) -> State:
         now = time.monotonic()
+        ready = frozenset(session.number for session in self._beside if session.is_ready)
         return State(
             self._network.is_alive() and self._writer.thread.is_alive(),
             self._is_connected,
-            self._problem,
+            self._problem or self._problem_beside(),
             self._writer.queued(),
             self._writer.in_hand,
             now - self._ping_seen if self._ping_seen else None,
             self._writer.seconds_since_progress(),
             self._received,
             self._writer.store_problem,
+            ready,
         )
+
+    def _problem_beside(self) -> str:
+        for session in self._beside:
+            if session.number in self._use.numbers and not session.is_ready:
+                return f"session {session.number}, of some readers, is not connected: {session.problem}"
+        return ""
 
     # The network thread ---------------------------------------------------------------------------------------
 
-    def _make_client(self) -> _Client:
-        client = _Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=self._broker.client_id,
-            clean_session=False,
-            manual_ack=True,
-            reconnect_on_failure=False,
-        )
-        parts = urlsplit(self._broker.url)
-        if parts.username:
-            client.username_pw_set(parts.username, self._broker.password)
-        if parts.scheme == "mqtts":
-            client.tls_set(ca_certs=self._broker.ca_file)
-        client.connect_timeout = CONNECT_SECONDS
+    def _make_client(self) -> Client:
+        client = make_client(self._broker)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
@@ -182,17 +175,17 @@ class Subscriber:
             except Exception:
                 self._lost("an unexpected error ended the connection to the broker; see the log")
                 log.exception("The connection to the broker ended unexpectedly; connecting again")
+            for session in self._beside if not self._stopping.is_set() else ():
+                session.lost("waits for the first session")
             if self._stopping.wait(backoff):
                 break
             backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)
         self._say_goodbye()
 
     def _connect(self) -> None:
-        parts = urlsplit(self._broker.url)
-        port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
-        self._connection += 1
+        self._connection = next(self._connections)
         self._refusal, self._ping_seen = "", 0.0
-        self._client.connect(str(parts.hostname), port, keepalive=KEEPALIVE_SECONDS)
+        connect(self._client, self._broker)
 
     def _serve_connection(self) -> None:
         """Until the connection is lost or the service stops."""
@@ -201,17 +194,19 @@ class Subscriber:
         while not self._stopping.is_set() and self._client.socket():
             wire = self._client.wire
             has_room = self._writer.has_room()
+            wires = [wire, *self._wires_beside()]
             patience = PAUSE_SECONDS if quiet < SURELY_QUIET else TURN_SECONDS
             readable, writable, _ = select.select(
-                [self._wake_read.fileno(), *([wire.fileno()] if has_room else [])],
-                [wire.fileno()] if wire.wants_write() else [],
+                [self._wake_read.fileno(), *(one.fileno() for one in wires if has_room)],
+                [one.fileno() for one in wires if one.wants_write()],
                 [],
-                0 if has_paused or (has_room and wire.holds_back()) else patience,
+                0 if has_paused or (has_room and any(one.holds_back() for one in wires)) else patience,
             )
             if self._wake_read.fileno() in readable:
                 self._wake_read.recv(4096)
-            taken = self._take(wire) if has_room else 0
-            wire.flush()
+            taken = self._take() if has_room else 0
+            for one in wires:
+                one.flush()
             self._acknowledge()
             self._ping()
             self._client.loop_misc()
@@ -229,24 +224,35 @@ class Subscriber:
         """
         return not select.select([self._wake_read.fileno()], [], [], PAUSE_SECONDS)[0]
 
-    def _take(self, wire: Wire) -> int:
+    def _wires_beside(self) -> Iterator[Wire]:
+        """Of the sessions beside the first, once that one is connected."""
+        for session in self._beside if self._is_connected else ():
+            session.connect_if_due(self._connections.__next__)
+            if wire := session.wire:
+                yield wire
+
+    def _take(self) -> int:
         """How many messages there were."""
-        deliveries = wire.take()
-        for moment, delivery in enumerate(deliveries, start=self._moment(len(deliveries))):
-            self._enqueue(delivery, moment)
-        if deliveries:
+        count = self._enqueue_all(deliveries(self._client), 0, self._connection)
+        for session in self._beside:
+            if session.wire:
+                count += self._enqueue_all(session.take(), session.number, session.connection)
+        if count:
             self._writer.wake()
-        while wire.pending() and self._client.socket():
-            self._client.loop_read()
-        if self._client.want_write():  # what its callbacks asked for
-            self._client.loop_write()
-        return len(deliveries)
+        return count
+
+    def _enqueue_all(self, found: list[Delivery], session: int, connection: int) -> int:
+        for moment, delivery in enumerate(found, start=self._moment(len(found))):
+            self._enqueue(delivery, moment, session, connection)
+        return len(found)
 
     def _acknowledge(self) -> None:
         """What was taken on an earlier connection is not acknowledged on this one: the broker has sent it again."""
         done = self._writer.take_done()
         if done and self._client.socket():
             self._client.wire.acknowledge(mid for mid, connection in done if connection == self._connection)
+        for session in self._beside:
+            session.tend(done)
 
     def _ping(self) -> None:
         """A message to ourselves shows that the whole way through the broker works."""
@@ -259,6 +265,8 @@ class Subscriber:
         self._writer.thread.join()
         with contextlib.suppress(OSError):  # a broker that is gone sends again what it saw no acknowledgement of
             self._acknowledge()
+        for session in self._beside:
+            session.leave()
         self._client.disconnect()
         self._wake_read.close()
 
@@ -299,13 +307,18 @@ class Subscriber:
             log.warning("MQTT: %s", problem)
         self._is_connected, self._problem = False, problem
 
-    def _enqueue(self, delivery: Delivery, received_at: int) -> None:
+    def _is_for_ingest(self, topic: str, session: int) -> bool:
+        if session:
+            return not any(matches(ignored, topic) for ignored in self._use.ignored.get(session, ()))
+        if topic == self._ping_topic:
+            self._ping_seen = time.monotonic()
+        return topic not in (self._ping_topic, DOCTOR_TOPIC)  # of our own, and no reader's
+
+    def _enqueue(self, delivery: Delivery, received_at: int, session: int, connection: int) -> None:
         topic = delivery.topic.decode("utf-8", "replace")
-        if topic in (self._ping_topic, DOCTOR_TOPIC):  # of our own, and no reader's
-            if topic == self._ping_topic:
-                self._ping_seen = time.monotonic()
+        if not self._is_for_ingest(topic, session):
             if delivery.qos:  # some brokers raise it to that of the subscription, and wait
-                self._writer.put_done(delivery.mid, self._connection)
+                self._writer.put_done(delivery.mid, connection)
             return
         size = len(delivery.payload)
         payload = delivery.payload if size <= LARGEST_PAYLOAD else delivery.payload[:KEPT_OF_LARGER]
@@ -318,8 +331,9 @@ class Subscriber:
                 delivery.qos,
                 delivery.is_retained,
                 delivery.is_redelivered,
-                self._connection,
+                connection,
                 size=0 if size <= LARGEST_PAYLOAD else size,
+                session=session,
             )
         )
         self._received += 1

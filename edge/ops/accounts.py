@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64encode
+from collections.abc import Sequence
 from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from edge.errors import Corrupt, SetupError
 from edge.store.actors import Actor
-from edge.store.broker_accounts import BrokerAccountRow, list_accounts, set_account
+from edge.store.broker_accounts import BrokerAccountRow, list_accounts, names_of_sessions, set_account
 from edge.validation.topics import DOCTOR_TOPIC, check_filter
 
 _ROUNDS = 101  # mosquitto's default; the passwords are random, so it need not be slow
@@ -50,7 +51,7 @@ def give_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccou
     It works once `write_files` has run.
     """
     password, own = new_password(), own_account(broker, "").name
-    return set_account(actor, reader_id, new_hash(password), (own, doctor_name(own))), password
+    return set_account(actor, reader_id, new_hash(password), (*names_of_sessions(own), doctor_name(own))), password
 
 
 def new_password() -> str:
@@ -79,7 +80,11 @@ def write_files(folder: Path, own: Own) -> bool:
         raise SetupError(f"{folder} is a link. Remove it; a folder is made there.")
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     accounts = [_checked(account) for account in list_accounts()]
-    contents = {"passwd": _password_file(own, accounts), "acl": _acl_file(own, accounts)}
+    contents = {
+        "passwd": _password_file(own, accounts),
+        "acl": _acl_file(own, accounts),
+        "shares": f"{shares_of(accounts)}\n",
+    }
     changed = [name for name, content in contents.items() if _read(folder / name) != content]
     for name in changed:
         _replace(folder / name, contents[name])
@@ -94,17 +99,20 @@ def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
         raise Corrupt(
             f"The broker account {account.name!r} is not of edge's making; remove its reader, {account.topic!r}"
         )
-    for topic in _topics(account):
+    for topic in account.topics:
         check_filter(topic)
     return account
 
 
-def _topics(account: BrokerAccountRow) -> list[str]:
-    return [topic for topic in (account.topic, account.status_topic) if topic]
+def shares_of(accounts: Sequence[BrokerAccountRow]) -> int:
+    """Into how many parts the broker's queue is divided: a power of two, so that it rarely changes."""
+    in_use = len({account.session for account in accounts} | {0})
+    return 1 << (in_use - 1).bit_length()
 
 
 def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
-    lines = [(name, _own_hash(name, own.password)) for name in (own.name, doctor_name(own.name))]
+    names = [*names_of_sessions(own.name), doctor_name(own.name)]
+    lines = [(name, _own_hash(name, own.password)) for name in names]
     lines += [(account.name, account.password_hash) for account in accounts]
     return "".join(f"{name}:{password_hash}\n" for name, password_hash in lines)
 
@@ -115,10 +123,15 @@ def _own_hash(name: str, password: str) -> str:
 
 
 def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
-    blocks = [f"user {own.name}\ntopic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
+    elsewhere = "".join(f"topic deny {topic}\n" for one in accounts if one.is_settled for topic in one.topics)
+    blocks = [f"user {own.name}\n{elsewhere}topic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
+    for number, name in enumerate(names_of_sessions(own.name)):
+        topics = [topic for one in accounts if one.session == number for topic in one.topics]
+        if number:
+            blocks.append(f"user {name}\n" + "".join(f"topic read {topic}\n" for topic in topics))
     blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
     for account in accounts:
-        allowed = "".join(f"topic write {topic}\n" for topic in _topics(account))
+        allowed = "".join(f"topic write {topic}\n" for topic in account.topics)
         blocks.append(f"user {account.name}\n{allowed}")
     return "# Written by edge; changes made here are lost.\n\n" + "\n".join(blocks)
 

@@ -7,7 +7,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.errors import Unavailable
 from edge.ingest import broker_probe
-from edge.ingest.subscriber import Broker
+from edge.ingest.sessions import Broker
 from tests.mosquitto import Mosquitto, mosquitto
 
 pytestmark = pytest.mark.mosquitto
@@ -25,7 +25,7 @@ def test_what_the_broker_tells_of_itself_can_be_asked(broker: Mosquitto) -> None
 
 
 def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_path: Path) -> None:
-    broker_probe.leave_session(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"))
+    broker_probe.leave_sessions(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"), 1)
     broker.publish("dock1/reads", [b"1"])
 
     held: list[str] = []
@@ -49,4 +49,4 @@ def test_a_broker_that_is_away_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
         broker_probe.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])
     with pytest.raises(Unavailable, match="No broker"):
-        broker_probe.leave_session(Broker("mqtt://x", "edge"), ["#"], str(tmp_path / "nowhere"))
+        broker_probe.leave_sessions(Broker("mqtt://x", "edge"), ["#"], str(tmp_path / "nowhere"), 1)

@@ -110,6 +110,14 @@ def test_a_packet_id_used_again_for_another_message_is_not_a_repeat(site: Site) 
     assert buckets() == {"recorded": (2, 2)}
 
 
+def test_each_session_at_the_broker_has_packet_ids_of_its_own(site: Site) -> None:
+    sent = [message(csl(seen(site.epcs[number])), mid=1) for number in range(2)]
+    batch = [sent[0], replace(sent[1], session=15)]
+    pipeline().handle(batch)
+    pipeline().handle([replace(one, is_redelivered=True) for one in batch])  # it has read the receipts from the store
+    assert buckets() == {"recorded": (2, 2), "repeat": (2, 0)}
+
+
 def test_a_timed_message_sent_twice_by_the_reader_is_a_repeat(site: Site) -> None:
     line = pipeline()
     payload = csl(seen(site.epcs[0], clock.now()), seen(site.epcs[1], clock.now()))
@@ -133,7 +141,7 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mend
 @pytest.mark.usefixtures("site")
 def test_what_was_recorded_stays_known_although_a_packet_id_under_which_it_had_not_counted_is_used_again() -> None:
     known, digest, other = Receipts(), b"d" * 16, b"o" * 16
-    known.add([(1, digest, False), (2, digest, True), (1, other, True)])
+    known.add([(0, 1, digest, False), (0, 2, digest, True), (0, 1, other, True)])
     assert known.has_recorded(digest)
-    known.add([(2, other, True)])
+    known.add([(0, 2, other, True)])
     assert not known.has_recorded(digest)

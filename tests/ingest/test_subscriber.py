@@ -395,7 +395,7 @@ def test_without_a_port_it_is_the_usual_one(monkeypatch: pytest.MonkeyPatch, url
         asked.append(at)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(subscriber_module._Client, "connect", connect)
+    monkeypatch.setattr(subscriber_module.Client, "connect", connect)
     with subscribed(url, Handler()):
         wait_for(lambda: asked, SOON)
     assert set(asked) == {port}

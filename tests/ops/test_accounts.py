@@ -14,9 +14,9 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.errors import Corrupt, Invalid, SetupError
-from edge.ops.accounts import Own, hash_for_broker, new_hash, write_files
+from edge.ops.accounts import Own, hash_for_broker, new_hash, shares_of, write_files
 from edge.store.actors import Actor, shell
-from edge.store.broker_accounts import list_accounts, set_account
+from edge.store.broker_accounts import SESSIONS, assign_sessions, list_accounts, set_account
 from edge.store.database import execute
 from edge.store.organizations import add_organization, list_organizations
 from edge.store.readers import add_reader, change_reader, remove_reader
@@ -67,6 +67,51 @@ def test_files_are_written_only_when_something_changed(site: Path) -> None:
     set_account(*reader("dock", "site/dock/#"), password_hash=new_hash("secret"))
     assert write_files(site / "broker", OWN)
     assert "user dock\ntopic write site/dock/#\n" in (site / "broker" / "acl").read_text()
+
+
+def test_readers_get_a_session_each_in_two_steps(site: Path) -> None:
+    """First both sessions get their messages; the first one is denied them once everything from before has arrived."""
+    for name in ("dock", "gate", "ramp"):
+        set_account(*reader(name, f"site/{name}/#"), password_hash=new_hash("secret"))
+    assert not assign_sessions([])
+    assert assign_sessions([1, 2])
+    assert {row.name: row.session for row in list_accounts()} == {"dock": 1, "gate": 2, "ramp": 1}
+    first, second = rules(site)["edge"], rules(site)["edge-session-1"]
+    assert not [line for line in first if "deny" in line]
+    assert second == ["topic read site/dock/#", "topic read site/ramp/#"]
+    assert assign_sessions([1])
+    assert [line for line in rules(site)["edge"] if "deny" in line] == [
+        "topic deny site/dock/#",
+        "topic deny site/ramp/#",
+    ]
+    assert assign_sessions([1, 2])
+    assert len([line for line in rules(site)["edge"] if "deny" in line]) == 3
+    assert not assign_sessions([1, 2])
+    assert (site / "broker" / "shares").read_text() == "4\n"
+
+
+def rules(site: Path) -> dict[str, list[str]]:
+    """The lines of each account."""
+    write_files(site / "broker", OWN)
+    blocks = (site / "broker" / "acl").read_text().split("user ")[1:]
+    return {name: lines for name, *lines in (block.split("\n\n")[0].rstrip().splitlines() for block in blocks)}
+
+
+def test_a_new_password_keeps_the_session(site: Path) -> None:
+    dock = reader("dock", "site/dock")
+    set_account(*dock, password_hash="x")
+    assign_sessions([3])
+    set_account(*dock, password_hash="y")
+    assert [(row.session, row.password_hash) for row in list_accounts()] == [(3, "y")]
+
+
+def test_the_queue_of_the_broker_is_divided_into_as_many_parts_as_are_needed(site: Path) -> None:
+    parts = []
+    for number in range(18):
+        set_account(*reader(f"reader {number}", f"site/{number}"), password_hash=new_hash("secret"))
+        assign_sessions(range(1, SESSIONS))
+        parts.append(shares_of(list_accounts()))
+    assert parts == [2, 4, 4, *[8] * 4, *[16] * 11]
 
 
 def test_a_topic_cannot_add_lines_to_the_rules(site: Path) -> None:

@@ -79,6 +79,9 @@ NOT_AUDITED = {
         "stock_takes.take_back",
         "unassigned_topics.record", "unknown_tags.record",
     },
+    "which session at the broker gets a reader's messages: nobody sees a difference": {
+        "broker_accounts.assign_sessions",
+    },
     "when something was last seen or used": {
         "devices.seen", "people.set_badge_mark", "second_factors.accept_step", "token_families.start_family",
     },

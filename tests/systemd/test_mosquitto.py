@@ -11,7 +11,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.ingest import broker_probe
-from edge.ingest.subscriber import Broker
+from edge.ingest.sessions import Broker
 from edge.ops.accounts import Own, as_doctor, new_hash, write_files
 from edge.store.actors import shell
 from edge.store.broker_accounts import set_account

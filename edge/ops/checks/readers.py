@@ -6,8 +6,10 @@ from pathlib import Path
 
 from edge import clock
 from edge.errors import EdgeError
+from edge.ops.accounts import shares_of
 from edge.ops.findings import Finding, Subject, ok, problem, some, warning
 from edge.store import ignored_messages, mapped_fields, stats
+from edge.store.broker_accounts import list_accounts
 from edge.store.reader_clocks import in_words, is_off
 
 SILENT = clock.DAY
@@ -55,7 +57,8 @@ def broker_limits(subject: Subject) -> Finding:
     if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():
         return ok("no mosquitto on this box")
     settings = _mosquitto_settings(subject.broker_settings)
-    queue = int(settings.get("max_queued_messages", "1000"))
+    shares = shares_of(list_accounts())  # of mosquitto's limit, which is for each of our sessions
+    queue = int(settings.get("max_queued_messages", "1000")) * shares
     missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
     if missing or 0 < queue < LEAST_QUEUE:
         wrong = ", ".join([*(f"{name} is off" for name in missing), f"it holds {queue} messages"])
@@ -66,6 +69,8 @@ def broker_limits(subject: Subject) -> Finding:
         return ok("mosquitto holds as many messages as there is memory for")
     days = queue / max(stats.messages_received(clock.now() - clock.DAY), 1)
     text = f"mosquitto holds {queue} messages while edge is away"
+    if shares > 1:
+        text += f", {queue // shares} of each reader or group of readers"
     if days < 1:
         return warning(f"{text}, {days * 24:.0f} hours of today's", "raise max_queued_messages and max_queued_bytes")
     return ok(f"{text}, {f'{days:.0f} days' if days < 1000 else 'years'} of today's")
@@ -78,7 +83,8 @@ def broker_dropped(subject: Subject) -> Finding:
     if dropped:
         return warning(
             f"the broker has dropped {dropped} messages since its start",
-            "edge was away for too long, or another subscriber is slow; raise max_queued_messages",
+            "edge was away for too long, a reader sends far too much (edge readers shows how much), or another "
+            "subscriber is slow; correct that reader, or raise max_queued_messages",
         )
     return ok("the broker has dropped nothing")
 

@@ -1,0 +1,126 @@
+"""Each reader has its own part of what the broker holds, and changes from one session to another lose nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edge.ingest.sessions import Broker
+from edge.ingest.subscriber import Subscriber, Use
+from tests.ingest.subscribed import SOON, Handler
+from tests.mosquitto import Mosquitto, mosquitto
+from tests.service import wait_for
+
+pytestmark = pytest.mark.mosquitto
+
+ANYBODY = "topic readwrite #\n\nuser edge\n"
+EVERYTHING = "topic read #\ntopic readwrite edge/ping/#\n\nuser edge-session-1\n"
+SHARED = ANYBODY + EVERYTHING + "topic read site/a\n"  # both sessions get what is published there
+DIVIDED = ANYBODY + "topic deny site/a\n" + EVERYTHING + "topic read site/a\n"
+
+FIRST = Use(frozenset([1]))
+
+
+@contextmanager
+def broker(folder: Path, acl: str, settings: str = "") -> Iterator[Mosquitto]:
+    (folder / "acl").write_text(acl)
+    (folder / "acl").chmod(0o644)
+    with mosquitto(folder, f"acl_file {folder}/acl\n{settings}") as running:
+        yield running
+
+
+@contextmanager
+def subscribed(running: Mosquitto, handler: Handler, use: Use = FIRST) -> Iterator[Subscriber]:
+    url = f"mqtt://edge@127.0.0.1:{running.port}"
+    subscriber = Subscriber(Broker(url, "edge"), ["#"], handler, queue_size=1_000, batch_size=10, sessions=2)
+    subscriber.use_sessions(use)
+    subscriber.start()
+    try:
+        wait_for(lambda: subscriber.state().sessions == {1}, SOON, lambda: str(subscriber.state()))
+        assert subscriber.state().problem == ""
+        yield subscriber
+    finally:
+        subscriber.stop()
+
+
+def came(handler: Handler) -> list[tuple[str, int, bytes]]:
+    return sorted((one.topic, one.session, one.payload) for one in handler.messages)
+
+
+def test_what_a_reader_publishes_comes_through_its_session_and_everything_else_through_the_first(
+    tmp_path: Path,
+) -> None:
+    handler = Handler()
+    with broker(tmp_path, DIVIDED) as running, subscribed(running, handler):
+        for topic in ("site/a", "site/b"):
+            running.publish(topic, [b"1", b"2"])
+        wait_for(lambda: len(handler.messages) == 4, SOON)
+    assert came(handler) == [("site/a", 1, b"1"), ("site/a", 1, b"2"), ("site/b", 0, b"1"), ("site/b", 0, b"2")]
+
+
+def test_both_sessions_hold_what_is_published_while_edge_is_away_and_are_acknowledged(tmp_path: Path) -> None:
+    with broker(tmp_path, DIVIDED) as running:
+        with subscribed(running, Handler()):
+            pass
+        for topic in ("site/a", "site/b"):
+            running.publish(topic, [b"1"])
+        first, second = Handler(), Handler()
+        with subscribed(running, first):
+            wait_for(lambda: len(first.messages) == 2, SOON)
+        with subscribed(running, second):
+            running.publish("site/b", [b"last"])
+            wait_for(lambda: bool(second.messages), SOON)
+    assert came(first) == [("site/a", 1, b"1"), ("site/b", 0, b"1")]
+    assert came(second) == [("site/b", 0, b"last")]
+
+
+def test_one_reader_cannot_use_up_what_the_broker_holds_for_the_others(tmp_path: Path) -> None:
+    handler = Handler()
+    with broker(tmp_path, DIVIDED, "max_queued_messages 5\n") as running:
+        with subscribed(running, Handler()):
+            pass
+        running.publish("site/a", [b"flood"] * 50)
+        running.publish("site/b", [b"1", b"2", b"3"])
+        with subscribed(running, handler):
+            wait_for(lambda: len(handler.messages) == 8, SOON)
+    assert [one for one in came(handler) if one[0] == "site/b"] == [("site/b", 0, n) for n in (b"1", b"2", b"3")]
+
+
+def test_a_reader_that_gets_a_session_loses_nothing_and_is_counted_once(tmp_path: Path) -> None:
+    """Also what was published just before the broker applied the new permissions, while edge was away."""
+    before, between, after = Handler(), Handler(), Handler()
+    waits = Use(frozenset([1]), {1: ["site/a"]})
+    with broker(tmp_path, SHARED) as running:
+        with subscribed(running, before, waits):
+            running.publish("site/a", [b"1"])
+            wait_for(lambda: bool(before.messages), SOON)
+        running.publish("site/a", [b"2"])
+        with subscribed(running, between, waits):
+            wait_for(lambda: bool(between.messages), SOON)
+        running.publish("site/a", [b"3"])
+        (tmp_path / "acl").write_text(DIVIDED)
+        running.send_signal(signal.SIGHUP)
+        running.publish("site/a", [b"4"])
+        with subscribed(running, after):
+            wait_for(lambda: len(after.messages) == 2, SOON)
+    assert came(before) == [("site/a", 0, b"1")]
+    assert came(between) == [("site/a", 0, b"2")]
+    assert came(after) == [("site/a", 1, b"3"), ("site/a", 1, b"4")]
+
+
+def test_a_session_that_is_refused_is_told_while_a_reader_needs_it(tmp_path: Path) -> None:
+    with mosquitto(tmp_path, "max_connections 1\n") as running:
+        one = Broker(f"mqtt://edge@127.0.0.1:{running.port}", "edge")
+        subscriber = Subscriber(one, ["#"], Handler(), queue_size=9, batch_size=9, sessions=2)
+        subscriber.start()
+        try:
+            wait_for(lambda: subscriber.state().is_connected, SOON)
+            assert subscriber.state().problem == ""
+            subscriber.use_sessions(FIRST)
+            assert "session 1, of some readers, is not connected" in subscriber.state().problem
+        finally:
+            subscriber.stop()
