@@ -52,6 +52,7 @@ class AppSettings:
     authority_file: Path | None = None
     sighting_gap_seconds: int = 300
     public_url: str = ""
+    own_address: str | None = None
     time_zone: str = "UTC"
     threads: int = 8
     formats: Formats = formats.NONE
@@ -93,6 +94,7 @@ def _installation(settings: AppSettings, health: Health, concurrency: Concurrenc
         session_hours=settings.session_hours,
         pin_required=settings.pin_required,
         public_url=settings.public_url,
+        own_address=settings.own_address,
         zone=clock.zone(settings.time_zone),
         sighting_gap=settings.sighting_gap_seconds * SECOND,
         metrics_from=settings.metrics_from,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -31,6 +30,8 @@ from edge.commands import (
 from edge.commands.site import Setup, ask_password, require_database, shell
 from edge.errors import Damaged, EdgeError
 from edge.ops.lock import hold
+from edge.ops.machine import Machine
+from edge.ops.own_address import own_address
 from edge.store import migrate, organizations, people, sites
 from edge.store.database import FILE_NAME
 from edge.store.transactions import all_or_none
@@ -74,12 +75,11 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     if is_hub:
         sites.make_hub(shell())
         click.echo("It is a hub. For each site: edge sync add-site CODE NAME --url https://ADDRESS-OF-THIS-BOX")
-    if not setup.config.http_public_url:
-        port = setup.config.http_listen.rpartition(":")[2]
-        click.echo(
-            "Before you print labels, set the address they carry, for example: "
-            f'http.public_url = "http://{socket.gethostname()}:{port}"'
-        )
+    address = setup.config.http_public_url or own_address(setup.config.http_listen, Machine())
+    if setup.config.http_public_url:
+        click.echo(f"Pages and labels: {address}")
+    elif address:
+        click.echo(f'Before you print labels, set the address they carry, for example: http.public_url = "{address}"')
 
 
 def _add_administrator(org: str, email: str, password_hash: str) -> None:

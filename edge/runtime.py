@@ -34,7 +34,9 @@ from edge.ops.counted_time import CountedTime
 from edge.ops.health import Check, Health, Watchdog
 from edge.ops.housekeeper import Housekeeper, Job
 from edge.ops.lock import hold
+from edge.ops.machine import Machine
 from edge.ops.notify import Notifier
+from edge.ops.own_address import own_address
 from edge.ops.persisted_warnings import persisted_warnings
 from edge.ops.upgrade import StartedAfterUpgrade, is_pending
 from edge.pages import installation
@@ -332,6 +334,7 @@ def _serve_http(live: LiveSettings, health: Health, formats: Formats, streams: S
             metrics_from=config.http_metrics_from,
             authority_file=config.http_authority_file,
             public_url=config.http_public_url,
+            own_address=own_address(config.http_listen, Machine()),
             time_zone=config.time_zone,
             threads=config.http_threads,
             formats=formats,

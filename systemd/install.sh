@@ -129,7 +129,7 @@ check_publisher() {
 
 # Only names that are known are taken from the file; nothing in it is run.
 read_answers() {
-  organization='' email='' password='' http_port='' mqtt_port='' broker='' https_name=''
+  organization='' email='' password='' http_port='' mqtt_port='' broker='' https_name='' network_name=''
   https_port=443 redirect_port=80 mqtts_port=8883
   [[ -n $1 ]] || return 0
   local line value
@@ -145,6 +145,7 @@ read_answers() {
       REDIRECT_PORT=*) redirect_port=$value ;;
       MQTTS_PORT=*) mqtts_port=$value ;;
       HTTPS_NAME=*) https_name=$value ;;
+      NETWORK_NAME=*) network_name=${value%.local} ;;
       '' | '#'*) ;;
       *) fail "$1: not an answer: ${line%%=*}" ;;
     esac
@@ -209,11 +210,31 @@ write_settings() {
     # It stays as it was chosen.
     [[ -f $settings/https.conf ]] || https=''
   else
-    sed -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
+    choose_name
+    sed -e "s|@PUBLIC_URL@|$(public_url)|" -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
       -e "s/@CLIENT_ID@/$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')/" "$here/edge.toml" >"$settings/edge.toml"
   fi
   chown root:edge "$settings"/{edge.toml,mqtt.password,signing.key}
   chmod 0640 "$settings"/{edge.toml,mqtt.password,signing.key}
+}
+
+# A name that somebody has given to avahi before is kept. Two boxes with one name would take turns in having it.
+choose_name() {
+  local proposal
+  proposal=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf)
+  proposal=${proposal:-edge-$(head -c 4 /etc/machine-id)}
+  if [[ -z $network_name && -t 0 && -z $organization ]]; then
+    read -rp "Name of this box in its network, which no other box there has [$proposal]: " network_name
+  fi
+  network_name=${network_name:-$proposal}
+  "$here/edge-mdns" name "${network_name%.local}"
+}
+
+public_url() {
+  local name=${https_name:-${network_name%.local}.local}
+  if [[ -z $https ]]; then echo "http://$name:${http_port:-8080}"
+  elif [[ $https_port = 443 ]]; then echo "https://$name"
+  else echo "https://$name:$https_port"; fi
 }
 
 read_settings() {
@@ -300,8 +321,8 @@ run_service() {
 }
 
 summary() {
-  local name address addresses scheme=http port=$http_port tls_port
-  name=$(hostname)
+  local url address addresses scheme=http port=$http_port tls_port
+  url=$(/usr/local/bin/edge config | sed -n 's/^http\.public_url = //p')
   addresses=$(ip -o -4 addr show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')
   if [[ -f $settings/https.conf ]]; then
     scheme=https port=$(sed -n 's/^PORT=//p' "$settings/https.conf") tls_port=$(sed -n 's/^MQTT_PORT=//p' "$settings/https.conf")
@@ -309,14 +330,11 @@ summary() {
   fi
   case $scheme:$port in https:443 | http:80) port='' ;; *) port=:$port ;; esac
   say "edge runs on this box and starts with it"
-  if [[ -f /etc/avahi/services/edge.service ]]; then
-    name=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf)
-    name=${name:-$(hostname)}
-  fi
-  for address in $addresses "$name.local"; do echo "  pages and API   $scheme://$address$port/"; done
-  for address in $addresses; do echo "  readers         mqtt://$address:$mqtt_port${tls_port:-}"; done
-  address=${addresses%%$'\n'*}
-  "$program/venv/bin/segno" --compact --border 2 "$scheme://${address:-$name}$port/" 2>/dev/null || true
+  url=${url:-$scheme://${addresses%%$'\n'*}$port}
+  echo "  pages, API, labels   $url/"
+  for address in $addresses; do echo "  the same             $scheme://$address$port/   (for phones that do not know the name)"; done
+  for address in $addresses; do echo "  readers              mqtt://$address:$mqtt_port${tls_port:-}"; done
+  "$program/venv/bin/segno" --compact --border 2 "$url/" 2>/dev/null || true
   cat <<NEXT
 Next:
   edge reader add ...        set up a reader;  edge account NAME  makes its account at the broker
@@ -324,7 +342,7 @@ Next:
   edge-https show            the fingerprint to compare when a device asks whether to trust this box
   edge backup                makes a backup now; one is made every night
   journalctl -u edge -f      what the service tells
-Labels carry an address for years: set http.public_url = "$scheme://$name.local$port", or a name of your DNS, before you print any.
+Labels carry $url for years. For another name (of your DNS): http.public_url, before you print any.
 Settings are in $settings/edge.toml; after a change: systemctl restart edge
 NEXT
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,22 @@ class Machine(NamedTuple):
     def is_site(self) -> bool:
         """Whether the installer was run here."""
         return (self.program / "venv").is_symlink()
+
+    def caddy_port(self, scheme: str) -> int | None:
+        """The port on which Caddy serves http or https for edge; None without HTTPS."""
+        try:
+            text = self.caddyfile.read_text("utf-8", "replace")
+        except OSError:
+            return None
+        found = re.search(rf"^{scheme}://:(\d+) \{{", text, re.MULTILINE)
+        return int(found[1]) if found and "edge-https makes" in text else None
+
+    def network_name(self) -> str | None:
+        """The name that avahi announces, without .local; None where it announces none for edge."""
+        if not (self.avahi / "services" / "edge.service").is_file():
+            return None
+        lines = (self.avahi / "avahi-daemon.conf").read_text("utf-8", "replace").splitlines()
+        return next((line.partition("=")[2].strip() for line in lines if line.startswith("host-name=")), None)
 
 
 NOWHERE = Path("/nonexistent")

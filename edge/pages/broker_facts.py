@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from flask import request
+
 from edge.pages import labels
 from edge.pages.installation import installation
 from edge.store.actors import Actor
@@ -45,9 +47,16 @@ def facts() -> BrokerFacts:
 
 
 def address() -> str:
-    """By which readers reach the broker: where it is on this box, the name by which people open the pages."""
+    """By which readers reach the broker: where it is on this box, the name by which people open the pages.
+
+    Many readers do not know names that end with .local: then what this browser used, if that is none.
+    """
     host = facts().host
-    return urlsplit(labels.address()).hostname or host if host in (*LOOPBACK, *EVERYWHERE) else host
+    if host not in (*LOOPBACK, *EVERYWHERE):
+        return host
+    name, used = urlsplit(labels.address()).hostname or host, urlsplit(request.host_url).hostname or ""
+    is_better = name.endswith(".local") and not used.endswith(".local") and not labels.is_loopback(request.host_url)
+    return used if is_better else name
 
 
 def is_for_this_box_only() -> bool:

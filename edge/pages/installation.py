@@ -26,6 +26,7 @@ class Installation(NamedTuple):
     session_hours: int
     pin_required: bool
     public_url: str  # without the slash at its end; empty where none is set
+    own_address: str | None  # by which other devices reach this box; None where they do not
     zone: ZoneInfo  # of the times on the pages
     sighting_gap: int  # microseconds, see `store.scans.record`
     metrics_from: tuple[str, ...]  # networks

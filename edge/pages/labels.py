@@ -14,32 +14,43 @@ from edge.pages.installation import installation
 
 
 def address() -> str:
-    """Where people open the pages: what the site has set, or else what this browser used."""
+    """Where people open the pages: what the site has set, or what this browser used, or else the box's own address.
+
+    One that leads each device to itself is used only if there is no other.
+    """
     site = installation()
-    return site.public_url or request.host_url.rstrip("/")
+    used = request.host_url.rstrip("/")
+    known = [found for found in (site.public_url, used, site.own_address) if found]
+    return next((found for found in known if not is_loopback(found)), used)
 
 
-def loopback_address() -> str | None:
-    """The address on labels if it leads a phone to the phone itself: the browser is on the box, and none is set."""
-    host = urlsplit(address()).hostname or ""
-    try:
-        is_loopback = ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost" or host.endswith(".localhost")
-    return address() if is_loopback else None
+def has_no_address() -> bool:
+    """Whether no other device reaches this box, as far as it knows: labels then carry the key only."""
+    return is_loopback(address())
 
 
 def asset_link(external_key: str) -> str:
-    return f"{address()}/a/{external_key}"
+    """What the QR code of an asset's label holds."""
+    return external_key if has_no_address() else f"{address()}/a/{external_key}"
 
 
 def location_link(external_key: str) -> str:
-    return f"{address()}/l/{external_key}"
+    """What the QR code of a location's label holds."""
+    return external_key if has_no_address() else f"{address()}/l/{external_key}"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address leads each device to itself."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def page(name: str, key: str, link: str, back: str) -> str:
     return render_template(
-        "label.html", name=name, key=key, link=link, code=qr(link), back=back, loopback=loopback_address()
+        "label.html", name=name, key=key, link=link, code=qr(link), back=back, has_no_address=has_no_address()
     )
 
 

@@ -174,7 +174,7 @@ def _page(errors: Errors) -> str:
         most=MOST,
         printer=store.find_printer(current_session().organization_id),
         errors=errors,
-        loopback=labels.loopback_address(),
+        has_no_address=labels.has_no_address(),
     )
 
 

@@ -424,6 +424,20 @@ def test_a_mapping_whose_paths_lead_to_nothing(subject: Subject) -> None:
 
 def test_an_address_for_labels_that_leads_nowhere(subject: Subject) -> None:
     assert found(subject, "public-url")[0] is Level.OK
-    level, text = found(subject._replace(public_url="http://127.0.0.1:1"), "public-url")
+    level, text = found(subject._replace(public_url="http://nowhere.invalid"), "public-url")
     assert level is Level.PROBLEM
-    assert "http://127.0.0.1:1" in text
+    assert "http://nowhere.invalid" in text
+
+
+def test_an_address_for_labels_that_leads_each_phone_to_itself(subject: Subject) -> None:
+    level, text = found(subject._replace(public_url="http://127.0.0.1:8080"), "public-url")
+    assert (level, "to itself" in text) == (Level.PROBLEM, True)
+
+
+def test_an_address_for_labels_that_is_the_name_of_another_box(subject: Subject, tmp_path: Path) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "edge.service").touch()
+    (tmp_path / "avahi-daemon.conf").write_text("host-name=hall7\n")
+    subject = subject._replace(machine=subject.machine._replace(avahi=tmp_path), public_url="https://edge.local")
+    level, text = found(subject, "public-url")
+    assert (level, "this box is hall7.local" in text) == (Level.PROBLEM, True)

@@ -16,7 +16,7 @@ from flask import Flask
 
 from edge.labels import printer as network_printer
 from edge.outbound import Network
-from edge.pages import print_labels
+from edge.pages import labels, print_labels
 from edge.store import assets
 from edge.store.actors import shell
 from edge.store.people import Role
@@ -70,7 +70,7 @@ def test_labels_of_what_the_board_found(sign_in_as: SignIn, site: Site) -> None:
     assert "1 label" in browser.get("/labels?q=roll").text
     answer = browser.get("/labels.pdf?q=roll&code=qr")
     assert answer.mimetype == "application/pdf"
-    assert codes(answer.data) == ["http://localhost/a/ASSET-0002"]
+    assert codes(answer.data) == ["ASSET-0002"]
 
 
 def test_labels_of_what_was_chosen(sign_in_as: SignIn, site: Site) -> None:
@@ -166,12 +166,30 @@ def test_a_name_that_cannot_be_in_the_dns_is_told(sign_in_as: SignIn, site: Site
 
 
 @pytest.mark.parametrize("path", ["/labels?q=roll", "/assets/{asset}/label", "/locations/{location}/label"])
-def test_labels_that_no_phone_could_open_are_announced(sign_in_as: SignIn, app: Flask, site: Site, path: str) -> None:
+def test_labels_never_lead_a_phone_to_itself(sign_in_as: SignIn, app: Flask, site: Site, path: str) -> None:
+    """This browser uses http://localhost."""
     browser, path = sign_in_as(Role.VIEWER), path.format(asset=site.cage.id, location=site.dock.id)
-    assert "no phone can open" in browser.get(path).text  # this browser uses http://localhost
-    for address in ("http://127.0.0.1:8080", "http://[::1]:8080", "http://edge.localhost"):
-        give(app, public_url=address)
-        assert "no phone can open" in browser.get(path).text
+    for address in ("", "http://127.0.0.1:8080", "http://[::1]:8080", "http://edge.localhost"):
+        give(app, public_url=address, own_address=None)
+        assert "hold the key only" in browser.get(path).text
+        give(app, public_url=address, own_address="http://hall7.local:8080")
+        assert "hold the key only" not in browser.get(path).text
     for address in ("http://192.168.1.50:8080", "http://edge.local"):
-        give(app, public_url=address)
-        assert "no phone can open" not in browser.get(path).text
+        give(app, public_url=address, own_address=None)
+        assert "hold the key only" not in browser.get(path).text
+
+
+@pytest.mark.parametrize(
+    ("own_address", "kind", "held"),
+    [
+        ("https://hall7.local", "asset", "https://hall7.local/a/K-1"),
+        ("https://hall7.local", "location", "https://hall7.local/l/K-1"),
+        (None, "asset", "K-1"),
+        (None, "location", "K-1"),
+    ],
+)
+def test_what_the_code_of_a_label_holds(app: Flask, own_address: str | None, kind: str, held: str) -> None:
+    give(app, public_url="", own_address=own_address)
+    with app.test_request_context(base_url="http://127.0.0.1:8080"):
+        link = labels.asset_link("K-1") if kind == "asset" else labels.location_link("K-1")
+    assert link == held

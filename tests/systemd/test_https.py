@@ -91,6 +91,14 @@ def test_the_address_of_a_vpn_is_covered_from_the_beginning(computer: Computer) 
     assert computer.warning is None
 
 
+def test_the_name_in_the_network_is_covered(computer: Computer) -> None:
+    (computer.etc / "avahi").mkdir()
+    (computer.etc / "avahi/avahi-daemon.conf").write_text("[server]\nhost-name=edge-hall7\n")
+    computer()
+    assert "edge-hall7.local" in computer.names()
+    assert computer.warning is None
+
+
 def test_names_that_the_authority_does_not_cover_are_left_out_and_reported(computer: Computer) -> None:
     computer.name("newbox", "192.168.4.21", "203.0.113.9")
     said = computer()

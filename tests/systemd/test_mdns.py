@@ -39,6 +39,47 @@ def announce(etc: Path, before: str = "") -> Path:
     return etc / "avahi/services/edge.service"
 
 
+def rename(etc: Path, name: str) -> subprocess.CompletedProcess[str]:
+    mounts = f"mount --bind {etc} /etc; mount --bind {etc.parent}/local /usr/local; "
+    quiet = "systemctl() { :; }; export -f systemctl; "
+    command = [*ALONE, f"{mounts} exec bash -c '{quiet} {SCRIPT} name {name}'"]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_a_site_has_a_name_of_its_own_which_is_kept(etc: Path) -> None:
+    conf = etc / "avahi/avahi-daemon.conf"
+    for name in ("edge-hall7", "edge-hall8.local"):
+        assert rename(etc, name).returncode == 0
+        assert f"\nhost-name={name.removesuffix('.local')}\n" in conf.read_text()
+    announce(etc)
+    assert re.findall("^#?host-name=.*", conf.read_text(), re.MULTILINE) == ["host-name=edge-hall8"]
+
+
+def test_a_new_name_is_in_the_address_that_labels_carry(etc: Path) -> None:
+    rename(etc, "hall7")
+    (etc / "edge").mkdir()
+    toml = etc / "edge/edge.toml"
+    for before, after in (
+        ("https://hall7.local", "https://hall8.local"),
+        ("https://hall7.local:8443", "https://hall8.local:8443"),
+        ("https://edge.example.com", "https://edge.example.com"),
+        ("https://hall7.localdomain", "https://hall7.localdomain"),
+    ):
+        (etc / "avahi/avahi-daemon.conf").write_text("[server]\nhost-name=hall7\n")
+        toml.write_text(f'[http]\npublic_url = "{before}"\n')
+        done = rename(etc, "hall8")
+        assert toml.read_text() == f'[http]\npublic_url = "{after}"\n', done.stderr
+        assert ("do not lead here any more" in done.stdout) == (before != after)
+
+
+@pytest.mark.parametrize("name", ["hall_7", "-hall", "Hall", "a.b"])
+def test_what_cannot_be_a_name_is_refused(etc: Path, name: str) -> None:
+    before = (etc / "avahi/avahi-daemon.conf").read_text()
+    done = rename(etc, name)
+    assert (done.returncode, "is not a name" in done.stderr) == (1, True)
+    assert (etc / "avahi/avahi-daemon.conf").read_text() == before
+
+
 def test_pages_and_broker_are_announced_with_their_ports(etc: Path) -> None:
     told = re.findall(r"<type>(.*?)</type><port>(.*?)</port>", announce(etc).read_text())
     assert told == [("_http._tcp", "8081"), ("_mqtt._tcp", "1884")]

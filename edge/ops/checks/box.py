@@ -15,11 +15,14 @@ from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
+from urllib.parse import urlsplit
 
 from edge import clock
+from edge.ops.checks.https import ask_as
 from edge.ops.counted_time import CountedTime
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.lock import is_held
+from edge.ops.own_address import is_loopback, own_address
 from edge.ops.upgrade import is_cut_off
 from edge.store.database import FILE_NAME
 from edge.store.retention import newest_scan
@@ -173,11 +176,27 @@ def pages(subject: Subject) -> Finding:
 def public_url(subject: Subject) -> Finding:
     """What labels carry must lead here, also years after they were printed."""
     if not subject.public_url:
-        proposal = f"http://{socket.gethostname()}:{subject.http_listen.rpartition(':')[2]}"
-        return ok(f'not set: a label carries what its browser used; all alike with http.public_url = "{proposal}"')
+        own = own_address(subject.http_listen, subject.machine)
+        if own is None:
+            return ok("not set, and other devices do not reach this box: labels carry keys only")
+        return ok(f'not set: a label carries what its browser used; all alike with http.public_url = "{own}"')
+    if is_loopback(subject.public_url):
+        return problem(
+            f"labels would lead each phone to itself: {subject.public_url}", "set http.public_url to the box's address"
+        )
+    name = urlsplit(subject.public_url).hostname or ""
+    announced = subject.machine.network_name()
+    if announced and name.endswith(".local") and name != f"{announced}.local":
+        return problem(
+            f"labels lead to {name}, and this box is {announced}.local in the network",
+            f"sudo edge-mdns name {name.removesuffix('.local')}, or correct http.public_url",
+        )
     try:
-        with _open(f"{subject.public_url}/healthz", subject) as response:
-            json.load(response)
+        if announced and name == f"{announced}.local":
+            ask_as(subject, subject.public_url)
+        else:
+            with _open(f"{subject.public_url}/healthz", subject) as response:
+                json.load(response)
     except (OSError, ValueError, HTTPException) as error:
         return problem(
             f"labels lead to {subject.public_url}, which does not answer here: {error}",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
+from urllib.parse import urlsplit
 
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 
@@ -16,6 +16,8 @@ RENEWED_DAYS = 30  # before its end a certificate is renewed, by edge-https
 LATE_DAYS = 25
 SOON_DAYS = 7
 AUTHORITY_DAYS = 90
+
+ANY_NAME = "localhost"  # every certificate of edge-https has it; others may be outside of what the authority covers
 
 _SECONDS = 5.0
 _HERE = "127.0.0.1"
@@ -26,7 +28,7 @@ _RENEW = "sudo edge-https renew; systemctl status edge-https.timer edge-https.se
 
 def https_port(subject: Subject) -> int | None:
     """The port that Caddy serves the pages on; None without HTTPS."""
-    return _port_of_caddy(subject, "https")
+    return subject.machine.caddy_port("https")
 
 
 def https(subject: Subject) -> Finding:
@@ -36,10 +38,7 @@ def https(subject: Subject) -> Finding:
         return ok("HTTPS is off")
     try:
         with _tls(subject, port) as connection:
-            connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: {_name()}\r\nConnection: close\r\n\r\n".encode())
-            answer = HTTPResponse(connection)
-            answer.begin()
-            body = answer.read(4096)
+            answer, body = _health(connection, ANY_NAME)
     except ssl.SSLError as error:
         return _refused(f"the pages on port {port}", error)
     except (OSError, HTTPException) as error:
@@ -52,13 +51,13 @@ def https(subject: Subject) -> Finding:
             f"port {port}, where people open the pages, answers {answer.status} {answer.reason}",
             "systemctl status edge caddy; if another program answers: ss -ltnp",
         )
-    redirect = _port_of_caddy(subject, "http")
+    redirect = subject.machine.caddy_port("http")
     if redirect and not _listens(redirect):
         return warning(
             f"nothing answers on port {redirect}, where devices fetch the authority's certificate",
             "systemctl restart caddy; journalctl -u caddy -n 20",
         )
-    return ok(f"the pages answer on port {port} as {_name()}")
+    return ok(f"the pages answer on port {port}")
 
 
 def mqtts(subject: Subject) -> Finding:
@@ -135,22 +134,41 @@ def _refused(what: str, error: ssl.SSLError) -> Finding:
     )
 
 
+def ask_as(subject: Subject, url: str) -> None:
+    """Open the pages on this box as by its own name, which the box itself need not be able to look up.
+
+    Raises OSError or HTTPException as a browser would fail.
+    """
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if parts.scheme == "https":
+        with _tls(subject, parts.port or 443, name) as connection:
+            answer, _ = _health(connection, name)
+    else:
+        with socket.create_connection((_HERE, parts.port or 80), timeout=_SECONDS) as plain:
+            answer, _ = _health(plain, name)
+    if answer.status not in (200, 503):
+        raise HTTPException(f"{answer.status} {answer.reason}")
+
+
+def _health(connection: socket.socket, name: str) -> tuple[HTTPResponse, bytes]:
+    connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+    answer = HTTPResponse(connection)
+    answer.begin()
+    return answer, answer.read(4096)
+
+
 @contextmanager
-def _tls(subject: Subject, port: int) -> Iterator[ssl.SSLSocket]:
+def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLSocket]:
     """A connection that trusts this box's authority, and the name of this box only. Raises OSError."""
     context = ssl.create_default_context()
     if subject.authority_file is not None and subject.authority_file.is_file():
         context.load_verify_locations(subject.authority_file)
     with (
         socket.create_connection((_HERE, port), timeout=_SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=_name()) as connection,
+        context.wrap_socket(plain, server_hostname=name) as connection,
     ):
         yield connection
-
-
-def _name() -> str:
-    """A name that every certificate of edge-https has: others may be outside of what the authority covers."""
-    return "localhost"
 
 
 def _listens(port: int) -> bool:
@@ -159,12 +177,3 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _port_of_caddy(subject: Subject, scheme: str) -> int | None:
-    try:
-        text = subject.machine.caddyfile.read_text("utf-8", "replace")
-    except OSError:
-        return None
-    found = re.search(rf"^{scheme}://:(\d+) \{{", text, re.MULTILINE)
-    return int(found[1]) if found and "edge-https makes" in text else None

@@ -83,8 +83,7 @@ def name_in_network(subject: Subject) -> Finding:
         return ok("not announced in the network; people use the address")
     if not (folder / "services" / "edge.service").is_file():
         return warning("the box is not announced in the network", "sudo edge-mdns on")
-    lines = (folder / "avahi-daemon.conf").read_text("utf-8", "replace").splitlines()
-    wanted = next((line.partition("=")[2].strip() for line in lines if line.startswith("host-name=")), "")
+    wanted = subject.machine.network_name()
     try:
         answer = subject.machine.run(_ASK_AVAHI).partition('"')[2].rstrip('"\n')
     except Unavailable:

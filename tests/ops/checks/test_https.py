@@ -71,6 +71,24 @@ def made(folder: Path, days: int = 90, authority_days: int = 3000) -> tls.Certif
     return tls.make(folder / "tls", days=days, names="DNS:localhost", authority_days=authority_days)
 
 
+@pytest.mark.parametrize(("name", "level"), [("hall7", Level.OK), ("hall8", Level.PROBLEM)])
+def test_labels_with_the_name_of_the_box_lead_here_although_it_cannot_look_it_up(
+    subject: Subject, tmp_path: Path, name: str, level: Level
+) -> None:
+    """hall8: a certificate that does not have the name."""
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "edge.service").touch()
+    (tmp_path / "avahi-daemon.conf").write_text(f"host-name={name}\n")
+    certificate = tls.make(tmp_path / "tls", days=90, names="DNS:hall7.local")
+    with server(certificate, HEALTHY) as port:
+        site = subject._replace(
+            machine=NO_SITE._replace(avahi=tmp_path),
+            authority_file=certificate.authority,
+            public_url=f"https://{name}.local:{port}",
+        )
+        assert found(site, "public-url")[0] is level
+
+
 def test_a_box_without_https_has_nothing_to_check(subject: Subject) -> None:
     assert [found(subject, check)[0] for check in ("https", "broker-tls", "certificates")] == [Level.OK] * 3
 
