@@ -5,10 +5,12 @@ Tests of edge/pages/labels.py and edge/pages/live.py.
 
 from __future__ import annotations
 
+from flask import Flask
+
 from edge import clock
 from edge.store.people import Role
 from tests.conftest import Cast
-from tests.pages.conftest import SignIn, Site, see
+from tests.pages.conftest import SignIn, Site, give, see
 
 
 def test_what_fits_an_asset_is_suggested(sign_in_as: SignIn, site: Site) -> None:
@@ -40,10 +42,11 @@ def test_history_tells_who_saw_it_and_leads_to_older_rows(sign_in_as: SignIn, ca
     assert browser.get(f"/assets/{site.cage.id}?before={older}").text.count('class="dot') == 10
 
 
-def test_a_label_is_a_picture_of_the_link(sign_in_as: SignIn, site: Site) -> None:
+def test_a_label_is_a_picture_of_the_link(sign_in_as: SignIn, app: Flask, site: Site) -> None:
+    give(app, public_url="https://edge-hall7.local")
     text = sign_in_as(Role.VIEWER).get(f"/assets/{site.pallet.id}/label").text
     assert "<svg" in text
-    assert f"http://localhost/a/{site.pallet.external_key}" in text
+    assert f"https://edge-hall7.local/a/{site.pallet.external_key}" in text
 
 
 def test_a_labels_link_opens_the_page(sign_in_as: SignIn, site: Site) -> None:
