@@ -192,6 +192,14 @@ def test_an_unsigned_bundle_is_refused_where_a_publisher_is_known(publisher: Pub
     assert "is not signed, and this site accepts only what the key" in said
 
 
+def test_a_key_that_cannot_be_read_is_not_taken_for_none(publisher: Publisher, tmp_path: Path) -> None:
+    said = refused(VERIFY, "--publisher", tmp_path, "--first", "--unsigned", publisher.bundle(signed=False))
+    assert f"{tmp_path}, the key of the publisher, cannot be read" in said
+    assert "does not exist" in refused(VERIFY, "--publisher", tmp_path / "none", "--first", publisher.bundle())
+    (tmp_path / "empty").write_text("")
+    assert "is not a public key of minisign" in refused(VERIFY, "--publisher", tmp_path / "empty", publisher.bundle())
+
+
 def odd_name(name: str) -> Callable[[dict[str, tuple[tarfile.TarInfo, bytes]]], None]:
     return lambda members: members.update({name: (tarfile.TarInfo(name), b"x")})
 
