@@ -134,6 +134,8 @@ class BrokerAccount(Table):
     name = TextField()
     password_hash = TextField()
     created_at = IntegerField()
+    session = IntegerField(default=0)
+    is_settled = BooleanField(default=False)
 
 
 class HandheldScan(Table):
