@@ -125,6 +125,7 @@ class Batch(NamedTuple):
     report: Mapping[str, int] = {}  # the site's own status: how much waits, and so on
     antennas: Sequence[AntennaName] = ()
     refused: Sequence[str] = ()  # positions that arrived with values no box records; they do not travel
+    seen: Sequence[tuple[int, int]] = ()  # tracks of which nothing else changed, and when their assets were last seen
     born: Mapping[int, int] = {}  # when the assets that tracks name were created, by ref
     hub_seen: HubState | None = None
 

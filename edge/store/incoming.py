@@ -56,7 +56,7 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
     try:
         with writing():
             present = cursor_of(peer.no)
-            if present != base or batch.until_seq <= base.acked_seq:
+            if present != base or batch.until_seq < base.acked_seq:  # equal: positions only
                 return Taken(False, present)
             aside = _apply(peer, batch)
             execute(
@@ -86,6 +86,7 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
     here = _resolve(peer, batch)
     _check_declared(batch, here, known)
     tracks = _keep_tracks(peer, batch.tracks, known, here)
+    _keep_seen(peer.no, batch.seen)
     _drop_tracks(peer.no, batch.gone_tracks)
     sources = [_source_no(peer, origin, here.locations[origin.location]) for origin in batch.origins]
     _replace_stays(batch.patches, tracks, sources, batch.horizon)
@@ -194,6 +195,17 @@ def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Tra
             changed.append((*values, track.no))
     execute_many(f"UPDATE track SET {', '.join(f'{name} = ?' for name in _VALUES)} WHERE no = ?", changed)
     return {remote_no: track.no for remote_no, track in known.items()}
+
+
+def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
+    """Raises _NotKnown for tracks that were never declared."""
+    known = _known_tracks(site_no, [no for no, _ in seen])
+    if unknown := sorted({no for no, _ in seen}.difference(known)):
+        raise _NotKnown(Needs(tracks=unknown))
+    execute_many(
+        "UPDATE track SET last_seen_at = ? WHERE no = ?",
+        [(at, known[no].no) for no, at in seen if known[no].values[_VALUES.index("last_seen_at")] != at],
+    )
 
 
 def _add_track(peer: Peer, state: TrackState, asset_id: int, values: tuple[int, ...]) -> _Track:

@@ -38,6 +38,7 @@ class Contents:
         self._gone: set[int] = set()
         self._needed: set[int] = set()  # names of mirrors
         self._asked: set[int] = set()  # tracks that the hub did not know
+        self._seen: set[int] = set()  # tracks that were seen again where they were
         self._instants: set[tuple[int, int]] = set()
         self._origins: dict[Origin, int] = {}
         self._ranges: list[Patch] = []
@@ -72,6 +73,10 @@ class Contents:
     def add_tracks(self, numbers: Iterable[int]) -> None:
         self._tracks.update(numbers)
 
+    def add_seen(self, numbers: Iterable[int]) -> None:
+        """Include when the assets of these tracks were last seen; of those that also changed, everything."""
+        self._seen.update(numbers)
+
     def batch(self, until_seq: int) -> Batch:
         patches = sorted([*self._instant_patches(), *self._ranges])
         tracks = _tracks(self._organization_id, self._tracks | self._asked, self._asked)
@@ -88,6 +93,7 @@ class Contents:
             list(self._origins),
             [patch for patch in patches if patch.track in known],
             antennas=_antennas(self._origins),
+            seen=_seen(self._organization_id, self._seen - self._tracks - self._asked),
             born=_born(track.asset for track in tracks if track.asset is not None),
         )
 
@@ -173,20 +179,36 @@ def _born(refs: Iterable[int]) -> dict[int, int]:
     return {ref: at for ref, at in found if at is not None}
 
 
-def tracks_to_tell(organization_id: int, limit: int, most_new: int) -> tuple[list[int], bool]:
-    """The tracks whose last sighting the hub does not know, the one reported longest ago first; whether these are all.
-
-    Of those it may never have heard of come no more than `most_new`, since each may bring its asset with it.
-    """
+def _seen(organization_id: int, numbers: set[int]) -> list[tuple[int, int]]:
     found = execute(
-        "SELECT no, told.track_no IS NULL FROM track LEFT JOIN told ON told.track_no = track.no "
+        "SELECT no, last_seen_at FROM track WHERE no IN (SELECT value FROM json_each(?)) AND organization_id = ? "
+        "AND site_no IS NULL ORDER BY no",
+        (json.dumps(list(numbers)), organization_id),
+    )
+    return found.fetchall()
+
+
+class ToTell(NamedTuple):
+    """Tracks whose last sighting the hub does not know; whether these are all."""
+
+    changed: Sequence[int] = ()  # of which the hub may know nothing, or another location than this restored box
+    seen: Sequence[int] = ()  # of which nothing else changed but by a change in the feed
+    is_all: bool = False
+
+
+def tracks_to_tell(organization_id: int, limit: int, most_new: int) -> ToTell:
+    """The track reported longest ago first; at most `most_new` new ones, since each may bring its asset with it."""
+    found = execute(
+        "SELECT no, told.track_no IS NULL, told.last_seen_at <= (SELECT restored_from FROM target) "
+        "FROM track LEFT JOIN told ON told.track_no = track.no "
         "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
         "ORDER BY told.last_seen_at, no LIMIT ?",
         (organization_id, limit),
     ).fetchall()
-    new = [no for no, is_new in found if is_new]
-    known = [no for no, is_new in found if not is_new]
-    return [*new[:most_new], *known], len(found) < limit and len(new) <= most_new
+    new = [no for no, is_new, _ in found if is_new]
+    unsure = [no for no, is_new, is_unsure in found if is_unsure and not is_new]
+    seen = [no for no, is_new, is_unsure in found if not is_new and not is_unsure]
+    return ToTell([*new[:most_new], *unsure], seen, len(found) < limit and len(new) <= most_new)
 
 
 def _is_track(no: int) -> bool:

@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 JOIN_DAYS = 7
 MOST_RETIRED = 1_000  # epochs of a site; each restore and each copy of its database begins one
 RENEW_AGAIN = 600 * clock.SECOND  # at most so often, whatever sites report
-SILENT = 180 * clock.SECOND  # after that, another box may report as the site
+SILENT = 300 * clock.SECOND  # after that, another box may report as the site
 MARKS = 10_000  # states of a hub that it recognizes
 RIVAL_SHOWN = 15 * 60 * clock.SECOND
 SECOND_BOX = (
     "another box reports as this site, or did until a moment ago. If this one was just started or restored, it "
-    "continues by itself in three minutes. If it is a copy, switch it off, or run `edge sync leave` here"
+    "continues by itself in five minutes. If it is a copy, switch it off, or run `edge sync leave` here"
 )
 
 

@@ -13,7 +13,7 @@ from edge.store import changes
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, execute_many, writing
-from edge.store.exchange import Cursor, HubState, TrackState
+from edge.store.exchange import Cursor, HubState
 
 ID_LEAP = 1_000_000_000  # ids that may have been assigned since a copy of the database was made
 TRACK_LEAP = 1_000_000  # track numbers that may have been used since a copy of the database was made
@@ -183,8 +183,8 @@ def keep_pending(body: bytes, until_seq: int, board_at: int | None) -> None:
     update(pending=body, pending_seq=until_seq, pending_board_at=board_at)
 
 
-def acknowledge(cursor: Cursor, tracks: Iterable[TrackState], gone: Iterable[int]) -> None:
-    """The hub has the pending batch on its disk, with these tracks in it."""
+def acknowledge(cursor: Cursor, seen: Iterable[tuple[int, int]], gone: Iterable[int]) -> None:
+    """The hub has the pending batch on its disk, with these tracks in it and when they were seen."""
     moment = clock.now()
     with writing():
         execute(
@@ -194,7 +194,7 @@ def acknowledge(cursor: Cursor, tracks: Iterable[TrackState], gone: Iterable[int
         execute_many(
             "INSERT INTO told (track_no, last_seen_at) VALUES (?, ?) "
             "ON CONFLICT DO UPDATE SET last_seen_at = excluded.last_seen_at",
-            [(state.no, state.last_seen_at) for state in tracks],
+            list(seen),
         )
         execute_many("DELETE FROM told WHERE track_no = ?", [(no,) for no in gone])
         execute("UPDATE target SET board_at = ifnull(pending_board_at, board_at)")

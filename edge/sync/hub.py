@@ -62,7 +62,7 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
             raise Retired(RETIRED)
         sites.begin_epoch(site, instance, _beginning(site, mine), is_recovery=bool(content.get("recovering")))
     sites.note_contact(site.no, report, received)
-    return {"version": version, **_standing(site)}
+    return {"version": version, "accepts": [wire.SEEN], **_standing(site)}
 
 
 def _beginning(site: Site, mine: Cursor) -> Cursor:

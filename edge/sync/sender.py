@@ -21,7 +21,7 @@ from edge.store.target import Target
 from edge.sync import wire
 
 NOW_ROWS = 5000  # positions in one batch
-SILENCE = 10 * clock.SECOND  # with nothing to send, how often the hub is polled
+SILENCE = 180 * clock.SECOND  # with nothing to send, how often the hub is polled
 REFUSED_SECONDS = 60.0  # until what the hub refuses, and cannot be set aside, is sent again
 RENEW_AGAIN = 600 * clock.SECOND  # at most so often this box starts a new epoch
 NO_AGREEMENT = "The hub and this box do not agree on how far it has reported; trying again"
@@ -62,8 +62,12 @@ class Sent(NamedTuple):
 class Sender:
     """One session with the hub. Everything that must outlive it is in the store."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, seen_every: int = 0) -> None:
+        """`seen_every` (microseconds): assets that do not move are reported as seen no more often."""
         self._call = call
+        self._seen_every = seen_every
+        self._accepts: list[str] = []  # what the hub takes beyond its version
+        self._is_lane_clear = True  # nothing is due but changes
         self._max_rows = MAX_ROWS
         self._needs = Needs()
         self._asked: set[tuple[Any, ...]] = set()
@@ -77,23 +81,24 @@ class Sender:
         for _ in range(2):
             here = _target()
             answer = self._call("hello", wire.pack(_greeting(here)))
+            self._accepts = answer.get("accepts", [])
             self._heard(answer)
             if self._reconcile(here, _cursor(answer)):
                 return
         raise LinkError(NO_AGREEMENT)
 
-    def push(self) -> Sent:
-        """Send the next batch, if there is something to send."""
+    def push(self, *, with_history: bool = True) -> Sent:
+        """Send the next batch, if there is something to send; without history, only where assets are."""
         here = _target()
         if here.pending is None:
-            self._prepare(here)
+            self._prepare(here, with_history=with_history or wire.SEEN not in self._accepts)
             here = _target()
         if here.pending is None:
             if clock.now() - (here.last_contact_at or 0) > SILENCE:
                 self.connect()
                 target.update(board_at=clock.now())
             return Sent(0, True)
-        rows, is_all = (here.pending_seq or 0) - here.acked_seq, here.pending_board_at is not None
+        rows, is_all = (here.pending_seq or 0) - here.acked_seq, self._is_lane_clear
         try:
             answer = self._tell(here.pending)
         except BatchRefused as error:
@@ -172,25 +177,37 @@ class Sender:
         self._asked.add(tuple(needs))
         self._needs = Needs(*(sorted({*old, *new}) for old, new in zip(self._needs, needs, strict=True)))
 
-    def _prepare(self, here: Target) -> None:
+    def _prepare(self, here: Target, *, with_history: bool) -> None:
         """Read what is due and store it as the pending batch."""
+        since = clock.now() - (here.board_at or 0)
+        is_seen_due = not 0 <= since < self._seen_every
         with reading():
             moment, until = clock.now(), changes.newest()
-            due = _with_few_records(changes.after(here.acked_seq, self._max_rows))
+            due = _with_few_records(changes.after(here.acked_seq, self._max_rows)) if with_history else []
             contents = outgoing.Contents(here.organization_id, here.horizon)
             contents.need(self._needs)
             for change in due:
                 contents.add(change, self._max_rows)
             most_seen = NOW_ROWS if self._max_rows >= MAX_ROWS else self._max_rows
-            seen, is_all = outgoing.tracks_to_tell(here.organization_id, most_seen, MAX_RECORDS)
-            contents.add_tracks(seen)
-            if until == here.acked_seq and not seen and not any(self._needs):
+            told = outgoing.ToTell()
+            if is_seen_due:
+                told = outgoing.tracks_to_tell(here.organization_id, most_seen, MAX_RECORDS)
+            contents.add_tracks(told.changed)
+            is_up_to_date = with_history and (due[-1].seq if due else here.acked_seq) == until
+            if is_up_to_date and wire.SEEN in self._accepts:
+                contents.add_seen(told.seen)
+            else:
+                contents.add_tracks(told.seen)  # where they are may be among the changes that wait
+            self._is_lane_clear = told.is_all or not is_seen_due
+            is_nothing_due = not told.changed and not told.seen and not any(self._needs)
+            if is_nothing_due and (until == here.acked_seq or not with_history):
                 return
-            batch = contents.batch(due[-1].seq if due else until)
-        if batch.until_seq == here.acked_seq:  # sightings only
+            last = here.acked_seq if not with_history else due[-1].seq if due else until
+            batch = contents.batch(last)
+        if with_history and batch.until_seq == here.acked_seq:  # sightings only
             claimed = changes.claim(here.acked_seq)
             if claimed is None:
-                self._prepare(here)
+                self._prepare(here, with_history=True)
                 return
             batch = batch._replace(until_seq=claimed)
         batch = batch._replace(report=_report(here, batch.until_seq), hub_seen=here.hub_state)
@@ -198,12 +215,13 @@ class Sender:
         with writing():
             for piece in contents.rest:
                 changes.add_range(*piece)
-            target.keep_pending(body, batch.until_seq, moment if is_all else None)
+            target.keep_pending(body, batch.until_seq, moment if told.is_all else None)
         self._on_its_way = batch
 
     def _acknowledge(self, here: Target, cursor: Cursor) -> None:
         batch = self._on_its_way or wire.decode(here.pending or b"")[1]
-        target.acknowledge(cursor, batch.tracks, batch.gone_tracks)
+        seen = [*((track.no, track.last_seen_at) for track in batch.tracks), *batch.seen]
+        target.acknowledge(cursor, seen, batch.gone_tracks)
         self._on_its_way = None
 
     def _take_less(self, here: Target, reason: str) -> None:

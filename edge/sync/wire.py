@@ -8,7 +8,7 @@ key that it does not know, and does without one that came later, so that such a 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import accumulate, chain, islice, repeat
 from operator import add, gt
@@ -39,6 +39,7 @@ VERSION = 1
 VERSIONS = (1,)  # that this program supports, newest first
 REASON = "X-Sync-Reason"  # a header of refusals that a site treats specially
 SECOND_BOX = "second-box"
+SEEN = "seen"  # among what a hub `accepts`: last-seen times without all else, and batches without changes
 MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
@@ -118,7 +119,8 @@ def encode(base: Cursor, batch: Batch) -> bytes:
                 *([stay[column] for stay in stays] for column in range(1, len(Stay._fields))),
             ],
             **({"antennas": [tuple(antenna) for antenna in batch.antennas]} if batch.antennas else {}),
-            **({"born": _born(batch.born)} if batch.born else {}),
+            **({"seen": _pairs(batch.seen)} if batch.seen else {}),
+            **({"born": _pairs(batch.born.items())} if batch.born else {}),
             **({"hub": tuple(batch.hub_seen)} if batch.hub_seen else {}),
         }
     )
@@ -128,10 +130,10 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
     """Raises TooLarge and Unreadable."""
     content = unpack(body)
     try:
-        if len(content["assets"]) + len(content["locations"]) > MOST_RECORDS:
-            raise TooLarge("the batch has too many assets and locations")
         if content["v"] not in VERSIONS:
             raise Unreadable(f"version {content['v']!r:.20} of the batch is not one that this program knows")
+        if len(content["assets"]) + len(content["locations"]) > MOST_RECORDS:
+            raise TooLarge("the batch has too many assets and locations")
         epoch, acked, chain = content["base"]
         tracks = _rows(TrackState, _sums(content["tracks"], (0, 3, 4, 5)), {1})
         patches = _patches(content["patches"], content["stays"], len(content["origins"][0]))
@@ -151,7 +153,8 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
             checked_report(content["report"]),
             tuple(_antenna(*row) for row in content.get("antennas", ())),
             tuple(f"position {no}" for no in sorted(refused)),
-            dict(zip(*map(_undelta, content.get("born", ((), ()))), strict=True)),
+            tuple((no, at) for no, at in _unpaired(content.get("seen", ((), ()))) if times.is_representable(at)),
+            dict(_unpaired(content.get("born", ((), ())))),
             hub_state(content.get("hub")),
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
@@ -239,9 +242,14 @@ def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
     return {_whole(remote_id): _name(name) for remote_id, name in pairs}
 
 
-def _born(born: Mapping[int, int]) -> list[list[int]]:
-    pairs = sorted(born.items())
-    return [_deltas(ref for ref, _ in pairs), _deltas(at for _, at in pairs)]
+def _pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    ordered = sorted(pairs)
+    return [_deltas(first for first, _ in ordered), _deltas(second for _, second in ordered)]
+
+
+def _unpaired(columns: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    first, second = map(_undelta, columns)
+    return list(zip(first, second, strict=True))
 
 
 def hub_state(value: Any) -> HubState | None:

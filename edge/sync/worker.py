@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 AGAIN_SECONDS = 0.1  # the first time: a line loses a connection, and the next one works
 UNEXPECTED_SECONDS = 60.0
+POSITIONS_SECONDS = 60.0  # between reports of positions once the bytes of a day are used up
+SEEN_EVERY = 180 * clock.SECOND  # between reports that assets were seen again where they were
+SEEN_EVERY_METERED = 600 * clock.SECOND  # where bytes are limited
 NOTE_AGAIN = 60 * clock.SECOND  # how often the same fault is recorded: each commit wears the SD card
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
@@ -100,11 +103,16 @@ class Worker:
             self._hang_up()
             return self._pace.interval_seconds
         self._trim(here)
-        if self._pace.bytes_a_day and _spent_today(here) >= self._pace.bytes_a_day:
-            self._note(f"the {self._pace.bytes_a_day >> 20} MB of today are used up; sync continues tomorrow (UTC)")
-            return UNEXPECTED_SECONDS
+        is_used_up = 0 < self._pace.bytes_a_day <= _spent_today(here)
         sender = self._session(here)
-        sent = sender.push()
+        sent = sender.push(with_history=not is_used_up)
+        if is_used_up:
+            self._count()
+            self._note(
+                f"the {self._pace.bytes_a_day >> 20} MB of today are used up; history continues tomorrow (UTC), "
+                "where assets are is still reported"
+            )
+            return POSITIONS_SECONDS
         self._count()
         if not sent.is_all:
             return sent.wait_seconds
@@ -124,7 +132,7 @@ class Worker:
             self._hang_up()
             secret, authority = files.read(self._data_dir)
             self._client = HubClient(here.url, here.client_id, secret, authority)
-            sender = Sender(self._client.call)
+            sender = Sender(self._client.call, SEEN_EVERY_METERED if self._pace.bytes_a_day else SEEN_EVERY)
             sender.connect()
             if here.last_error:
                 log.info("Sync: the hub answers again")

@@ -70,6 +70,7 @@ def test_a_site_and_its_hub_agree_also_after_kills(pair: tuple[Service, Service]
     edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1")
     wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 20, site.read_log)
     edge(hub.data_dir, "asset", "add", "Forklift", "--key", "F-1")
+    edge(site.data_dir, "location", "add", "Dock 1", "--key", "DOCK-1")  # the answer says that the hub has something
     wait_for(lambda: len(rows(site.data_dir, ASSETS)) == 2, 20, site.read_log)
     hub.kill()
     edge(site.data_dir, "asset", "add", "Crate", "--key", "P-2")

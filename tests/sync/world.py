@@ -122,9 +122,12 @@ class SiteBox(Box):
 
     def add_asset(self, key: str, *tags: str) -> int:
         with self.in_use():
-            return assets.create(
-                self.actor, name=f"Pallet {key}", external_key=key, tags=[NewTag("rfid", tag) for tag in tags]
-            ).id
+            return self.add_asset_now(key, *tags)
+
+    def add_asset_now(self, key: str, *tags: str) -> int:
+        return assets.create(
+            self.actor, name=f"Pallet {key}", external_key=key, tags=[NewTag("rfid", tag) for tag in tags]
+        ).id
 
     def scan(self, asset_id: int, dock: int, at: int) -> None:
         with self.in_use():

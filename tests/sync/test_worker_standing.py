@@ -1,0 +1,172 @@
+"""What a site that stands still costs on the wire, and what a used up day leaves out.
+
+The long form measures a day: python -m tests.sync.test_worker_standing
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge import clock
+from edge.store import database as database_module
+from edge.store import target
+from edge.store.database import database
+from edge.sync import files, hub, sender, worker
+from edge.sync.sender import Sender
+from edge.sync.worker import Pace, Worker
+from tests.sync.http import SECRET, Connected, Send
+from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
+
+ASSETS = 300
+GOAL = 2_000_000  # bytes a day
+TLS_AND_TCP = 350  # bytes of a request and its answer: two records, four packets of 52 bytes and their share of others
+MINUTE = 60 * SECOND
+
+
+class Standing:
+    """A site with assets that fixed readers see all the time where they are, and a worker by a clock of the test."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, megabytes_a_day: int = 0) -> None:
+        self.now, self.wire, self.requests = EPOCH, 0, 0
+        monkeypatch.setattr(clock, "now", lambda: self.now)
+        self.site = SiteBox(folder / "ber", "BER", Hub(folder / "hub", "hub"))
+        self.assets = [self.site.add_asset(f"P-{number}") for number in range(ASSETS)]
+        with self.site.in_use():
+            for number, asset in enumerate(self.assets):
+                self.site.scan_now(asset, number % 3, self.now)
+        link = Connected(self.site)
+        link.line.spoil = self._count
+        self.site.join()
+        files.write(self.site.folder, SECRET, "")
+        monkeypatch.setattr(worker, "HubClient", lambda *_: link.client)
+        self.worker = Worker(self.site.folder, Pace(5.0, megabytes_a_day << 20, 14), lambda: False)
+        self._chance = random.Random(3)
+
+    def _count(self, send: Send) -> Send:
+        def counted(method: str, url: str, *, body: bytes, headers: dict[str, str], **options: Any) -> Any:
+            answer = send(method, url, body=body, headers=headers, **options)
+            sent = len(body) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+            received = len(answer.read(0)) + sum(len(name) + len(value) + 4 for name, value in answer.headers)
+            self.wire += sent + received + len(url) + 60 + TLS_AND_TCP
+            self.requests += 1
+            return answer
+
+        return counted
+
+    def pass_time(self, duration: int, step: int = 30 * SECOND) -> None:
+        """All assets are seen in each step, each at its own microsecond; the worker has a round in each."""
+        until = self.now + duration
+        while self.now < until:
+            self.now += step
+            with self.site.in_use():
+                rows = [(self.now - self._chance.randrange(5 * SECOND), asset) for asset in self.assets]
+                with database.atomic():
+                    database.connection().executemany("UPDATE track SET last_seen_at = ? WHERE asset_id = ?", rows)
+                self.round()
+
+    def round(self) -> None:
+        while self.worker._round() == 0:
+            pass
+
+
+def test_assets_that_stand_still_cost_less_than_two_megabytes_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Standing(tmp_path, monkeypatch)
+    standing.pass_time(5 * MINUTE)
+    standing.wire = 0
+    standing.pass_time(HOUR)
+    assert standing.wire * 24 < GOAL
+
+
+def test_a_move_is_reported_at_once_and_what_stands_still_with_the_next_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Standing(tmp_path, monkeypatch)
+    site, moved, still = standing.site, standing.assets[0], standing.assets[3]
+    standing.pass_time(5 * MINUTE)
+    standing.now += 5 * SECOND
+    before = seen_at_hub(site)
+    with site.in_use():
+        site.scan_now(moved, 2, standing.now)
+        site.scan_now(still, 0, standing.now)
+        standing.round()
+    after = seen_at_hub(site)
+    assert [key for key in before if before[key] != after[key]] == ["P-0"]
+    standing.now += worker.SEEN_EVERY
+    with site.in_use():
+        standing.round()
+    assert_equal(site)
+
+
+def seen_at_hub(site: SiteBox) -> dict[str, int]:
+    rows = site.hub.rows("SELECT external_key, last_seen_at FROM track JOIN asset ON asset.id = asset_id ORDER BY 1")
+    return dict(rows)
+
+
+def test_a_used_up_day_stops_history_and_never_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    standing = Standing(tmp_path, monkeypatch, megabytes_a_day=1)
+    standing.pass_time(5 * MINUTE)
+    site, moved = standing.site, standing.assets[0]
+    rows = site.hub.rows("SELECT count(*) FROM history")
+    with site.in_use():
+        target.count_bytes(2 << 20, 0)
+        late = site.add_asset_now("LATE")
+        for turn in range(4):
+            standing.now += 15 * MINUTE
+            site.scan_now(moved, (turn + 1) % 3, standing.now)
+            site.scan_now(late, turn % 3, standing.now)
+            standing.round()
+    sql = "SELECT l.external_key FROM track JOIN asset a ON a.id = asset_id JOIN location l ON l.id = location_id "
+    assert site.hub.rows(sql + "WHERE a.external_key = 'P-0'") == [("BER-DOCK-1",)]
+    assert site.hub.rows(sql + "WHERE a.external_key = 'LATE'") == [("BER-DOCK-0",)]
+    assert site.hub.rows("SELECT count(*) FROM history") == rows
+    assert "history continues tomorrow" in site.rows("SELECT last_error FROM target")[0][0]
+    standing.now += clock.DAY
+    with site.in_use():
+        standing.round()
+    assert_equal(site)
+
+
+def test_a_hub_of_an_earlier_release_gets_positions_as_it_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Standing(tmp_path, monkeypatch)
+    monkeypatch.setattr("edge.sync.wire.SEEN", "unheard of")
+    monkeypatch.setattr("edge.sync.hub.hello", without("accepts"))
+    sent: list[bytes] = []
+    tell = Sender._tell
+    monkeypatch.setattr(Sender, "_tell", lambda self, body: (sent.append(body), tell(self, body))[1])
+    standing.pass_time(5 * MINUTE)
+    standing.now += worker.SEEN_EVERY
+    with standing.site.in_use():
+        standing.round()
+    assert_equal(standing.site)
+    assert sent
+    assert not any("seen" in sender.wire.unpack(body) for body in sent)
+
+
+def without(key: str) -> Any:
+    """What an earlier release answers to a greeting."""
+    hello = hub.hello
+    return lambda *arguments: {name: value for name, value in hello(*arguments).items() if name != key}
+
+
+def main() -> None:
+    database_module.PRAGMAS["synchronous"] = "off"
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+        standing = Standing(Path(folder), monkeypatch)
+        standing.pass_time(5 * MINUTE)
+        standing.wire = standing.requests = 0
+        standing.pass_time(clock.DAY, MINUTE)
+        print(f"{standing.wire} bytes on the wire in a day, {standing.requests} requests")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
