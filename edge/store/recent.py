@@ -90,7 +90,7 @@ class Recent:
     def _insert(self, one: _Values) -> bool:
         second, location_id, strength, weight, micros = one[:5]
         packed = self._packed
-        index = end = self._end_of(second)
+        index = end = len(packed) if second == self.newest else self._end_of(second)
         while index:
             its = _HEAD.unpack_from(packed, index - _SIZE)
             if its[0] < second:

@@ -344,17 +344,18 @@ class _Batch:
 
         `until`: see `settle`. `is_late`: something from that second on may have been decided.
         """
+        heard = recent.heard
         known_until = max(recent.settled_until, recent.newest if is_late else 0)
-        second = max(_reach_back(recent.heard, second, known_until), recent.complete_from)
+        second = max(_reach_back(heard, second, known_until), recent.complete_from)
         is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
         if is_proved:
             second = position.row_at // SECOND
-            recent = self._reaching(asset_id, recent, second)
+            recent, heard = self._reaching(asset_id, recent, heard, second)
         horizon = max(until, recent.newest - 1, recent.settled_until)
         self._touched[position.no] = position
         if position.row_at < second * SECOND:
             row = _Row(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
-            traced = self._trace(asset_id, position, recent, second, row, (), horizon)
+            traced = self._trace(asset_id, position, recent, heard, second, row, (), horizon)
             for step in traced.steps:
                 self._append_step(position, step)
             position.last_seen_at = max(position.last_seen_at, traced.seen_at or 0)
@@ -363,35 +364,37 @@ class _Batch:
         before, rows = rows_from(position, second * SECOND)
         if before and not is_proved and _is_proved_by(before.observed_at, before.rule, recent, second):
             second = before.observed_at // SECOND
-            recent = self._reaching(asset_id, recent, second)
+            recent, heard = self._reaching(asset_id, recent, heard, second)
             before, rows = rows_from(position, second * SECOND)
         people = [
             ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
         ]
         known = _Row(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
-        traced = self._trace(asset_id, position, recent, second, known, people, horizon)
+        traced = self._trace(asset_id, position, recent, heard, second, known, people, horizon)
         replace_rows(position, before, rows, traced.steps, traced.seen_at or position.last_seen_at)
         return traced.held
 
-    def _reaching(self, asset_id: int, recent: Recent, second: int) -> Recent:
+    def _reaching(self, asset_id: int, recent: Recent, heard: list[Heard], second: int) -> tuple[Recent, list[Heard]]:
         """With all that decides from that second on: from disk, if it is not in memory."""
         if second >= recent.exact_from or self._recent is None or asset_id in self._looked_back:
-            return recent
+            return recent, heard
         self._looked_back.add(asset_id)
         self._recent.look_back({asset_id}, second)
-        return self._recent.of(asset_id) or recent
+        recent = self._recent.of(asset_id) or recent
+        return recent, recent.heard
 
     def _trace(
         self,
         asset_id: int,
         position: Position,
         recent: Recent,
+        heard: Sequence[Heard],
         second: int,
         row: _Row | None,
         people: Sequence[ByPerson],
         horizon: int,
     ) -> Traced:
-        state, heard = State(None, 0, None), recent.heard
+        state = State(None, 0, None)
         readers = self._heard_by(asset_id)
         begin = first_from(heard, second)
         if row:
