@@ -191,7 +191,7 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     if record.deleted_at is None and peer.no != HUB and record.ref > 0:
         _make_way_at_home(peer, record, key, local)
     clash = _find_clash(peer, record, key, local) if record.deleted_at is None else None
-    kept = clash.rest if clash else record
+    kept = _valid_here(clash.rest if clash else record, local)
     local_id = new_id() if local is None else local
     parent_id = _parent_id(peer, kept, local) if isinstance(kept, LocationRecord) else None
     record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
@@ -200,6 +200,15 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
     if record.ref > 0:
         _set_home(peer, local_id, record)
     return clash
+
+
+def _valid_here(record: Record, local: int | None) -> Record:
+    """A record that is valid since it was created is valid now, also if the clock of its box was ahead then."""
+    now = moment()
+    if record.valid_from != record.created_at or record.valid_from <= now:
+        return record
+    row = execute(f"SELECT valid_from FROM {table_of(record)} WHERE id = ?", (local,)).fetchone()
+    return record._replace(valid_from=min(row[0], now) if row else now)
 
 
 def _set_home(peer: Peer, local_id: int, record: Record) -> None:

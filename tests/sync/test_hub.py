@@ -29,6 +29,7 @@ from edge.store import (
     lookup,
     mirrors,
     readers,
+    sites,
     tracking,
 )
 from edge.store.database import database, execute
@@ -374,3 +375,25 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
 
     monkeypatch.setattr(incoming, "take", take)
     return asked, plans
+
+
+def test_what_is_created_while_the_clock_of_a_site_is_ahead_is_visible_at_the_hub_and_at_other_sites(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = clock.now() + 30 * 24 * HOUR
+    with monkeypatch.context() as patched:
+        patched.setattr(clock, "now", lambda: ahead)
+        company.ber.add_asset("P-1", "AA01")
+        with company.ber.in_use():
+            later = ahead + 24 * HOUR
+            assets.create(company.ber.actor, name="Not yet", external_key="P-2", valid_from=later)
+    company.settle()
+    for box in (company.hub, company.ham):
+        with box.in_use():
+            listed = assets.list_page(box.organization_id, assets.AssetFilter(), limit=10)
+            assert [row.external_key for row in listed.rows] == ["P-1"]
+    before = company.hub.rows("SELECT records FROM version")
+    with company.hub.in_use():
+        mirrors.retry_conflicts(sites.get_site(company.hub.organization_id, company.ber.site_no).peer)
+    company.settle()
+    assert company.hub.rows("SELECT records FROM version") == before, "it is written once"
