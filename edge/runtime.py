@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
@@ -20,10 +20,11 @@ from edge.app import AppSettings, create_app
 from edge.budget import return_freed_memory
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import Config
-from edge.errors import SetupError
+from edge.errors import SetupError, Unavailable
 from edge.events.stream import Streams
 from edge.events.worker import Pace as EventsPace
 from edge.events.worker import Worker as EventsWorker
+from edge.ingest import broker_probe
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import State, Subscriber, Use
@@ -43,7 +44,7 @@ from edge.pages import installation
 from edge.pages.formats import Formats
 from edge.recent_log import set_up_log
 from edge.stop_signal import stop_on_signal
-from edge.store import quotas
+from edge.store import ledger, quotas
 from edge.store.bounds import Bounds
 from edge.store.broker_accounts import SESSIONS, assign_sessions, list_accounts
 from edge.store.database import checkpoint, close_database
@@ -59,6 +60,7 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS = 600.0
 HTTP_STUCK_SECONDS = 60.0
 ACCOUNTS_SECONDS = 60.0
+DROPS_SECONDS = 300.0
 SETTINGS_SECONDS = 1.0  # until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
 MANY_READS = 200  # waiting to be recorded: above it, sync yields
@@ -274,7 +276,20 @@ def _jobs(live: LiveSettings, subscriber: Subscriber) -> list[Job]:
             accounts.write_files(folder, own)
 
         jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
+        jobs.append(Job("drops of the broker", DROPS_SECONDS, lambda _: _note_drops(config, own.password)))
     return jobs
+
+
+def _note_drops(config: Config, password: str) -> None:
+    """A broker that is away is reported elsewhere."""
+    ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
+    asked = Broker(accounts.as_doctor(config.mqtt_broker), "", password, ca_file)
+    dropped = ""
+    with suppress(Unavailable):
+        dropped = broker_probe.ask(asked, [broker_probe.DROPPED]).get(broker_probe.DROPPED, "")
+    more = ledger.note_dropped(int(dropped)) if dropped.isdecimal() else 0
+    if more:
+        log.warning("The broker has dropped %d messages: its queue was full. See: edge doctor", more)
 
 
 def _has_accounts(config: Config) -> bool:

@@ -16,6 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from edge import runtime
+from edge.config import Config
+from edge.errors import Unavailable
+from edge.ingest import broker_probe
+from edge.ingest.sessions import Broker
+from edge.store import ledger
 from tests.mosquitto import free_port, mosquitto
 from tests.service import ROOT, LedgerReader, Service, wait_for
 from tests.soak import crash
@@ -140,3 +146,24 @@ def test_a_run_of_faults_starts_a_service_that_ended_by_itself_again_and_counts_
         wait_for(lambda: service.has_logged("Serving pages"), SOON, service.read_log)
         service.stop()
         assert service.ended_by_itself == {"SIGBUS": 1}
+
+
+def test_what_the_broker_has_dropped_is_asked_with_the_account_of_the_doctor(
+    store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+    answers = iter([{broker_probe.DROPPED: "5"}, {}, {broker_probe.DROPPED: "9"}])
+
+    def ask(broker: Broker, _: object) -> dict[str, str]:
+        asked.append(broker.url)
+        if found := next(answers):
+            return found
+        raise Unavailable("The broker is away")
+
+    monkeypatch.setattr(broker_probe, "ask", ask)
+    config = Config(data_dir=store, mqtt_broker="mqtt://edge@box:1883")
+    for _ in range(3):
+        runtime._note_drops(config, "password")
+    assert set(asked) == {"mqtt://edge-doctor@box:1883"}
+    assert ledger.dropped() == 4
+    assert "The broker has dropped 4 messages" in caplog.text

@@ -16,6 +16,7 @@ from edge.errors import Unavailable
 from edge.ingest.sessions import Broker
 
 SECONDS = 5.0
+DROPPED = "$SYS/broker/publish/messages/dropped"
 
 
 def ask(broker: Broker, topics: Sequence[str]) -> dict[str, str]:

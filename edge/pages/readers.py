@@ -67,6 +67,7 @@ BUCKETS = {
     "ignored": "Ignored",
     "retained": "Retained",
     "unknown_topic": "Unknown topic",
+    "dropped": "Dropped by the broker",
 }
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from edge import clock
-from edge.store.database import execute, execute_many
+from edge.store.database import execute, execute_many, writing
 from edge.store.readers import get_reader
 
 NO_READER = 0
@@ -35,6 +35,7 @@ class Bucket(StrEnum):
     STATUS = "status"  # a sign of life without reads
     IGNORED = "ignored"  # a shape that the reader's format does not know
     HELD = "held"  # for some seconds, until it is known how far the reader's clock is off
+    DROPPED = "dropped"  # by the broker, so that it never came here; of no reader, since the broker says only how many
     RETAINED = "retained"  # an old message that the broker keeps for new subscribers
 
 
@@ -82,6 +83,31 @@ def strike(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
         "DELETE FROM ledger WHERE reader_id = ? AND messages <= 0 AND reads <= 0",
         [(reader_id,) for reader_id in {tally.reader_id for tally in messages}],
     )
+
+
+def note_dropped(total: int) -> int:
+    """Count what the broker has dropped since it was asked last; `total` is since its start. Returns how many.
+
+    What it had dropped when it was first asked is not counted: nobody knows when that was.
+    """
+    found = execute("SELECT counted FROM broker_drops").fetchone()
+    if found == (total,):
+        return 0
+    more = 0 if found is None else total - found[0] if total >= found[0] else total  # it has started again
+    with writing():
+        execute("INSERT INTO broker_drops VALUES (1, ?) ON CONFLICT DO UPDATE SET counted = excluded.counted", (total,))
+        if more:
+            add({Tally(NO_READER, hour_of(clock.now()), Bucket.DROPPED): more}, {})
+    return more
+
+
+def dropped(hours_ago: int = 24) -> int:
+    """Number of messages that the broker has dropped in the last hours, as far as it was asked."""
+    count: int = execute(
+        "SELECT ifnull(sum(messages), 0) FROM ledger WHERE reader_id = ? AND bucket = ? AND hour > ?",
+        (NO_READER, Bucket.DROPPED, hour_of(clock.now()) - hours_ago),
+    ).fetchone()[0]
+    return count
 
 
 def hour_of(received_at: int) -> int:

@@ -204,6 +204,15 @@ def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
         assert found(subject, "service")[0] is Level.PROBLEM
 
 
+def test_what_the_broker_drops_is_kept_in_the_ledger_also_after_it_has_started_again(subject: Subject) -> None:
+    quiet = subject._replace(ask_broker=lambda: {"$SYS/broker/publish/messages/dropped": "0"})
+    assert [ledger.note_dropped(total) for total in (40, 40, 52, 3)] == [0, 0, 12, 3]
+    assert execute("SELECT messages FROM ledger WHERE bucket = 'dropped' AND reader_id = 0").fetchall() == [(15,)]
+    level, text = found(quiet, "broker-dropped")
+    assert level is Level.WARNING
+    assert "has dropped 15 messages within a day" in text
+
+
 def test_a_damaged_database(subject: Subject) -> None:
     assert found(subject, "database")[0] is Level.OK
     with writing():

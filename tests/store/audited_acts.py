@@ -70,6 +70,7 @@ NOT_AUDITED = {
         "held_back.HeldBack", "held_back.store", "held_messages.discard", "held_messages.keep",
         "mapped_fields.record", "reader_messages.Keeper",
         "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
+        "ledger.note_dropped",
         "ledger.strike", "raw_messages.Window", "raw_messages.done", "reader_status.record_antennas",
         "reader_status.record_offsets", "reader_status.record_readers",
         "receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "scans.reconsider",

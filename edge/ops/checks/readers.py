@@ -8,7 +8,7 @@ from edge import clock
 from edge.errors import EdgeError
 from edge.ops.accounts import shares_of
 from edge.ops.findings import Finding, Subject, ok, problem, some, warning
-from edge.store import ignored_messages, mapped_fields, stats
+from edge.store import ignored_messages, ledger, mapped_fields, stats
 from edge.store.broker_accounts import list_accounts
 from edge.store.reader_clocks import in_words, is_off
 
@@ -16,6 +16,10 @@ SILENT = clock.DAY
 LEAST_QUEUE = 100_000
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
+WHY_DROPPED = (
+    "edge was away for too long, a reader sends far too much (edge reader show NAME has its ledger), or another "
+    "subscriber is slow; correct that reader, or raise max_queued_messages"
+)
 RETAINED = "$SYS/broker/retained messages/count"
 MANY_RETAINED = 10_000
 
@@ -78,14 +82,13 @@ def broker_limits(subject: Subject) -> Finding:
 
 def broker_dropped(subject: Subject) -> Finding:
     dropped = _counted_by_broker(subject, DROPPED)
+    lately = ledger.dropped()
+    if lately:
+        return warning(f"the broker has dropped {lately} messages within a day", WHY_DROPPED)
     if isinstance(dropped, Finding):
         return dropped
     if dropped:
-        return warning(
-            f"the broker has dropped {dropped} messages since its start",
-            "edge was away for too long, a reader sends far too much (edge readers shows how much), or another "
-            "subscriber is slow; correct that reader, or raise max_queued_messages",
-        )
+        return warning(f"the broker has dropped {dropped} messages since its start", WHY_DROPPED)
     return ok("the broker has dropped nothing")
 
 
