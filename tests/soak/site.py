@@ -66,6 +66,20 @@ def spoil_queue_file(site: Site) -> str:
     return f"moved aside, {told} line in the journal, warned by doctor"
 
 
+def put_garbage_into_queue(site: Site) -> str:
+    """While edge is away: mosquitto passes over what it cannot read, and the reads that were in it are lost."""
+    site.box.run(
+        "systemctl stop edge; sleep 5; systemctl kill -s USR1 mosquitto; sleep 1; systemctl stop mosquitto;"
+        " f=/var/lib/mosquitto/mosquitto.db;"
+        " dd if=/dev/urandom of=$f bs=1 seek=$(($(stat -c %s $f) / 2)) count=600 conv=notrunc status=none;"
+        " systemctl start mosquitto edge"
+    )
+    told = site.box.run("journalctl -u mosquitto -o cat --no-pager | grep -c 'Unsupported chunk'").strip()
+    copies = site.box.run("ls /var/lib/mosquitto | grep -c corrupt-").strip()
+    site.box.run("edge doctor | grep -q 'WARNING warnings.*A copy is' && rm /var/lib/edge/warnings/*")
+    return f"{told} line in the journal, {copies} copy kept, warned by doctor; reads in the queue are lost"
+
+
 def repair_database(site: Site) -> str:
     """Header, schema and secrets are garbage: what is on other pages stays, the rest comes from the backup."""
     site.box.run("edge backup")
@@ -261,6 +275,7 @@ def main() -> None:
         first.under_load("SIGSTOP", lambda: freeze(first))
         first.under_load(f"power cut, {options.cuts} times", lambda: cut_power(first), times=options.cuts)
         first.under_load("corrupt queue file of mosquitto", lambda: spoil_queue_file(first))
+        first.under_load("garbage inside mosquitto's file", lambda: put_garbage_into_queue(first))
         first.under_load("header, schema and secrets damaged, repaired", lambda: repair_database(first))
         fill_disk(first)
         first.under_load("install again", lambda: install_again(first))
