@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -10,8 +12,10 @@ from edge.auth import join_codes
 from edge.auth.join_codes import JoinCode
 from edge.auth.secrets import hash_secret, new_token
 from edge.errors import Conflict, Invalid
+from edge.pages.forms import whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.installation import installation
+from edge.pages.lists import offset_asked
 from edge.pages.notices import done
 from edge.pages.once import once
 from edge.store import conflicts, sites, sync_state, target
@@ -121,11 +125,27 @@ def _page(errors: dict[str, str], entered: object) -> str:
         sites=reported,
         set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],
         disk=next((check for check, _ in installation().health.checks() if check.name == "disk"), None),
-        clashes=conflicts.list_conflicts(organization_id),
+        **_conflicts(organization_id),
         errors=errors,
         values=entered,
         once=new_token(),
     )
+
+
+def _conflicts(organization_id: int) -> dict[str, Any]:
+    """A page of the conflicts, of the site that is asked for, or of all."""
+    offset, site_no = offset_asked(), request.args.get("site", type=whole)
+    clashes = conflicts.list_conflicts(organization_id, site_no=site_no, offset=offset)
+    site = f"&site={site_no}" if site_no is not None else ""
+    return {
+        "clashes": clashes,
+        "offset": offset,
+        "per_page": conflicts.PER_PAGE,
+        "shown_site": site_no,
+        "present": f"?offset={offset}{site}",
+        "earlier": f"/sync?offset={max(offset - conflicts.PER_PAGE, 0)}{site}#conflicts",
+        "later": f"/sync?offset={offset + conflicts.PER_PAGE}{site}#conflicts",
+    }
 
 
 def _code_page(site: Site, secret: str) -> str:

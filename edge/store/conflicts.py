@@ -10,8 +10,10 @@ from edge.store import assets, locations, mirrors, record_copies, search, sites,
 from edge.store.actors import Actor
 from edge.store.audit import Subject, acting
 from edge.store.database import execute, writing
-from edge.store.records import moment, next_update
+from edge.store.records import Page, moment, next_update
 from edge.store.tags import TagRow
+
+PER_PAGE = 50
 
 
 class Clash(NamedTuple):
@@ -50,9 +52,17 @@ WHERE s.organization_id = ?
 """
 
 
-def list_conflicts(organization_id: int) -> list[Clash]:
-    """At a hub; the newest first."""
-    return [Clash(*row) for row in execute(_SELECT + "ORDER BY c.since DESC", (organization_id,))]
+def list_conflicts(
+    organization_id: int, *, site_no: int | None = None, limit: int | None = None, offset: int = 0
+) -> Page[Clash]:
+    """One page of the conflicts at a hub, of one site or of all; the newest first."""
+    wanted = f"{_SELECT} AND ifnull(c.peer = ?, 1) "
+    count = execute(f"SELECT count(*) FROM ({wanted})", (organization_id, site_no)).fetchone()[0]
+    rows = execute(
+        wanted + "ORDER BY c.since DESC, c.peer, c.remote_id LIMIT ? OFFSET ?",
+        (organization_id, site_no, limit or PER_PAGE, offset),
+    )
+    return Page([Clash(*row) for row in rows], count)
 
 
 def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:

@@ -14,7 +14,7 @@ from flask import Flask
 from edge.auth import join_codes
 from edge.auth.secrets import hash_secret
 from edge.ops.health import Check, Health
-from edge.store import assets, lookup, mirrors, sites, target
+from edge.store import assets, conflicts, lookup, mirrors, sites, target
 from edge.store.actors import shell
 from edge.store.database import writing
 from edge.store.exchange import AssetRecord
@@ -79,6 +79,33 @@ def test_what_clashes_with_a_record_of_the_hub_is_ended_by_giving_that_another_k
     found = lookup.asset_by_key(cast.acme, "P-1")
     assert found
     assert found.name == "Theirs"
+
+
+def test_many_conflicts_come_in_pages_below_the_sites_and_those_of_one_site_by_themselves(
+    sign_in_as: SignIn, cast: Cast, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conflicts, "PER_PAGE", 5)
+    for number in range(12):
+        assets.create(shell(cast.acme), name="Ours", external_key=f"P-{number}")
+    for code, count in (("HAM", 12), ("MUC", 3)):
+        peer = sites.add_site(shell(cast.acme), code, f"Site {code}", code.encode()).peer
+        theirs = [AssetRecord(9 + n, f"P-{n}", code, None, 1, "{}", 1, None, 1, 1, None, ()) for n in range(count)]
+        with writing():
+            mirrors.apply(peer, theirs, [])
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    first, last = browser.get("/sync").text, browser.get("/sync?offset=10").text
+    assert first.index("Received today") < first.index("Conflicts")
+    assert "1 to 5 of 15 conflicts" in first
+    assert "11 to 15 of 15 conflicts" in last
+    assert not set(re.findall(r"/sync/conflicts/\d+/\d+/same", first)) & set(
+        re.findall(r"/sync/conflicts/\d+/\d+/same", last)
+    )
+    of_one = browser.get(f"/sync?site={peer.no}").text
+    assert of_one.count(f"/sync/conflicts/{peer.no}/") == 6
+    assert "HAM has" not in of_one
+    form = re.findall(r'action="(/sync/conflicts/[^"]+/rename[^"]*)"', last.replace("&amp;", "&"))[-1]
+    field = "key-" + "-".join(form.split("/")[3:5])
+    assert field in browser.post(form, {field: ""}).text, "a refused form is shown again on its page"
 
 
 def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, cast: Cast) -> None:

@@ -212,7 +212,7 @@ def test_one_key_at_two_sites_is_listed_and_both_keep_their_scans(company: Compa
     hub = company.hub
     assert hub.rows("SELECT count(*) FROM history") == [(2,)]
     with hub.in_use():
-        listed = conflicts.list_conflicts(hub.organization_id)
+        listed = conflicts.list_conflicts(hub.organization_id).rows
     assert [(row.site_code, row.key, row.reason) for row in listed] == [("HAM", "P-1", "asset P-1 is here already")]
 
 
@@ -238,12 +238,12 @@ def test_a_clash_with_a_record_of_the_hub_ends_when_that_takes_another_key(compa
     company.ham.scan(theirs, 1, EPOCH)
     company.settle()
     with hub.in_use():
-        [clash] = conflicts.list_conflicts(hub.organization_id)
+        [clash] = conflicts.list_conflicts(hub.organization_id).rows
         assert clash.ends_by_renaming
         with pytest.raises(Conflict, match="that both have"):
             conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "P-1")
         conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "OUR-1")
-        assert conflicts.list_conflicts(hub.organization_id) == []
+        assert conflicts.list_conflicts(hub.organization_id).rows == []
         assert assets.get(hub.organization_id, ours).external_key == "OUR-1"
     in_hub = find(hub, "P-1")
     with hub.in_use():
@@ -258,7 +258,7 @@ def test_a_clash_of_two_sites_is_not_ended_by_renaming_at_the_hub(company: Compa
     company.ham.add_asset("P-1")
     company.settle()
     with company.hub.in_use():
-        [clash] = conflicts.list_conflicts(company.hub.organization_id)
+        [clash] = conflicts.list_conflicts(company.hub.organization_id).rows
         assert not clash.ends_by_renaming
         with pytest.raises(Conflict, match="at BER"):
             conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-9")
@@ -271,7 +271,7 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
     company.settle()
     hub = company.hub
     with hub.in_use():
-        [clash] = conflicts.list_conflicts(hub.organization_id)
+        [clash] = conflicts.list_conflicts(hub.organization_id).rows
         conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
         asset = lookup.asset_by_key(hub.organization_id, "P-1")
         assert asset

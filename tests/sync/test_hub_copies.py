@@ -177,7 +177,7 @@ def test_a_second_asset_with_the_key_of_a_lost_one_is_a_conflict_that_a_person_s
     other = add_at_hub(company.hub, "P-1")
     company.settle()
     with company.hub.in_use():
-        [clash] = conflicts.list_conflicts(company.hub.organization_id)
+        [clash] = conflicts.list_conflicts(company.hub.organization_id).rows
         assert clash.local_id == other
         conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-2")
     company.settle()

@@ -149,7 +149,7 @@ def test_assets_of_other_sites_and_adopted_ones_come_back_too(ber: SiteBox, hub:
     ham.join()
     ham.sync()
     with hub.in_use():
-        [clash] = conflicts.list_conflicts(hub.organization_id)
+        [clash] = conflicts.list_conflicts(hub.organization_id).rows
         conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
     for site in (ber, ham, ber, ham):
         site.sync()
