@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import select
 import socket
 import struct
@@ -15,7 +16,10 @@ from contextlib import ExitStack, suppress
 from urllib.parse import urlencode
 
 from PIL import Image
+from werkzeug.routing import Rule
 
+from edge.app import AppSettings, create_app
+from edge.ops.health import Health
 from edge.store.people import Role
 from tests.security.budget.box import LARGE_FILE, Box
 from tests.soak.crash import TOPIC
@@ -348,6 +352,54 @@ def queries(box: Box, seconds: float) -> Statuses:
     )
 
 
+# Every route ------------------------------------------------------------------------------------------------------
+
+
+def bodies_of(box: Box, rules: Iterable[Rule]) -> list[bytes]:
+    """A request for each route that takes a body and each form of a body, as large and with as many values as possible.
+
+    By whoever may most there: a site, an API key, or an administrator.
+    """
+    site, key = box.bearer(box.accounts.site), box.bearer(box.accounts.key)
+    person = box.browser(Role.ADMINISTRATOR)
+    many_objects, many_fields = small_objects(1_000_000), "&".join(f"{n:x}=" for n in range(150_000)).encode()[:499_000]
+    table, upload = multipart({"csrf": person["X-CSRF-Token"]}, "file", b"a,\n" * 2_000_000)
+    found = []
+    for rule in sorted(rules, key=lambda rule: "sign-out" in rule.rule):  # which ends the administrator's session
+        path = re.sub("<[^>]*>", "1", rule.rule)
+        for method in sorted((rule.methods or set()) & {"POST", "PATCH", "PUT"}):
+            if path.startswith("/sync/"):
+                found.append(request(method, path, site, zlib.compress(small_objects(32_000_000), 9)))
+            elif path.startswith("/api/"):
+                kind = "application/merge-patch+json" if method == "PATCH" else JSON
+                found.append(request(method, path, {**key, "Content-Type": kind}, many_objects))
+            else:
+                forms = ((JSON, many_objects), (FORM, many_fields), (table, upload))
+                found += [request(method, path, {**person, "Content-Type": kind}, body) for kind, body in forms]
+    return found
+
+
+def every_body(box: Box, seconds: float) -> Statuses:
+    """An administrator, a key and a site: all that a body can be, for each route that takes one."""
+    settings = AppSettings("production", "1.0", (), 50, 200)
+    requests = bodies_of(box, create_app(settings, Health()).url_map.iter_rules())
+    statuses, end = Statuses(), time.monotonic() + seconds
+
+    def send(content: bytes) -> str:
+        with suppress(OSError), connect(box) as one:
+            with suppress(OSError):
+                one.sendall(content)
+            return one.recv(4096)[9:12].decode() or "closed"
+        return "closed"
+
+    with ThreadPoolExecutor(4) as few:  # so that every body is let in, and parsed
+        statuses.update(few.map(send, requests))
+    with ThreadPoolExecutor(AT_ONCE) as crowd:
+        while time.monotonic() < end:
+            statuses.update(crowd.map(send, requests))
+    return statuses
+
+
 # Readers ----------------------------------------------------------------------------------------------------------
 
 TAGS_IN_MESSAGE = 2_500
@@ -382,6 +434,7 @@ ATTACKS: Mapping[str, Attack] = {
             large_lists,
             pages,
             queries,
+            every_body,
             unknown_tags,
         ),
     )

@@ -1,6 +1,6 @@
 """The attacks that killed the service, or kept everybody else waiting, for a moment each: it survives and goes on.
 
-`python -m tests.security.budget` runs all of them for longer, and measures.
+`python -m tests.security.budget` runs all of them for longer, and measures; with --together, `.ci/run` does so.
 """
 
 from __future__ import annotations
