@@ -7,6 +7,7 @@
 #   sudo systemd/install.sh --offline FILE     without internet, from a file that systemd/make-bundle.sh made
 #   sudo systemd/install.sh --publisher KEY    accept bundles of this publisher only, also later; with --offline this one, too
 #   sudo systemd/install.sh --http             without HTTPS, for a network that nobody else can reach
+#   sudo systemd/install.sh --restore FILE --identity KEYFILE    takes the place of the box that made a disaster file
 #   sudo systemd/install.sh --uninstall        removes the program, keeps settings, database and backups
 #   sudo systemd/install.sh --uninstall --purge    removes those, too
 set -euo pipefail
@@ -20,17 +21,19 @@ units=/etc/systemd/system
 apt=(apt-get)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' publisher=''
+  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' disaster='' identity='' restored='' publisher=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
       --check) check=yes ;;
       --offline) bundle=$(realpath -e "${2:?--offline needs a file}"); shift ;;
       --publisher) publisher=$(realpath -e "${2:?--publisher needs a file}"); shift ;;
+      --restore) disaster=$(realpath -e "${2:?--restore needs a file}"); shift ;;
+      --identity) identity=$(realpath -e "${2:?--identity needs the file with the private key}"); shift ;;
       --http) https='' ;;
       --uninstall) uninstall=yes ;;
       --purge) purge=yes ;;
-      *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+      *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     shift
   done
@@ -47,9 +50,12 @@ main() {
   [[ -z $check ]] || return 0
   install_packages
   build_program
+  if [[ -n $disaster ]]; then open_disaster_file; fi
   make_user
+  if [[ -n $disaster ]]; then put_settings_back; fi
   write_settings
   install_program
+  if [[ -n $disaster ]]; then put_data_back; fi
   read_settings
   make_site
   configure_broker
@@ -132,6 +138,7 @@ read_answers() {
   organization='' email='' password='' http_port='' mqtt_port='' broker='' https_name='' network_name=''
   https_port=443 redirect_port=80 mqtts_port=8883
   [[ -n $1 ]] || return 0
+  if [[ -f $1 ]]; then chmod 0600 "$1"; fi # it holds a password
   local line value
   while IFS= read -r line || [[ -n $line ]]; do
     value=${line#*=}
@@ -164,6 +171,44 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   fi
   echo "ok"
+}
+
+# Whole and decrypted before anything of it is used; a site that is there is never replaced.
+open_disaster_file() {
+  say "Disaster file"
+  [[ -n $identity ]] || fail "--restore needs the owner's private key: --identity KEYFILE"
+  [[ ! -f $data/edge.db && ! -f $settings/edge.toml ]] ||
+    fail "this computer has a site already; without it: $0 --uninstall --purge"
+  restored=$(mktemp -d)
+  # shellcheck disable=SC2064  # the folders of now
+  trap "rm -rf '$restored' '$scratch'" EXIT
+  "$first/bin/edge" disaster-unpack "$disaster" "$restored" --identity "$identity" >/dev/null ||
+    fail "nothing of it was used"
+  echo "whole, with $(find "$restored" -type f | wc -l) files"
+}
+
+# The authority comes along, so devices that trust the old box trust this one.
+put_settings_back() {
+  install -d -o root -g edge -m 0750 "$settings"
+  local file
+  for file in "$restored"/settings/*; do
+    case ${file##*/} in
+      *.crt | *.pub) install -m 0644 "$file" "$settings" ;;
+      *) install -m 0600 "$file" "$settings" ;; # write_settings lets the service read what it needs
+    esac
+  done
+}
+
+# As the service, since the folder is its own.
+put_data_back() {
+  local file name
+  for file in "$restored"/data/*; do
+    name=${file##*/}
+    runuser -u edge -- tee "$data/$name" <"$file" >/dev/null
+    runuser -u edge -- chmod 0600 "$data/$name"
+  done
+  /usr/local/bin/edge restore --yes "$data/database.db.gz"
+  runuser -u edge -- rm -f "$data/database.db.gz"
 }
 
 make_user() {

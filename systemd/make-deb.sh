@@ -77,6 +77,7 @@ if [ -f /var/lib/edge/edge.db ]; then
   edge-setup --answers /dev/null
 elif [ -f /etc/edge/answers ]; then
   edge-setup --answers /etc/edge/answers
+  rm -f /etc/edge/answers # the first administrator's password is in it
 else
   echo "edge: now make the site: sudo edge-setup"
 fi

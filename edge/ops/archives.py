@@ -89,14 +89,19 @@ def _database_size(header: bytes) -> int | None:
 
 def encrypt(file: Path, target: Path, recipient: str) -> None:
     """For whoever has the private key of `recipient` (age1…), and nobody else; this box cannot read it again."""
+    key = recipient_of(recipient)
+    with file.open("rb") as source, target.open("wb") as encrypted:
+        pyrage.encrypt_io(source, encrypted, [key])
+
+
+def recipient_of(text: str) -> pyrage.x25519.Recipient:
+    """Return the public key. Raises SetupError."""
     try:
-        key = pyrage.x25519.Recipient.from_str(recipient)
+        return pyrage.x25519.Recipient.from_str(text)
     except pyrage.RecipientError as error:
         raise SetupError(
             f"backup.second_recipient is no public key of age ({error}). edge backup-key makes one"
         ) from error
-    with file.open("rb") as source, target.open("wb") as encrypted:
-        pyrage.encrypt_io(source, encrypted, [key])
 
 
 def new_key() -> tuple[str, str]:
@@ -116,7 +121,7 @@ def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path
     try:
         with file.open("rb") as source, decrypted.open("xb") as plain:
             decrypted.chmod(0o600)
-            pyrage.decrypt_io(source, plain, _identities(identity))
+            pyrage.decrypt_io(source, plain, identities_of(identity))
         yield decrypted
     except pyrage.DecryptError as error:
         raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
@@ -124,7 +129,7 @@ def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path
         decrypted.unlink(missing_ok=True)
 
 
-def _identities(file: Path) -> list[pyrage.x25519.Identity]:
+def identities_of(file: Path) -> list[pyrage.x25519.Identity]:
     """The keys in the file; other lines are passed over, so what `edge backup-key` printed may be kept as it is."""
     lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
     keys = [line for line in lines if line.startswith("AGE-SECRET-KEY-")]

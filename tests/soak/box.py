@@ -11,7 +11,7 @@ class Box:
 
     def __init__(self, tool: str, folder: Path) -> None:
         self._tool = tool
-        self._folder = folder
+        self._folder = self.folder = folder
         self.is_enabled = False
 
     def build(self) -> None:

@@ -1,0 +1,38 @@
+"""Commands that systemd/edge-disaster and the installer call as root, to make a disaster file and to take it apart."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from edge.commands.site import Setup
+from edge.errors import SetupError
+from edge.ops import disaster
+
+
+@click.command("disaster-pack", hidden=True)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--settings", type=click.Path(path_type=Path), required=True)
+@click.option("--recipient", default="")
+@click.pass_obj
+def pack(setup: Setup, file: Path, settings: Path, recipient: str) -> None:
+    """Write FILE from the settings folder and a tar of keys and backup on standard input."""
+    key = recipient or setup.config.backup_second_recipient
+    if not key:
+        raise SetupError(
+            "Whose key is the file to be encrypted to? Make a pair with edge backup-key, keep the private one away "
+            "from this box, and give the public one: --recipient age1..., or backup.second_recipient in the settings"
+        )
+    names = disaster.pack(settings, sys.stdin.buffer, file, key)
+    click.echo(f"Wrote {file} ({file.stat().st_size >> 10} KB): {', '.join(name.partition('/')[2] for name in names)}")
+
+
+@click.command("disaster-unpack", hidden=True)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--identity", type=click.Path(path_type=Path), required=True)
+def unpack(file: Path, folder: Path, identity: Path) -> None:
+    """Take FILE apart into an empty FOLDER."""
+    click.echo("\n".join(disaster.unpack(file, identity, folder)))

@@ -1,0 +1,73 @@
+"""The broker and the web server are confined as the service is, and an installer's answers are for root alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SYSTEMD = Path(__file__).parents[2] / "systemd"
+# The web server needs ports below 1024, and for these the namespace of the box's users.
+EXCEPTIONS = {
+    "mosquitto-check.conf": set(),
+    "caddy.conf": {"CapabilityBoundingSet=", "AmbientCapabilities=", "PrivateUsers=yes"},
+}
+
+
+def confinement(name: str) -> set[str]:
+    """The lines of a unit that confine it, but for the families of addresses, which are compared by name only."""
+    lines = (SYSTEMD / name).read_text("utf-8").partition("[Service]")[2].splitlines()
+    words = (
+        "Protect",
+        "Private",
+        "Restrict",
+        "SystemCall",
+        "Capability",
+        "Ambient",
+        "NoNew",
+        "Lock",
+        "MemoryDeny",
+        "Device",
+    )
+    found = {line for line in lines if line.startswith(words) and not line.startswith("Restrict" + "AddressFamilies")}
+    return {line for line in found if not line.startswith("RestartPrevent")}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_what_listens_beside_the_service_is_confined_as_it_is(name: str) -> None:
+    assert confinement("edge.service") - confinement(name) == EXCEPTIONS[name]
+    assert "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX" in (SYSTEMD / name).read_text("utf-8")
+
+
+def test_the_check_of_the_queue_file_keeps_the_powers_that_it_needs() -> None:
+    text = (SYSTEMD / "mosquitto-check.conf").read_text("utf-8")
+    assert "ExecStartPre=+/opt/edge/venv/systemd/edge-broker-check" in text
+    assert "User=mosquitto" in text
+
+
+def test_answers_are_for_root_alone_once_they_were_read(tmp_path: Path) -> None:
+    answers = tmp_path / "answers"
+    answers.write_text("ORGANIZATION=Acme\nPASSWORD=correct horse battery\n")
+    answers.chmod(0o644)
+    function = f"sed -n '/^read_answers/,/^}}/p' {SYSTEMD}/install.sh"
+    script = f'eval "$({function})"; read_answers "$1"; printf "%s" "$organization"'
+    done = subprocess.run(["bash", "-euc", script, "bash", str(answers)], capture_output=True, text=True, check=True)
+    assert done.stdout == "Acme"
+    assert answers.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_package_removes_the_answers_that_it_used(tmp_path: Path) -> None:
+    """The script that the package runs, with its commands and its folders replaced."""
+    text = (SYSTEMD / "make-deb.sh").read_text("utf-8")
+    script = text.partition("<<'POSTINST'\n")[2].partition("\nPOSTINST\n")[0]
+    answers = tmp_path / "answers"
+    answers.write_text("PASSWORD=correct horse battery\n")
+    setup = tmp_path / "edge-setup"
+    setup.write_text("#!/bin/sh\ntest -f " + str(answers) + "\n")
+    setup.chmod(0o755)
+    here = script.replace("/etc/edge/answers", str(answers)).replace("/var/lib/edge/edge.db", str(tmp_path / "none"))
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-c", here, "postinst", "configure"], check=True, env=environment)
+    assert not answers.exists()
