@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import tarfile
+import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
 from itertools import chain
@@ -89,12 +91,12 @@ def _database_size(header: bytes) -> int | None:
 
 def encrypt(file: Path, target: Path, recipient: str) -> None:
     """For whoever has the private key of `recipient` (age1…), and nobody else; this box cannot read it again."""
-    key = recipient_of(recipient)
+    key = _recipient(recipient)
     with file.open("rb") as source, target.open("wb") as encrypted:
         pyrage.encrypt_io(source, encrypted, [key])
 
 
-def recipient_of(text: str) -> pyrage.x25519.Recipient:
+def _recipient(text: str) -> pyrage.x25519.Recipient:
     """Return the public key. Raises SetupError."""
     try:
         return pyrage.x25519.Recipient.from_str(text)
@@ -102,6 +104,64 @@ def recipient_of(text: str) -> pyrage.x25519.Recipient:
         raise SetupError(
             f"backup.second_recipient is no public key of age ({error}). edge backup-key makes one"
         ) from error
+
+
+@contextmanager
+def encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
+    """Give a stream whose content ends encrypted in `file`, without ever being on a disk in the clear."""
+    key = _recipient(recipient)
+    with _piped(lambda end: pyrage.encrypt_io(end, file, [key]), writes=True) as stream:
+        yield stream
+
+
+@contextmanager
+def decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
+    """Give a stream of what is in an encrypted file. Raises SetupError."""
+    try:
+        keys = _identities(identity)
+        with (
+            file.open("rb") as source,
+            _piped(lambda end: pyrage.decrypt_io(source, end, keys), writes=False) as stream,
+        ):
+            yield stream
+    except pyrage.DecryptError as error:
+        raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
+    except OSError as error:
+        raise SetupError(f"{error.filename or file} cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _piped(work: Callable[[BinaryIO], object], *, writes: bool) -> Iterator[BinaryIO]:
+    """Our end of a pipe whose other end a thread works on; its error is raised here."""
+    read, write = os.pipe()
+    ours, theirs = (
+        (os.fdopen(write, "wb"), os.fdopen(read, "rb")) if writes else (os.fdopen(read, "rb"), os.fdopen(write, "wb"))
+    )
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            with theirs:
+                work(theirs)
+        except Exception as error:  # noqa: BLE001  raised below, in the thread that waits for it
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield ours
+    except (OSError, tarfile.TarError, EOFError):
+        ours.close()
+        thread.join()
+        if errors:
+            raise errors[0] from None
+        raise
+    finally:
+        if not ours.closed:
+            ours.close()
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def new_key() -> tuple[str, str]:
@@ -121,7 +181,7 @@ def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path
     try:
         with file.open("rb") as source, decrypted.open("xb") as plain:
             decrypted.chmod(0o600)
-            pyrage.decrypt_io(source, plain, identities_of(identity))
+            pyrage.decrypt_io(source, plain, _identities(identity))
         yield decrypted
     except pyrage.DecryptError as error:
         raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
@@ -129,7 +189,7 @@ def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path
         decrypted.unlink(missing_ok=True)
 
 
-def identities_of(file: Path) -> list[pyrage.x25519.Identity]:
+def _identities(file: Path) -> list[pyrage.x25519.Identity]:
     """The keys in the file; other lines are passed over, so what `edge backup-key` printed may be kept as it is."""
     lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
     keys = [line for line in lines if line.startswith("AGE-SECRET-KEY-")]

@@ -9,19 +9,15 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO
 
 import orjson
-import pyrage
 
 from edge import __version__, clock
 from edge.errors import Corrupt, SetupError
-from edge.ops.archives import identities_of, recipient_of
+from edge.ops import archives
 
 KIND = "edge disaster file"
 DATABASE = "database.db.gz"
@@ -45,7 +41,7 @@ def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[s
     try:
         with unfinished.open("wb") as file:
             os.fchmod(file.fileno(), 0o600)
-            with _encrypting(file, recipient) as stream:
+            with archives.encrypting(file, recipient) as stream:
                 names = _write(stream, settings, data)
             file.flush()
             os.fsync(file.fileno())
@@ -64,7 +60,7 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
     for part in ("settings", "data"):
         (folder / part).mkdir(mode=0o700)
     try:
-        with _decrypting(file, identity) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        with archives.decrypting(file, identity) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             manifest = None
             for member in archive:
                 content = archive.extractfile(member)
@@ -142,61 +138,3 @@ def _copy(content: IO[bytes], target: Path) -> str:
             digest.update(chunk)
             file.write(chunk)
     return digest.hexdigest()
-
-
-@contextmanager
-def _encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
-    """A stream whose content ends encrypted in `file`."""
-    key = recipient_of(recipient)
-    with _piped(lambda end: pyrage.encrypt_io(end, file, [key]), writes=True) as stream:
-        yield stream
-
-
-@contextmanager
-def _decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
-    """A stream of what is in an encrypted file."""
-    try:
-        keys = identities_of(identity)
-        with (
-            file.open("rb") as source,
-            _piped(lambda end: pyrage.decrypt_io(source, end, keys), writes=False) as stream,
-        ):
-            yield stream
-    except pyrage.DecryptError as error:
-        raise SetupError(f"{file.name} cannot be decrypted with {identity} ({error})") from error
-    except OSError as error:
-        raise SetupError(f"{error.filename or file} cannot be read: {error.strerror}") from error
-
-
-@contextmanager
-def _piped(work: Callable[[BinaryIO], object], *, writes: bool) -> Iterator[BinaryIO]:
-    """Our end of a pipe whose other end a thread works on; its error is raised here."""
-    read, write = os.pipe()
-    ours, theirs = (
-        (os.fdopen(write, "wb"), os.fdopen(read, "rb")) if writes else (os.fdopen(read, "rb"), os.fdopen(write, "wb"))
-    )
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            with theirs:
-                work(theirs)
-        except Exception as error:  # noqa: BLE001  raised below, in the thread that waits for it
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield ours
-    except (OSError, tarfile.TarError, EOFError):
-        ours.close()
-        thread.join()
-        if errors:
-            raise errors[0] from None
-        raise
-    finally:
-        if not ours.closed:
-            ours.close()
-        thread.join()
-    if errors:
-        raise errors[0]
