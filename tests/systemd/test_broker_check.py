@@ -21,7 +21,8 @@ pytestmark = pytest.mark.mosquitto
 TOOLS = {
     "setpriv": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
     "install": 'shift 5; shift 2; exec mkdir -p "$1"',
-    "mosquitto": 'echo user root >>"$2"; exec /usr/sbin/mosquitto -c "$2"',
+    # It runs as its own user, which must be able to read its settings.
+    "mosquitto": '[ "$(stat -c %a "$2")" = 644 ] || exit 1; echo user root >>"$2"; exec /usr/sbin/mosquitto -c "$2"',
 }
 
 
@@ -51,12 +52,12 @@ class Computer:
         publisher.loop_stop()
         broker.stop()
 
-    def check(self) -> str:
+    def check(self, umask: int = 0o022) -> str:
         """Run the script, as before each start of the broker; returns what it says to the journal."""
         done = subprocess.run(
             ["sh", str(SCRIPT), str(self.kept), str(self.warnings)],
             env={"PATH": f"{self._tools}:/usr/sbin:/usr/bin:/sbin:/bin"},
-            capture_output=True, text=True, check=True,
+            capture_output=True, text=True, check=True, umask=umask,
         )  # fmt: skip
         return done.stderr
 
@@ -121,3 +122,11 @@ def test_at_most_three_damaged_files_are_kept(computer: Computer) -> None:
     computer.check()
     assert len(computer.aside) == 3
     assert computer.aside[0].name.endswith("13T000000Z")
+
+
+def test_the_umask_of_the_unit_keeps_no_sound_file_from_being_read(computer: Computer) -> None:
+    """The settings of the trial were readable for root alone, so every sound file was taken for damaged."""
+    before = computer.file.read_bytes()
+    assert "damaged" not in computer.check(umask=0o077)
+    assert computer.file.read_bytes() == before
+    assert not list(computer.kept.glob("*.corrupt*"))
