@@ -16,6 +16,7 @@ from edge.store.homes import check_home
 from edge.store.locations import LocationChanges, LocationRow
 from edge.store.parents import NO_PARENT, UNSET, Parent
 from edge.store.tags import NewTag, is_taken
+from edge.validation.values import number_of_tags
 
 MOST_TAKEN = 5  # tags of one row that are listed as taken
 _TRIES = 3  # of an import whose assets others change between check and writing
@@ -154,6 +155,7 @@ def _judge(organization_id: int, kind: str, record: NewRecord, new_keys: set[str
         faults.append(f"there is no location {parent}, nor in a row above")
     if row is None and "name" not in record.values and not record.fault:
         faults.append("name is required for a new record")
+    faults += _too_many_tags(row, new_tags)
     taken = [tag for tag in new_tags if is_taken(organization_id, tag)][:MOST_TAKEN]
     faults += [f"tag {tag.tag_type}:{tag.value} is on something else" for tag in taken]
     if faults:
@@ -167,6 +169,16 @@ def _judge(organization_id: int, kind: str, record: NewRecord, new_keys: set[str
     except Conflict as error:
         return _faulty(record, str(error))
     return _judged(record, "changed", row, changes, new_tags)
+
+
+def _too_many_tags(row: AssetRow | LocationRow | None, new_tags: Sequence[NewTag]) -> list[str]:
+    found = [tag.value for tag in row.tags] if row else []
+    found += [tag.value for tag in new_tags]
+    try:
+        number_of_tags("tags", len(found), sum(len(value.encode()) for value in found))
+    except Invalid as error:
+        return [error.fields[0].message]
+    return []
 
 
 def _judged(

@@ -45,6 +45,7 @@ def _rules(record: Record, key: str) -> Sequence[tuple[Callable[[str, Any], obje
         (_moment, "updated_at", record.updated_at),
         (_optional(_moment), "deleted_at", record.deleted_at),
         (_optional(_text(values.name)), "home", record.home or None),
+        (_number_of_tags, "tags", [value for _, value in record.tags]),
         *((_text(values.tag_type), "tag_type", kind) for kind, _ in record.tags),
         *((_text(values.tag_value), "tag value", value) for _, value in record.tags),
     ]
@@ -61,6 +62,10 @@ def _text(rule: Callable[[str, str], object]) -> Callable[[str, Any], object]:
 
 def _optional(rule: Callable[[str, Any], object]) -> Callable[[str, Any], object]:
     return lambda name, value: None if value is None else rule(name, value)
+
+
+def _number_of_tags(name: str, found: Sequence[str]) -> None:
+    values.number_of_tags(name, len(found), sum(len(value.encode("utf-8", "surrogatepass")) for value in found))
 
 
 def _flag(name: str, value: Any) -> None:

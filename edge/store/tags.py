@@ -8,10 +8,11 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from edge.errors import Conflict, NotFound
+from edge.errors import Conflict, Invalid, NotFound
 from edge.store import gs1
 from edge.store.database import execute, execute_many
 from edge.store.ids import new_ids
+from edge.validation import values
 
 Owner = Literal["asset", "location"]
 
@@ -68,9 +69,13 @@ def _match_rfid(value: str) -> str:
 
 
 def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Within the caller's transaction, for a live owner. Ids ascend, so that lists keep the order of `tags`."""
+    """Within the caller's transaction, for a live owner. Ids ascend, so that lists keep the order of `tags`.
+
+    Raises Conflict for a tag that a live record holds, and for more tags than a record may have.
+    """
     if not tags:
         return []
+    _check_number(owner, owner_id, tags)
     seen: set[NewTag] = set()
     for tag in tags:
         if tag in seen or is_taken(organization_id, tag):
@@ -79,6 +84,18 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
     added = [prepared(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
     add_prepared(organization_id, owner, added, created_at)
     return [one.row for one in added]
+
+
+def _check_number(owner: Owner, owner_id: int, new: Sequence[NewTag]) -> None:
+    number, size = execute(
+        f"SELECT count(*), ifnull(sum(length(CAST(value AS BLOB))), 0) FROM tag INDEXED BY tag_{owner} "
+        f"WHERE {owner}_id = ? AND deleted_at IS NULL",
+        (owner_id,),
+    ).fetchone()
+    try:
+        values.number_of_tags("tags", number + len(new), size + sum(len(tag.value.encode()) for tag in new))
+    except Invalid as error:
+        raise Conflict(f"{error.fields[0].message}; detach some first") from error
 
 
 def prepared(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:

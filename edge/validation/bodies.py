@@ -84,7 +84,7 @@ RENAME = body("Rename", KEY._replace(required=True))
 
 
 def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
-    tags = Field("tags", "array", _as_is, nullable=True, items=TAG)
+    tags = Field("tags", "array", values.tag_list, {"maxItems": values.MAX_TAGS}, nullable=True, items=TAG)
     is_active = _with_default(IS_ACTIVE, True)
     # A text default on a date-time breaks client generators, so this one is in words.
     begins = _valid_from("omit the field", {"description": "The time of the request if absent"})

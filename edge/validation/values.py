@@ -13,6 +13,8 @@ MAX_NAME = MAX_TEXT
 MAX_DESCRIPTION = 1024
 MAX_KEY = MAX_TEXT
 MAX_TAG_VALUE = MAX_TEXT
+MAX_TAGS = 500  # of one record: lists contain all tags of each record, and an asset with 100,000 would break every list
+MAX_TAG_BYTES = 64 * 1024  # of their values
 MAX_METADATA_BYTES = 64 * 1024
 MAX_METADATA_DEPTH = 32
 MAX_INT64 = 2**63 - 1
@@ -47,6 +49,22 @@ def description(field: str, value: str) -> str:
 
 def tag_value(field: str, value: str) -> str:
     return _text(field, value, MAX_TAG_VALUE)
+
+
+def tag_list(field: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Check the tags of a new record."""
+    number_of_tags(field, len(sent), sum(len(item["value"].encode()) for item in sent if "value" in item))
+    return sent
+
+
+def number_of_tags(field: str, number: int, size: int) -> None:
+    """Check all tags of one record, by their number and the bytes of their values."""
+    if number > MAX_TAGS:
+        message = f"a record has at most {MAX_TAGS} tags, and this would be {number}"
+        raise Invalid.one(field, "too_long", message, max_length=MAX_TAGS)
+    if size > MAX_TAG_BYTES:
+        message = f"the values of a record's tags have at most {MAX_TAG_BYTES} bytes, and these would have {size}"
+        raise Invalid.one(field, "too_long", message, max_length=MAX_TAG_BYTES)
 
 
 def tag_type(field: str, value: str) -> str:

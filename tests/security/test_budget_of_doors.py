@@ -26,13 +26,14 @@ from edge.errors import Invalid, TooLarge, Unavailable
 from edge.pages import import_jobs, plan_images
 from edge.pages.import_rows import COLUMNS
 from edge.pages.plan_images import drawing_of
-from edge.store import assets, sites
+from edge.store import assets, imports, sites
 from edge.store.actors import shell
 from edge.store.database import execute, execute_many, limit_statements
 from edge.store.people import Role
+from edge.store.tags import NewTag
 from edge.sync import endpoints, hub, wire
-from edge.validation import csv_text
-from tests.api.conftest import Api
+from edge.validation import csv_text, values
+from tests.api.conftest import Api, codes, error
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -56,6 +57,52 @@ def site_of_hub(cast: Cast) -> tuple[str, str]:
     assert site
     assert site.api_key_id
     return site.api_key_id, secret
+
+
+# Tags ----------------------------------------------------------------------------------------------------------------
+
+
+def tags_of(count: int, letter: str = "A") -> list[dict[str, str]]:
+    return [{"tag_type": "barcode", "value": f"{letter}{number}"} for number in range(count)]
+
+
+@pytest.mark.parametrize("path", ["/assets", "/locations"])
+def test_a_record_has_few_tags_however_they_come(acme: Api, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, 20,000 in one request kept all others from writing for seconds, and two hundred such assets were a list
+    of 240 MB."""
+    monkeypatch.setattr(values, "MAX_TAGS", 3)
+    answer = acme.post(path, {"name": "Many", "tags": tags_of(4)})
+    assert (answer.status_code, codes(answer)) == (400, [("tags", "too_long")])
+    made = acme.make(path, name="Few", tags=tags_of(2))
+    one = f"{path}/{made['id']}/tags"
+    assert acme.post(one, tags_of(1, "B")[0]).status_code == 201
+    refused = acme.post(one, tags_of(1, "C")[0])
+    assert refused.status_code == 409
+    assert "at most 3 tags" in error(refused)["detail"]
+    assert acme.delete(f"{one}/{made['tags'][0]['id']}").status_code == 204
+    assert acme.post(one, tags_of(1, "C")[0]).status_code == 201
+
+
+def test_the_values_of_a_records_tags_have_a_bound(acme: Api) -> None:
+    long = [{"tag_type": "barcode", "value": f"{number:04}" + "\U0001f4e6" * 250} for number in range(66)]
+    assert codes(acme.post("/assets", {"name": "Many", "tags": long})) == [("tags", "too_long")]
+    assert acme.post("/assets", {"name": "Many", "tags": long[:65]}).status_code == 201
+
+
+@pytest.mark.parametrize("kind", ["asset", "location"])
+def test_a_row_of_an_import_adds_no_more_tags_than_a_record_may_have(
+    acme: Api, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "MAX_TAGS", 3)
+    acme.make(f"/{kind}s", name="Few", external_key="K-1", tags=tags_of(2))
+    rows = [
+        imports.NewRecord(2, "K-1", {}, [NewTag("barcode", "X1"), NewTag("barcode", "X2")]),
+        imports.NewRecord(3, "K-2", {"name": "New"}, [NewTag("barcode", f"Y{n}") for n in range(4)]),
+        imports.NewRecord(4, "K-1", {}, [NewTag("barcode", "A0"), NewTag("barcode", "Z1")]),
+    ]
+    outcomes = imports.check_records(acme.organization_id, kind, rows, lambda _: None)
+    assert [one.result for one in outcomes] == ["faulty", "faulty", "changed"]
+    assert "at most 3 tags" in outcomes[0].reason
 
 
 # Sync -------------------------------------------------------------------------------------------------------------

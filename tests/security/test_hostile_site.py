@@ -207,6 +207,11 @@ def test_a_tag_that_no_api_could_attach_is_a_fault(tag: tuple[str, str]) -> None
         checked(GOOD._replace(tags=[tag]), "P-1")
 
 
+def test_a_record_with_thousands_of_tags_is_a_fault() -> None:
+    with pytest.raises(Invalid, match="at most 500 tags"):
+        checked(GOOD._replace(tags=[("barcode", f"A{number}") for number in range(501)]), "P-1")
+
+
 def test_a_damaged_row_is_left_out_of_a_list_and_shown_by_the_doctor(hub: Hub) -> None:
     """From a version that did not check what sites send."""
     with hub.in_use():
