@@ -28,6 +28,7 @@ NOTICES = {
     "enabled": "They can sign in again.",
     "device-revoked": "The device was revoked; whoever used it is signed out.",
     "site-removed": "The site was removed. What it sent stays, and is kept here from now on.",
+    "merged": "The assets that agreed are merged. This hub keeps them from now on.",
     "same": "They are one asset now, with the tags of both, and this hub keeps it.",
     "renamed": "It has the new key here, and what clashed with it has its own.",
     "pause": "Paused. What happens meanwhile is kept.",

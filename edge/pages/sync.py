@@ -68,6 +68,14 @@ def remove_site(site_no: int) -> AnyResponse:
     return done("/sync", "site-removed")
 
 
+@pages.post("/sync/sites/<int:site_no>/merge")
+@require_role(Role.ADMINISTRATOR)
+def merge_agreeing(site_no: int) -> AnyResponse:
+    while conflicts.merge_agreeing(actor(), site_no) == conflicts.MOST:
+        pass
+    return done("/sync", "merged")
+
+
 @pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/same")
 @require_role(Role.ADMINISTRATOR)
 def same_thing(site_no: int, remote_id: int) -> AnyResponse:

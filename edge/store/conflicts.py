@@ -14,6 +14,7 @@ from edge.store.records import Page, moment, next_update
 from edge.store.tags import TagRow
 
 PER_PAGE = 50
+MOST = 200  # merged in one transaction
 
 
 class Clash(NamedTuple):
@@ -94,6 +95,29 @@ def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
         )
         subject = Subject("asset", clash.local_id, f"{kept[2]} ({kept[1]})")
         act.note("asset.merged", subject, {"site": clash.site_code, "was_kept_at": clash.home})
+
+
+def merge_agreeing(actor: Actor, site_no: int) -> int:
+    """Merge the assets of a site that agree with the one here in key, name and a tag; returns how many, at most MOST.
+
+    Whoever calls it again gets the next ones. Raises NotFound for an unknown site.
+    """
+    sites.get_site(actor.organization_id, site_no)
+    with writing():
+        agreeing = execute(_AGREEING, (site_no, actor.organization_id, MOST)).fetchall()
+        for (remote_id,) in agreeing:
+            same_thing(actor, site_no, remote_id)
+    return len(agreeing)
+
+
+_AGREEING = """
+SELECT c.remote_id FROM conflict c JOIN asset a ON a.id = c.local_id AND a.deleted_at IS NULL
+WHERE c.peer = ? AND c.kind = 2 AND a.organization_id = ?
+AND c.record ->> 1 = a.external_key AND c.record ->> 2 = a.name
+AND EXISTS (SELECT 1 FROM json_each(c.record, '$[11]') k JOIN tag ON tag.asset_id = a.id AND tag.deleted_at IS NULL
+            AND tag.tag_type = k.value ->> 0 AND tag.value = k.value ->> 1)
+ORDER BY c.since, c.remote_id LIMIT ?
+"""
 
 
 def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> None:

@@ -50,6 +50,7 @@ from tests.store.stage import (
     add_second_factor,
     add_site,
     add_webhook,
+    agreeing_clash,
     begin_stock_take,
     clash,
     draw_plan,
@@ -292,6 +293,9 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "conflicts.same_thing": (
         lambda on: conflicts.same_thing(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
+    ),
+    "conflicts.merge_agreeing": (
+        lambda on: conflicts.merge_agreeing(on.ada, agreeing_clash(on)), "asset.merged", "Pallet (A-1)",
     ),
     "conflicts.rename": (
         lambda on: conflicts.rename(on.ada, clash(on), 7, "A-9"), "asset.renamed", "Pallet (A-9)",

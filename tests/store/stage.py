@@ -115,6 +115,16 @@ def clash(on: Stage) -> int:
     return site.no
 
 
+def agreeing_clash(on: Stage) -> int:
+    """The two also agree in name and a tag."""
+    tag = NewTag("rfid", "AGREED")
+    assets.attach_tag(on.ada, on.asset.id, tag)
+    site_no = clash(on)
+    with writing():
+        execute("UPDATE conflict SET record = json_set(record, '$[11]', json(?))", (json.dumps([tag]),))
+    return site_no
+
+
 def begin_stock_take(on: Stage) -> None:
     stock_takes.begin(on.ada, "take-1", on.location.id, with_sublocations=False, expected=[on.asset.id], started_at=1)
 

@@ -397,3 +397,26 @@ def test_what_is_created_while_the_clock_of_a_site_is_ahead_is_visible_at_the_hu
         mirrors.retry_conflicts(sites.get_site(company.hub.organization_id, company.ber.site_no).peer)
     company.settle()
     assert company.hub.rows("SELECT records FROM version") == before, "it is written once"
+
+
+def test_assets_that_agree_in_key_name_and_a_tag_are_merged_together_and_no_others(company: Company) -> None:
+    for site in (company.ber, company.ham):
+        for number in range(5):
+            site.add_asset(f"P-{number}", f"AA{number:02d}")
+        site.add_asset("P-5", f"{site.name}05")  # another tag
+        site.add_asset("P-6")  # no tag
+    with company.ham.in_use():
+        found = lookup.asset_by_key(company.ham.organization_id, "P-4")
+        assert found
+        assets.patch(company.ham.actor, found.id, {"name": "Another pallet"})
+    company.settle()
+    hub = company.hub
+    with hub.in_use():
+        assert conflicts.list_conflicts(hub.organization_id).total_count == 7
+        assert conflicts.merge_agreeing(hub.actor, company.ham.site_no) == 4
+        left = conflicts.list_conflicts(hub.organization_id).rows
+    assert sorted(clash.key for clash in left) == ["P-4", "P-5", "P-6"]
+    company.settle()
+    for site in (company.ber, company.ham):
+        homes = site.rows("SELECT a.external_key FROM mirror JOIN asset a ON a.id = record_id WHERE home = 'The hub'")
+        assert {key for (key,) in homes} >= {f"P-{number}" for number in range(4)}
