@@ -63,7 +63,8 @@ def test_what_is_a_zone(zone: str, is_one: bool) -> None:
 def test_labels_carry_the_address_that_was_set(app: Flask, sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.VIEWER)
     paths = {f"/assets/{site.pallet.id}/label": "a/ASSET-0001", f"/locations/{site.dock.id}/label": "l/DOCK-1"}
-    assert all(f"http://localhost/{code}" in browser.get(path).text for path, code in paths.items())
+    give(app, own_address="https://edge-hall7.local")
+    assert all(f"https://edge-hall7.local/{code}" in browser.get(path).text for path, code in paths.items())
     give(app, public_url="https://edge.nord.example")
     assert all(f"https://edge.nord.example/{code}" in browser.get(path).text for path, code in paths.items())
 
