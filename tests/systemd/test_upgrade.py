@@ -66,7 +66,9 @@ esac
 # A release: it finds itself worse than the one before, and cannot read a database of a later schema.
 PROGRAM = """#!/bin/sh
 case $1 in
-  watch-upgrade) [ ! -e /var/lib/worse ] || { echo "edge: reader dock has 0 messages" >&2; exit 1; } ;;
+  watch-upgrade)
+    [ ! -e /var/lib/ended ] || kill -TERM $$
+    [ ! -e /var/lib/worse ] || { echo "edge: reader dock has 0 messages" >&2; exit 1; } ;;
   org)
     read -r present </var/lib/edge/edge.db
     read -r newest <"${0%/bin/edge}/systemd/schema"
@@ -212,6 +214,16 @@ def test_a_cut_of_power_while_a_worse_release_is_replaced_changes_nothing(comput
     assert "Back to" not in computer.boot()
     assert computer.state() == OLD
     assert computer.releases() == ["old"]
+
+
+def test_a_watch_that_somebody_ends_says_nothing_of_the_release(computer: Computer) -> None:
+    computer.upgrade("3")
+    running = computer.releases()
+    (computer.data.parent / "ended").touch()
+    assert "the watch was ended" in computer.watch(is_worse=False)
+    assert computer.releases() == running
+    (computer.data.parent / "ended").unlink()
+    assert "stays" in computer.watch(is_worse=False)
 
 
 def test_a_release_that_changed_the_database_stays_and_is_reported(computer: Computer) -> None:
