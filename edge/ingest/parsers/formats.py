@@ -24,7 +24,7 @@ from edge.ingest.parsers import (
 )
 from edge.ingest.parsers.examples import example_that_reads
 from edge.ingest.parsers.fields import Fields
-from edge.ingest.parsers.framing import documents
+from edge.ingest.parsers.framing import careful, documents
 from edge.ingest.reads import Guess, Kind, Malformed, Parsed, Parser
 
 
@@ -44,7 +44,7 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    format_.name: format_
+    format_.name: format_._replace(parse=careful(format_.parse))
     for format_ in (
         Format("csl", "CSL CS463, CS203X", "site/reader/reads", csl.parse, csl.is_typical),
         Format(

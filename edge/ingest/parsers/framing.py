@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import wraps
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 import orjson
 
 from edge.ingest.parsers.fields import Fields, Unreadable, describe
-from edge.ingest.reads import Kind, Malformed, Parsed, Read
+from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read
 from edge.validation.field_counts import FieldCount, added
 
 IGNORED = Parsed(Kind.IGNORED)
@@ -22,10 +23,29 @@ STATUS = Parsed(Kind.STATUS)
 OFFLINE = Parsed(Kind.OFFLINE)
 
 _LONGEST_NOTE = 300
+_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _find_end = JSONDecoder().raw_decode
+
+
+def careful(parse: Parser) -> Parser:
+    """Return the parser with whatever a message makes it raise as Malformed.
+
+    Any other error undoes a batch with the messages of all readers, or breaks the page that shows the message.
+    """
+
+    @wraps(parse)
+    def parsed(topic: str, payload: bytes) -> Parsed:
+        try:
+            return parse(topic, payload)
+        except Malformed:
+            raise
+        except _FAULTS as error:
+            raise Malformed(f"not readable: {type(error).__name__}") from error
+
+    return parsed
 
 
 def each(payload: bytes, read_object: Callable[[Fields], Parsed]) -> Parsed:

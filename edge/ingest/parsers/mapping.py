@@ -23,7 +23,7 @@ from edge.ingest.parsers.fields import (
     rssi,
     text,
 )
-from edge.ingest.parsers.framing import gather, together
+from edge.ingest.parsers.framing import careful, gather, together
 from edge.ingest.parsers.mapping_settings import Mapping
 from edge.ingest.parsers.optional_fields import OptionalFields
 from edge.ingest.parsers.paths import Path, Scope
@@ -44,7 +44,7 @@ def parser_for(mapping: Mapping) -> Parser:
         parts = [_message(mapping, Scope(value, (), value, levels, evaluator)) for value in values]
         return parts[0] if len(parts) == 1 else together(parts)
 
-    return parse
+    return careful(parse)
 
 
 def _message(mapping: Mapping, message: Scope) -> Parsed:

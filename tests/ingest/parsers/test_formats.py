@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edge.ingest import parsers
-from edge.ingest.parsers.formats import FORMATS
+from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
 from edge.validation.values import TAG_TYPES
 from tests.ingest.parsers.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
@@ -321,3 +321,22 @@ def test_no_bytes_raise_anything_but_malformed_and_every_answer_is_well_formed(t
             with suppress(Malformed):
                 parsed = parser(heard_on, payload)
                 assert is_well_formed(parsed), parsed
+
+
+DEEP = b"[" * 1_010 + b"]" * 1_010
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("csl", b'{"readerErrorCode":%s}' % DEEP),
+        ("zebra", b'{"component":1,"type":"gpi","data":{"pin":%s}}' % DEEP),
+        ("impinj", b'{"overflowEvent":{"eventsPurged":%s}}' % DEEP),
+        ("moko", b'{"msg_id":%s,"device_info":1}' % DEEP),
+    ],
+)
+def test_no_message_makes_a_parser_fail(name: str, payload: bytes) -> None:
+    """Before, it undid a batch with the messages of all readers, and no page that showed it could be opened."""
+    with pytest.raises(Malformed, match="not readable"):
+        FORMATS[name].parse("any/topic", payload)
+    recognise("any/topic", payload)
