@@ -100,6 +100,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     sent = 0  # bytes since then
     _closes_when_flushed = False
     _pieces: int | None = None  # sent in the present turn of the serving thread
+    _takes_turns = True
     _rest = b""  # of what was received, behind the request that is being answered
     _reserved = 0  # bytes of the budget, for the response
     _owner = ""
@@ -165,7 +166,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
 
     def handle_write(self) -> None:
         """Called by the serving thread when the client can take more."""
-        if self.total_outbufs_len and not self._turns.take(self):
+        if self._takes_turns and self.total_outbufs_len and not self._turns.take(self):
             return
         self._pieces = 0
         try:
@@ -183,7 +184,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
 
     def send(self, data: bytes, do_close: bool = True) -> int:
         if self._pieces is not None:
-            if self._pieces and self._turns.is_over():
+            if self._takes_turns and self._pieces and self._turns.is_over():
                 return 0  # as if the client could take no more now
             self._pieces += 1
         number: int = super().send(data, do_close=do_close)
@@ -213,6 +214,11 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         with self._reserving:
             HELD.give_back(self._reserved, self._owner)
             self._reserved = 0
+
+    def close_soon(self) -> None:
+        """Close once the response is sent. The listener is closed, which began the turns: nobody waits for one now."""
+        self._takes_turns = False
+        self.close_when_flushed = True
 
     def leave(self) -> None:
         """Closed by the serving thread, which the socket has to wake even if its client reads nothing."""

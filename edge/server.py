@@ -73,7 +73,7 @@ def _close(listener: Any) -> None:
     def close() -> None:
         is_told.wait()
         for channel in listener.active_channels.values():  # a browser, or Caddy, keeps its connections for minutes
-            channel.close_when_flushed = True
+            channel.close_soon()
         listener.close()
 
     try:

@@ -14,8 +14,8 @@ from edge.ops import disaster
 
 @click.command("disaster-pack", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--settings", type=click.Path(path_type=Path), required=True)
-@click.option("--recipient", default="")
+@click.option("--settings", type=click.Path(path_type=Path), required=True, help="The folder /etc/edge.")
+@click.option("--recipient", default="", help="The public key to encrypt to; else the one in the settings.")
 @click.pass_obj
 def pack(setup: Setup, file: Path, settings: Path, recipient: str) -> None:
     """Write FILE from the settings folder and a tar of keys and backup on standard input."""
@@ -32,7 +32,7 @@ def pack(setup: Setup, file: Path, settings: Path, recipient: str) -> None:
 @click.command("disaster-unpack", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--identity", type=click.Path(path_type=Path), required=True)
+@click.option("--identity", type=click.Path(path_type=Path), required=True, help="The file with the private key.")
 def unpack(file: Path, folder: Path, identity: Path) -> None:
     """Take FILE apart into an empty FOLDER."""
     click.echo("\n".join(disaster.unpack(file, identity, folder)))
