@@ -95,7 +95,7 @@ open_bundle() {
     fail "$bundle cannot be unpacked, and nothing was changed: copy it here again"
   (cd "$scratch" && sha256sum --check --quiet --strict SHA256SUMS >/dev/null 2>&1) ||
     fail "$bundle is damaged, and nothing was changed: copy it here again, and compare its checksum with the one that make-bundle.sh printed"
-  [[ -z $(cd "$scratch" && find . -type f ! -name SHA256SUMS | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
+  [[ -z $(cd "$scratch" && find . -type f ! -path ./SHA256SUMS ! -path ./SHA256SUMS.minisig | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
     fail "$bundle holds files without a checksum, and nothing was changed: get it again from whoever made it"
   check_publisher
   cmp -s "$scratch/requirements.txt" "$here/requirements.txt" ||

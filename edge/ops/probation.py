@@ -18,6 +18,7 @@ MOST_ERRORS = 5  # answers of 500
 EXPECTED_MESSAGES = 30.0  # before a reader that is missing is a fault of the release
 LEAST_SHARE = 0.2  # of the messages expected, and of the share of reads that were recorded
 SAMPLE_SECONDS = 5.0  # samples closer together say nothing of a rate
+COUNTED_SECONDS = 7200.0  # for which the first sample counts, at most: the hour before, and the present one
 
 
 class Tally(NamedTuple):
@@ -53,7 +54,10 @@ class Observation(NamedTuple):
 
 
 def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
-    """How each reader did between the first and the last sample; none if they are too close together."""
+    """How each reader did between the first and the last sample; none if they are too close together.
+
+    A gate sends much while something passes, and then nothing: no more is expected than in the last hours on average.
+    """
     if not samples or samples[-1].at - samples[0].at < SAMPLE_SECONDS:
         return {}
     first, last = samples[0], samples[-1]
@@ -62,7 +66,8 @@ def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
         before = first.readers.get(name, Tally(0, 0, 0))
         reads = after.reads - before.reads
         share = (after.recorded - before.recorded) / reads if reads > 0 else 0.0
-        found[name] = Rate((after.messages - before.messages) / (last.at - first.at), share)
+        recent = (after.messages - before.messages) / (last.at - first.at)
+        found[name] = Rate(min(recent, after.messages / COUNTED_SECONDS), share)
     return found
 
 

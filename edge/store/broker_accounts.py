@@ -52,7 +52,7 @@ def assign_sessions(ready: Collection[int]) -> bool:
     used = Counter(row.session for row in rows)
     given = []
     for row in rows:
-        if row.session == 0 and ready:
+        if row.session == 0 and ready and not _shares_own_topics(row):
             number = min(ready, key=lambda one: (used[one], one))
             used[number] += 1
             given.append((number, row.reader_id))
@@ -62,6 +62,11 @@ def assign_sessions(ready: Collection[int]) -> bool:
         execute_many("UPDATE broker_account SET is_settled = 1 WHERE reader_id = ?", settled)
         execute_many("UPDATE broker_account SET session = ?, is_settled = 0 WHERE reader_id = ?", given)
     return True
+
+
+def _shares_own_topics(row: BrokerAccountRow) -> bool:
+    """Whether its topics may include those that edge itself uses, which session 0 must be allowed to read."""
+    return any(topic.partition("/")[0] in {"#", "+", "edge"} for topic in row.topics)
 
 
 def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Collection[str] = ()) -> BrokerAccountRow:

@@ -33,14 +33,19 @@ class Cap(NamedTuple):
 
 
 CAPS = {
-    "key": Cap(500, "api_key WHERE organization_id = ? AND revoked_at IS NULL", "revoke one first"),
+    "key": Cap(
+        500,
+        "api_key WHERE organization_id = ? AND revoked_at IS NULL "
+        "AND NOT EXISTS (SELECT 1 FROM site WHERE api_key_id = api_key.id)",
+        "revoke one first",
+    ),
     "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", "disable one first"),
     "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", "revoke one first"),
     "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
-    "site": Cap(1_000, "site WHERE organization_id = ?", "retire one first"),
+    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", "retire one first"),
     "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", "remove one first"),
     "stock_take": Cap(
-        5_000,
+        50_000,
         "stock_take WHERE organization_id = ?",
         "they are deleted after retention.history_days; set that lower",
     ),
@@ -76,6 +81,8 @@ def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
     """
     if actor.kind not in _LIMITED:
         return
+    if size == 0:
+        return
     if not is_scan:
         _check_disk()
     caller = f"{actor.kind} {actor.sender_id or actor.id}"
@@ -96,5 +103,8 @@ def check_cap(actor: Actor, kind: str, more: int = 0) -> None:
 
 
 def _check_disk() -> None:
-    if _Reserve.size and shutil.disk_usage(Path(database.database).parent).free < _Reserve.size:
+    if not _Reserve.size or shutil.disk_usage(Path(database.database).parent).free >= _Reserve.size:
+        return
+    unused = execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").fetchone()[0]
+    if shutil.disk_usage(Path(database.database).parent).free + unused < _Reserve.size:
         raise Unavailable(DISK_NEARLY_FULL, retry_after_seconds=60)

@@ -110,7 +110,7 @@ def begin(
         if not execute("SELECT 1 FROM stock_take WHERE id = ?", (stock_take_id,)).fetchone():
             for kind in ("stock_take", "open stock_take"):
                 quotas.check_cap(sender, kind, more=1)
-            quotas.charge(sender, quotas.ROW + quotas.LINE * len(expected[:MOST_EXPECTED]))
+            quotas.charge(sender, quotas.ROW + quotas.LINE * len(expected[:MOST_EXPECTED]), is_scan=True)
         values = (stock_take_id, sender.organization_id, location_id, with_sublocations, started_at, sender.person_id)
         added = execute(
             "INSERT INTO stock_take (id, organization_id, location_id, with_sublocations, started_at, started_by) "

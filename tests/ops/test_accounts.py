@@ -90,6 +90,15 @@ def test_readers_get_a_session_each_in_two_steps(site: Path) -> None:
     assert (site / "broker" / "shares").read_text() == "4\n"
 
 
+@pytest.mark.parametrize("topic", ["#", "+/+/+", "+/reads", "edge/#"])
+def test_a_reader_whose_topics_may_include_those_of_edge_itself_stays_in_the_first_session(
+    site: Path, topic: str
+) -> None:
+    set_account(*reader("gateway", topic), password_hash=new_hash("secret"))
+    assert not assign_sessions([1, 2])
+    assert not [line for line in rules(site)["edge"] if "deny" in line]
+
+
 def rules(site: Path) -> dict[str, list[str]]:
     """The lines of each account."""
     write_files(site / "broker", OWN)

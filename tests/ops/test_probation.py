@@ -9,16 +9,16 @@ import pytest
 from edge.ops.probation import Observation, Probation, Sample, Tally, rates
 
 DOCK, GATE = "dock of Acme", "gate of Acme"
-SWITCH = {DOCK: Tally(1_000, 2_000, 1_900), GATE: Tally(500, 500, 0)}
-BEFORE = [Sample(100.0, {DOCK: Tally(400, 800, 800), GATE: Tally(440, 440, 0)}), Sample(160.0, SWITCH)]
+SWITCH = {DOCK: Tally(72_000, 144_000, 135_900), GATE: Tally(7_200, 7_200, 0)}
+BEFORE = [Sample(100.0, {DOCK: Tally(71_400, 142_800, 134_800), GATE: Tally(7_140, 7_140, 0)}), Sample(160.0, SWITCH)]
 
 
 def observation(at: float, **changes: object) -> Observation:
     """A service that does well: dock sends ten messages a second, gate one, whose reads were never recorded."""
     seconds = int(at)
     readers = {
-        DOCK: Tally(1_000 + 10 * seconds, 2_000 + 20 * seconds, 1_900 + 19 * seconds),
-        GATE: Tally(500 + seconds, 500 + seconds, 0),
+        DOCK: Tally(72_000 + 10 * seconds, 144_000 + 20 * seconds, 135_900 + 19 * seconds),
+        GATE: Tally(7_200 + seconds, 7_200 + seconds, 0),
     }
     well = Observation(float(at), 0, "", "", 0, 0.3, readers)
     return well._replace(**changes)  # type: ignore[arg-type]
@@ -53,6 +53,13 @@ def test_a_reader_whose_topic_is_dropped_is_found() -> None:
     assert "reader dock of Acme has 0 messages" in said
 
 
+def test_a_gate_that_something_passed_just_before_the_upgrade_may_be_silent_after_it() -> None:
+    before = [Sample(100.0, {GATE: Tally(0, 0, 0)}), Sample(110.0, {GATE: Tally(100, 300, 300)})]
+    probation = Probation(before, was_ready=True)
+    idle = {GATE: Tally(100, 300, 300)}
+    assert [probation.fault(observation(at, readers=idle)) for at in range(0, 600, 5)] == [""] * 120
+
+
 def test_a_reader_that_sends_seldom_is_given_more_time() -> None:
     at, said = fault({"readers": lambda at: {**observation(at).readers, GATE: SWITCH[GATE]}})
     assert 25 <= at <= 40
@@ -61,7 +68,10 @@ def test_a_reader_that_sends_seldom_is_given_more_time() -> None:
 
 def test_reads_that_are_no_longer_recorded_are_found() -> None:
     unmatched = {
-        "readers": lambda at: {**observation(at).readers, DOCK: observation(at).readers[DOCK]._replace(recorded=1_900)}
+        "readers": lambda at: {
+            **observation(at).readers,
+            DOCK: observation(at).readers[DOCK]._replace(recorded=SWITCH[DOCK].recorded),
+        }
     }
     at, said = fault(unmatched)
     assert at <= 10

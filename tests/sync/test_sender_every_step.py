@@ -48,6 +48,8 @@ class World:
         for box in (made.hub, made.ber):
             shutil.copytree(box.folder, folder / box.folder.name)
             box.folder = folder / box.folder.name
+        with made.hub.in_use():
+            database_module.execute("UPDATE site SET box = NULL")  # in another folder it passes for another box
         return made
 
 

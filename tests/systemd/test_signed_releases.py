@@ -360,6 +360,13 @@ class TestInstaller:
         ok("tar", "-xf", bundle, "-C", folder)
         return folder
 
+    def test_every_file_of_a_signed_bundle_has_a_checksum_or_is_the_signature(self, unpacked: Path) -> None:
+        find = next(line for line in (SYSTEMD / "install.sh").read_text().splitlines() if "find . -type f" in line)
+        check = f"scratch={unpacked}; {find.partition('||')[0]}"
+        assert run("bash", "-euc", check).returncode == 0
+        (unpacked / "wheels" / "SHA256SUMS.minisig").write_text("x")
+        assert run("bash", "-uc", check).returncode == 1
+
     def test_the_key_that_is_given_decides(self, publisher: Publisher, unpacked: Path, tmp_path: Path) -> None:
         assert "pins publisher.key.pub" in self.check(unpacked, publisher.public)
         (tmp_path / "other").mkdir()
