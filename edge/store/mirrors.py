@@ -226,11 +226,11 @@ def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int
     So a record looks that came back from elsewhere after a restore, or that was kept while its site was away.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
-    if holder is not None and _is_born_with(peer, record, holder, local):
+    if holder is not None and _is_born_with(peer, record, holder):
         return holder
     for holder, _, _ in holders_of_tags(peer.organization_id, record, local):
         is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # it may have an old key
-        if is_copy and _is_born_with(peer, record, holder, local):
+        if is_copy and _is_born_with(peer, record, holder):
             return holder
     if peer.no == HUB or record.ref < 0 or local is not None:
         return None
@@ -239,13 +239,13 @@ def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int
         "AND link.created_at = ? AND external_key = ?",
         (peer.no, record.created_at, key),
     ).fetchone()
-    return row[0] if row and _is_born_with(peer, record, row[0], local) else None
+    return row[0] if row and _is_born_with(peer, record, row[0]) else None
 
 
-def _is_born_with(peer: Peer, record: Record, holder: int, local: int | None) -> bool:
+def _is_born_with(peer: Peer, record: Record, holder: int) -> bool:
     """Whether the holder was created when the record was, and no other one was, as the rows of an import are."""
-    sql = f"SELECT id FROM {table_of(record)} WHERE organization_id = ? AND created_at = ? AND id IS NOT ? LIMIT 2"
-    return execute(sql, (peer.organization_id, record.created_at, local)).fetchall() == [(holder,)]
+    sql = f"SELECT id FROM {table_of(record)} WHERE organization_id = ? AND created_at = ? LIMIT 2"
+    return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
 
 
 def absorb(peer: Peer, record: Record, shell: int | None, into: int) -> None:

@@ -420,3 +420,29 @@ def test_assets_that_agree_in_key_name_and_a_tag_are_merged_together_and_no_othe
     for site in (company.ber, company.ham):
         homes = site.rows("SELECT a.external_key FROM mirror JOIN asset a ON a.id = record_id WHERE home = 'The hub'")
         assert {key for (key,) in homes} >= {f"P-{number}" for number in range(4)}
+
+
+def test_assets_of_one_import_that_swap_their_keys_stay_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of an import are created at the same moment, and with renumbered keys one may arrive before the other."""
+    hub = Hub(tmp_path / "hub", "hub")
+    ber = SiteBox(tmp_path / "ber", "BER", hub)
+    with monkeypatch.context() as frozen:
+        at = clock.now()
+        frozen.setattr(clock, "now", lambda: at)
+        pallet, other = ber.add_asset("P-1", "AA01"), ber.add_asset("P-2", "AA02")
+    ber.scan(pallet, 0, EPOCH)
+    ber.scan(other, 1, EPOCH + HOUR)
+    ber.join()
+    ber.settle()
+    with ber.in_use():
+        assets.rename(ber.actor, pallet, "P-3")
+        assets.rename(ber.actor, other, "P-1")
+        assets.rename(ber.actor, pallet, "P-2")
+    monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 1)
+    for _ in range(3):
+        ber.settle()
+    assert_equal(ber)
+    assert hub.rows("SELECT external_key, name FROM asset WHERE deleted_at IS NULL ORDER BY 1") == [
+        ("P-1", "Pallet P-2"),
+        ("P-2", "Pallet P-1"),
+    ]
