@@ -69,7 +69,7 @@ def unit_state() -> dict[str, str]:
     """Ask systemd about the service; empty where there is no systemd."""
     command = ["systemctl", "show", "edge.service", "-p", "NRestarts", "-p", "MemoryCurrent", "-p", "MemoryMax"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603  a command of ours
     except (OSError, subprocess.TimeoutExpired):
         return {}
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

@@ -40,7 +40,7 @@ def run(folder: Path, *shares: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-@pytest.mark.skipif(not Path("/etc/mosquitto").is_dir(), reason="needs the folder of mosquitto")
+@pytest.mark.mosquitto
 def test_the_queue_is_divided_and_the_broker_starts_again_only_when_that_changes(tmp_path: Path) -> None:
     divided = "max_queued_messages 400 max_queued_bytes 4000"
     whole = "max_queued_messages 1600 max_queued_bytes 16000"
