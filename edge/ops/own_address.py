@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
+from edge.addresses import is_loopback
 from edge.ops.machine import Machine
 
 _USUAL = {"http": 80, "https": 443}
@@ -28,15 +27,6 @@ def own_address(http_listen: str, machine: Machine) -> str | None:
     if name is None:
         return None
     return f"{scheme}://{name}" if port == _USUAL[scheme] else f"{scheme}://{name}:{port}"
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address leads each device to itself."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _name(listen: str) -> str | None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from flask import request
 
+from edge.addresses import is_loopback
 from edge.pages import labels
 from edge.pages.installation import installation
 from edge.store.actors import Actor
@@ -55,7 +56,7 @@ def address() -> str:
     if host not in (*LOOPBACK, *EVERYWHERE):
         return host
     name, used = urlsplit(labels.address()).hostname or host, urlsplit(request.host_url).hostname or ""
-    is_better = name.endswith(".local") and not used.endswith(".local") and not labels.is_loopback(request.host_url)
+    is_better = name.endswith(".local") and not used.endswith(".local") and not is_loopback(request.host_url)
     return used if is_better else name
 
 

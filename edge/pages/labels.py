@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 import segno
 from flask import render_template, request
 from markupsafe import Markup
 
+from edge.addresses import is_loopback
 from edge.pages.installation import installation
 
 
@@ -37,15 +36,6 @@ def asset_link(external_key: str) -> str:
 def location_link(external_key: str) -> str:
     """What the QR code of a location's label holds."""
     return external_key if has_no_address() else f"{address()}/l/{external_key}"
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address leads each device to itself."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def page(name: str, key: str, link: str, back: str) -> str:

@@ -221,9 +221,9 @@ def _set_home(peer: Peer, local_id: int, record: Record) -> None:
 
 
 def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
-    """The same record under another id: alone created at that time, it has the key, or at least one of the tags.
+    """Find the same record under another id, as it comes back after a restore or after its site was away.
 
-    So a record looks that came back from elsewhere after a restore, or that was kept while its site was away.
+    It was created at the same moment, when no other record was, and has the same key or at least one of the tags.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
     if holder is not None and _is_born_with(peer, record, holder):
@@ -243,7 +243,10 @@ def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int
 
 
 def _is_born_with(peer: Peer, record: Record, holder: int) -> bool:
-    """Whether the holder was created when the record was, and no other one was, as the rows of an import are."""
+    """Whether the holder was created at the same moment as the record, and no other record was.
+
+    All rows of an import are created at one moment, so for them the time proves nothing.
+    """
     sql = f"SELECT id FROM {table_of(record)} WHERE organization_id = ? AND created_at = ? LIMIT 2"
     return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
 

@@ -42,7 +42,7 @@ CAPS = {
     "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", "disable one first"),
     "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", "revoke one first"),
     "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
-    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", "retire one first"),
+    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", "remove one first"),
     "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", "remove one first"),
     "stock_take": Cap(
         50_000,
@@ -79,9 +79,7 @@ def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
 
     Raises OverQuota, and Unavailable while the disk is nearly full, unless what is added is a scan.
     """
-    if actor.kind not in _LIMITED:
-        return
-    if size == 0:
+    if actor.kind not in _LIMITED or size == 0:
         return
     if not is_scan:
         _check_disk()
@@ -103,8 +101,12 @@ def check_cap(actor: Actor, kind: str, more: int = 0) -> None:
 
 
 def _check_disk() -> None:
-    if not _Reserve.size or shutil.disk_usage(Path(database.database).parent).free >= _Reserve.size:
+    """Space that the database file has and does not use counts as free: what retention drops ends up there first."""
+    if not _Reserve.size:
+        return
+    free = shutil.disk_usage(Path(database.database).parent).free
+    if free >= _Reserve.size:
         return
     unused = execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").fetchone()[0]
-    if shutil.disk_usage(Path(database.database).parent).free + unused < _Reserve.size:
+    if free + unused < _Reserve.size:
         raise Unavailable(DISK_NEARLY_FULL, retry_after_seconds=60)

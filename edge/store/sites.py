@@ -205,10 +205,10 @@ def check_not_behind(seen: HubState | None) -> None:
         if renewed_at is not None and 0 <= now - renewed_at < RENEW_AGAIN:
             wait = (RENEW_AGAIN - now + renewed_at) // clock.SECOND
             raise Unavailable("the database of this hub is older than what this site has seen; wait", wait + 1)
-        hub_epoch_before = hub_epoch()
+        own_epoch = hub_epoch()
         log.warning("Sync: the files of this hub were copied back; it starts a new epoch and skips ids")
         execute("UPDATE hub SET epoch = ?, renewed_at = ?", (new_epoch(), now))
-        if seen.epoch != hub_epoch_before:  # of a database that was copied back before: other sites report it, too
+        if seen.epoch != own_epoch:  # this copy never knew that epoch, and the other sites will report it, too
             execute("INSERT INTO former_hub_epoch (epoch) VALUES (?)", (seen.epoch,))
         for statement in SKIP_NUMBERS:
             execute(statement)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edge.addresses import is_loopback
 from edge.ops.machine import NO_SITE, Machine
-from edge.ops.own_address import is_loopback, own_address
+from edge.ops.own_address import own_address
 
 
 @pytest.fixture

@@ -167,6 +167,23 @@ def test_the_last_space_of_a_disk_is_for_reads_and_scans(
         with pytest.raises(Unavailable, match="The disk is nearly full"):
             assets.create(ada, name="Asset")
         handheld.submit(ada, [Submitted("scan-00001", "x", dock, clock.now())], clock.now())
+        stock_takes.begin(ada, "take-1", dock, with_sublocations=False, expected=[], started_at=1)
         assets.create(shell(cast.acme), name="By the shell")
+    finally:
+        quotas.keep_free(0)
+
+
+def test_space_inside_the_database_file_counts_as_free(ada: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(quotas.shutil, "disk_usage", lambda _: usage(999))
+    execute("CREATE TABLE dropped (content BLOB)")
+    execute("INSERT INTO dropped VALUES (zeroblob(100000))")
+    execute("DROP TABLE dropped")
+    quotas.keep_free(50_000)
+    try:
+        assets.create(ada, name="Asset")
+        quotas.keep_free(10**9)
+        with pytest.raises(Unavailable):
+            assets.create(ada, name="Another")
     finally:
         quotas.keep_free(0)

@@ -104,6 +104,19 @@ def test_a_hub_that_is_behind_skips_ids_before_it_accepts_anything(company: Comp
         assert sites.hub_epoch() == present, "an earlier epoch says nothing of this one"
 
 
+def test_a_hub_that_is_copied_back_to_the_same_state_twice_starts_over_once_each_time(
+    company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sites, "RENEW_AGAIN", HOUR)
+    copied = company.hub.copy_files()
+    for key in ("P-1", "P-2"):
+        add_at_hub(company.hub, key)
+        company.ber.fetch()
+        company.hub.copy_back(copied)
+        company.settle()
+    company.assert_settled()
+
+
 def test_a_site_that_reports_nonsense_does_not_make_the_hub_start_over_again_and_again(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,11 +18,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edge import clock
+from edge.addresses import is_loopback
 from edge.ops.checks.https import ask_as
 from edge.ops.counted_time import CountedTime
 from edge.ops.findings import Finding, Subject, ok, problem, warning
 from edge.ops.lock import is_held
-from edge.ops.own_address import is_loopback, own_address
+from edge.ops.own_address import own_address
 from edge.ops.upgrade import is_cut_off
 from edge.store.database import FILE_NAME
 from edge.store.retention import newest_scan
