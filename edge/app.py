@@ -12,24 +12,23 @@ from typing import Any
 from flask import Flask, Response, g, request
 
 from edge import clock, metrics
-from edge.api import envelope, guard, openapi, service
+from edge.api import envelope, guard, openapi, routes, sync
+from edge.api import event_stream as events
 from edge.api.middleware import is_api_path
 from edge.api.operations import OPERATIONS
 from edge.clock import SECOND
-from edge.concurrency import ConcurrencyLimit
+from edge.database.connection import domain_error, limit_statements
 from edge.errors import Unavailable
-from edge.events import endpoints as events
 from edge.events.stream import Streams
-from edge.ops.health import Health
-from edge.pages import box_facts, broker_facts, cookies, formats, site
+from edge.limits import ConcurrencyLimit
+from edge.operations.health import Health
+from edge.pages import blueprint, box_facts, broker_facts, cookies, formats
 from edge.pages.box_facts import BoxFacts
 from edge.pages.broker_facts import BrokerFacts
-from edge.pages.files import Files, web_folder
 from edge.pages.formats import Formats
 from edge.pages.installation import Installation
 from edge.pages.probes import probes
-from edge.store.database import domain_error, limit_statements
-from edge.sync import endpoints
+from edge.pages.static_files import Files, web_folder
 
 # All statements of a read, or one of a write, that take longer are aborted, and the client is advised to ask for less.
 STATEMENT_SECONDS = 5.0
@@ -75,12 +74,12 @@ def create_app(settings: AppSettings, health: Health) -> Flask:
     concurrency = ConcurrencyLimit(settings.threads)
     _watch_requests(app, settings.is_upgrading, concurrency)
     app.register_blueprint(probes)
-    site.register(app, _installation(settings, health, concurrency))
+    blueprint.register(app, _installation(settings, health, concurrency))
     api_settings = guard.make_settings(
         settings.environment, settings.blocked_user_agents, settings.rate_per_second, settings.rate_burst, concurrency
     )
-    service.register(app, api_settings, settings.version)
-    endpoints.register(app, settings.environment)
+    routes.register(app, api_settings, settings.version)
+    sync.register(app, settings.environment)
     events.register(app, settings.environment, cookies.session_token, settings.streams)
     app.register_error_handler(Exception, _on_error)
     return app
@@ -112,7 +111,7 @@ def _installation(settings: AppSettings, health: Health, concurrency: Concurrenc
 def _on_error(error: Exception) -> Response:
     """Registered on the application, because a blueprint does not see unknown paths and methods."""
     error = domain_error(error)
-    return envelope.answer(error) if is_api_path(request.path) else site.error_page(error)
+    return envelope.answer(error) if is_api_path(request.path) else blueprint.error_page(error)
 
 
 def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], concurrency: ConcurrencyLimit) -> None:

@@ -9,33 +9,34 @@ from pathlib import Path
 
 import click
 
-from edge import __version__, config, runtime
-from edge.auth.passwords import hash_password
+from edge import __version__
 from edge.commands import (
     audit,
-    broker_accounts,
+    config,
     demo,
     disaster,
     doctor,
     events,
-    fleet,
-    maintenance,
+    operations,
     portable,
     probation,
-    readers,
     records,
-    settings,
     sync,
-    trial,
+    upgrade,
 )
-from edge.commands.site import Setup, ask_password, require_database, shell
+from edge.commands.context import Setup, ask_password, require_database, shell
+from edge.commands.readers import broker_accounts, fleet, readers
+from edge.config import settings
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, all_or_none
 from edge.errors import Damaged, EdgeError
-from edge.ops.lock import hold
-from edge.ops.machine import Machine
-from edge.ops.own_address import own_address
-from edge.store import migrate, organizations, people, sites
-from edge.store.database import FILE_NAME
-from edge.store.transactions import all_or_none
+from edge.operations.doctor.machine import Machine
+from edge.operations.files import hold
+from edge.operations.own_address import own_address
+from edge.people import organizations, people
+from edge.people.passwords import hash_password
+from edge.runtime import serve as runtime
+from edge.sync.store import sites
 from edge.terminal import PrintableStream
 from edge.validation import values
 
@@ -49,7 +50,7 @@ DAMAGED = 3  # exit code; systemd does not restart the service then
 @click.pass_context
 def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> None:
     """Asset and location tracking for a warehouse."""
-    context.obj = Setup(*config.from_process(file, flags))
+    context.obj = Setup(*settings.from_process(file, flags))
 
 
 @cli.command()
@@ -99,7 +100,7 @@ def serve(setup: Setup) -> None:
 
 for group in (
     *(records.org, records.user, records.location, records.asset, records.tag, readers.reader),
-    *(events.events, sync.sync, settings.config),
+    *(events.events, sync.sync, config.config),
 ):
     cli.add_command(group)
 readers.reader.add_command(fleet.import_readers)
@@ -110,17 +111,17 @@ for command in (
     broker_accounts.list_accounts,
     fleet.renew_passwords,
     broker_accounts.leave_session,
-    maintenance.backup,
-    maintenance.restore,
-    maintenance.restore_drill,
-    maintenance.trust_clock,
-    maintenance.repair,
-    maintenance.backup_key,
+    operations.backup,
+    operations.restore,
+    operations.restore_drill,
+    operations.trust_clock,
+    operations.repair,
+    operations.backup_key,
     disaster.pack,
     disaster.unpack,
     portable.export_site,
     portable.import_site,
-    trial.try_release,
+    upgrade.try_release,
     probation.note_reads,
     probation.watch_upgrade,
     doctor.doctor,

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import settings
 from werkzeug.routing import Rule
 
-from edge.store import migrate, organizations, quotas
-from edge.store.actors import shell
-from edge.store.database import FILE_NAME, close_database
+from edge.audit import quotas
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database
+from edge.people import organizations
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("edge", deadline=None)

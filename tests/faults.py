@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from edge.store.database import database
+from edge.database.connection import database
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edge.store.database import FILE_NAME
+from edge.database.connection import FILE_NAME
 from tests.mosquitto import free_port
 
 ROOT = Path(__file__).parents[1]

@@ -1,7 +1,4 @@
-"""The budget of memory, and the server that keeps to it: bodies, responses nobody reads, requests in a pipeline.
-
-Tests of edge/receiving.py.
-"""
+"""The budget of memory, and the server that keeps to it: bodies, responses nobody reads, requests in a pipeline."""
 
 from __future__ import annotations
 
@@ -16,11 +13,12 @@ import pytest
 from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
-from edge import budget, connections
+from edge import budget
 from edge.budget import HELD, MB, SMALL, WORK, Budget, cost_of, marks_in
 from edge.errors import TooLarge, Unavailable
+from edge.server import connections
+from tests.server.test_server import ASK, serving
 from tests.service import wait_for
-from tests.test_server import ASK, serving
 
 PATIENCE = 30.0
 LARGE = 1 * MB

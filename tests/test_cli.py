@@ -1,7 +1,4 @@
-"""The `edge` command as a technician meets it: what it says, what it refuses, what it never does.
-
-Tests of edge/commands/antennas.py, edge/commands/lookup.py, edge/commands/records.py and edge/commands/site.py.
-"""
+"""The `edge` command as a technician meets it: what it says, what it refuses, what it never does."""
 
 from __future__ import annotations
 
@@ -13,11 +10,13 @@ import click
 import pytest
 
 from edge import cli
+from edge.audit import actors, trail
 from edge.clock import now
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database, execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store import actors, audit_trail, migrate, organizations, people, second_factors
-from edge.store.database import FILE_NAME, close_database, execute
+from edge.people import organizations, people, second_factors
 from tests.commands.conftest import PASSWORD, Shell, bare, edge
 
 __all__ = ["bare", "edge"]
@@ -231,5 +230,5 @@ def test_the_shell_turns_a_second_factor_off(edge: Shell) -> None:
     )
     assert "with the password alone" in edge.ok("user", "remove-second-factor", "BOSS@acme.test")
     assert second_factors.find(person.organization_id, person.id) is None
-    line = audit_trail.recent(person.organization_id)[0]
+    line = trail.recent(person.organization_id)[0]
     assert (line.action, line.actor_kind) == ("person.second_factor_removed", "shell")

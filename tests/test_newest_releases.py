@@ -14,9 +14,9 @@ from tests.conftest import lacks
 
 ROOT = Path(__file__).parent.parent
 TESTS_OF = {
-    "waitress": ["tests/test_server.py", "tests/test_workers.py", "tests/api/test_hostile.py"],
-    "biip": ["tests/store/test_gs1.py"],
-    "paho-mqtt": ["tests/ingest/test_wire.py", "tests/ingest/test_subscriber.py"],
+    "waitress": ["tests/server/test_server.py", "tests/server/test_workers.py", "tests/api/test_hostile.py"],
+    "biip": ["tests/records/test_gs1.py"],
+    "paho-mqtt": ["tests/ingest/test_mqtt_framing.py", "tests/ingest/test_subscriber.py"],
 }
 
 

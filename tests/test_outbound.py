@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from edge import outbound
-from edge.auth.secrets import new_webhook_secret
-from edge.events.outcomes import Message, Outcome, Result
+from edge.events.delivery import Message, Outcome, Result
 from edge.events.webhook import Webhook
 from edge.outbound import Network, NotAllowed, connect
+from edge.people.secrets import new_webhook_secret
 from tests.events.conftest import receiver
 from tests.events.receiver import Receiver
 from tests.sync import tls

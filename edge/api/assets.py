@@ -10,8 +10,8 @@ from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing, new_tag, new_tags, patched, without_tags
 from edge.budget import WORK
-from edge.store import assets
-from edge.store.assets import AssetChanges, AssetFields, AssetFilter
+from edge.records import assets
+from edge.records.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Assets", "assets:read", "assets:write"

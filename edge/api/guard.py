@@ -16,12 +16,11 @@ from edge.api import compression, cors, idempotency, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
-from edge.auth import tokens
-from edge.auth.principals import Principal
-from edge.buckets import Buckets
-from edge.concurrency import ConcurrencyLimit
-from edge.store import actors
-from edge.store.idempotency import Create
+from edge.audit import actors
+from edge.limits import Buckets, ConcurrencyLimit
+from edge.people import tokens
+from edge.people.tokens import Principal
+from edge.records.idempotency import Create
 from edge.validation import body, form, query
 from edge.validation.body import Body
 

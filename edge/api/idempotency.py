@@ -11,8 +11,8 @@ from flask import Response
 
 from edge.api.envelope import ApiError
 from edge.errors import Invalid
-from edge.store import idempotency
-from edge.store.idempotency import Answer, Create
+from edge.records import idempotency
+from edge.records.idempotency import Answer, Create
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
 MAX_KEY = 255

@@ -10,10 +10,10 @@ from flask import Response
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing, new_tag, new_tags, patched, without_tags
-from edge.store import locations
-from edge.store.locations import LocationChanges, LocationFields, LocationFilter, LocationRow
-from edge.store.parents import UNSET, Parent
-from edge.store.records import Page
+from edge.records import locations
+from edge.records.external_keys import Page
+from edge.records.location_tree import UNSET, Parent
+from edge.records.locations import LocationChanges, LocationFields, LocationFilter, LocationRow
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Locations", "locations:read", "locations:write"

@@ -14,7 +14,7 @@ from flask import request
 from ulid import ULID
 
 from edge.api import cors
-from edge.buckets import Budget
+from edge.limits import Budget
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

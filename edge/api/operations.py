@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from flask import Response
 
-from edge.auth.principals import Principal
-from edge.store import idempotency
-from edge.store.actors import Actor
+from edge.audit.actors import Actor
+from edge.people.tokens import Principal
+from edge.records import idempotency
 from edge.validation import query
 from edge.validation.body import Body
 from edge.validation.query import Query

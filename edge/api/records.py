@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from edge.errors import NotFound
-from edge.store.records import SortTerm
-from edge.store.tags import NewTag
+from edge.records.external_keys import SortTerm
+from edge.records.tags import NewTag
 from edge.validation.body import Body, judge
 from edge.validation.query import DEFAULT_LIMIT
 

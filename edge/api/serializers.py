@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from edge import clock
-from edge.store.assets import AssetRow
-from edge.store.locations import LocationRow
-from edge.store.tags import TagRow
-from edge.store.tracking import AssetLocationRow, StayRow
+from edge.records.assets import AssetRow
+from edge.records.locations import LocationRow
+from edge.records.tags import TagRow
+from edge.tracking.report import AssetLocationRow, StayRow
 
 Shape = dict[str, Any]
 

@@ -7,8 +7,8 @@ from flask import Response
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import listing
-from edge.store import tracking
-from edge.store.tracking import AssetLocationFilter
+from edge.tracking import report
+from edge.tracking.report import AssetLocationFilter
 from edge.validation import query
 
 TAG, READ = "Tracking", "tracking:read"
@@ -27,18 +27,18 @@ def list_asset_locations(call: Call) -> Response:
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = tracking.list_asset_locations(call.organization_id, wanted, **listing(call.query, tracking.DEFAULT_SORT))
+    page = report.list_asset_locations(call.organization_id, wanted, **listing(call.query, report.DEFAULT_SORT))
     return responses.page(serializers.asset_location, page.rows, page.total_count, call.query)
 
 
 @operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")
 def list_asset_history(call: Call) -> Response:
     """List where an asset was, newest first"""
-    page = tracking.list_history(
+    page = report.list_history(
         call.organization_id,
         call.path["asset_id"],
         since=call.query.get("from"),
         until=call.query.get("to"),
-        **listing(call.query, tracking.NEWEST_FIRST),
+        **listing(call.query, report.NEWEST_FIRST),
     )
     return responses.page(serializers.stay, page.rows, page.total_count, call.query)

@@ -8,10 +8,10 @@ import click
 import orjson
 
 from edge import clock
-from edge.commands.site import Setup, for_organization, in_force, print_table
-from edge.store import audit_trail
-from edge.store.actors import ActorKind
-from edge.store.audit_trail import AuditFilter
+from edge.audit import trail
+from edge.audit.actors import ActorKind
+from edge.audit.trail import AuditFilter
+from edge.commands.context import Setup, for_organization, in_force, print_table
 
 
 @click.command()
@@ -42,7 +42,7 @@ def audit(
     """Show who changed what, the newest first."""
     zone = clock.zone(in_force(setup).time_zone)
     wanted = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since, zone), _micros(until, zone))
-    rows = audit_trail.list_page(organization_id, wanted, limit=limit).rows
+    rows = trail.list_page(organization_id, wanted, limit=limit).rows
     if as_json:
         for row in rows:
             click.echo(orjson.dumps({**row._asdict(), "at": clock.rfc3339(row.at)}).decode())

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from edge.commands.site import Setup
+from edge.commands.context import Setup
 from edge.demo.guide import guide
 from edge.demo.run import running_demo
 from edge.errors import SetupError
-from edge.stop_signal import stop_on_signal
+from edge.runtime.stop_signal import stop_on_signal
 
 PORT = click.IntRange(1, 65535)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from edge.commands.site import Setup
+from edge.commands.context import Setup
 from edge.errors import SetupError
-from edge.ops import disaster
+from edge.operations import disaster
 
 
 @click.command("disaster-pack", hidden=True)

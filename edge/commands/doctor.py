@@ -10,21 +10,23 @@ from pathlib import Path
 import click
 
 from edge import __version__
-from edge.commands.settings import shown
-from edge.commands.site import Setup, in_force, open_file
+from edge.commands.config import shown
+from edge.commands.context import Setup, in_force, open_file
 from edge.commands.sync import told
-from edge.config import Config, Value, read_secret
+from edge.config.settings import Config, Value, read_secret
+from edge.database import migrate
 from edge.errors import EdgeError, Unavailable
+from edge.formats.registry import proposed_filter, recognise
 from edge.ingest import broker_probe
-from edge.ingest.parsers.formats import proposed_filter, recognise
 from edge.ingest.sessions import Broker
-from edge.ops import accounts, last_findings
-from edge.ops import doctor as examination
-from edge.ops.bundle import write_bundle
-from edge.ops.checks.readers import DROPPED, RETAINED
-from edge.ops.findings import Level, Subject
-from edge.ops.machine import Machine
-from edge.store import migrate, sync_state
+from edge.operations.doctor import doctor as examination
+from edge.operations.doctor import findings as last_findings
+from edge.operations.doctor.findings import Level, Subject
+from edge.operations.doctor.machine import Machine
+from edge.operations.doctor.readers import DROPPED, RETAINED
+from edge.operations.support_bundle import write_bundle
+from edge.readers import broker_files
+from edge.sync.store import state as sync_state
 from edge.validation.topics import DOCTOR_TOPIC
 
 BROKER_TOPICS = ("$SYS/broker/version", DROPPED, RETAINED)
@@ -132,5 +134,5 @@ def _own_broker(config: Config) -> Broker:
     file = config.mqtt_password_file
     password = read_secret(file, "mqtt.password_file") if file else None
     ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-    url = accounts.as_doctor(config.mqtt_broker) if config.mqtt_accounts_dir else config.mqtt_broker
+    url = broker_files.as_doctor(config.mqtt_broker) if config.mqtt_accounts_dir else config.mqtt_broker
     return Broker(url, "", password, ca_file)

@@ -7,17 +7,16 @@ import time
 import click
 
 from edge import clock
-from edge.auth import sealed
-from edge.auth.secrets import new_webhook_secret
-from edge.commands.lookup import location_id_of
-from edge.commands.site import ask_password, for_actor, for_organization, print_table
+from edge.audit.actors import Actor
+from edge.commands.context import ask_password, for_actor, for_organization, location_id_of, print_table
 from edge.errors import NotFound, Unavailable
+from edge.events import destinations as store
+from edge.events import validation as rules
+from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
 from edge.outbound import Network
-from edge.store import event_destinations as store
-from edge.store.actors import Actor
-from edge.store.event_destinations import Destination, DestinationKind, NewDestination
-from edge.store.events import KINDS, Filter
-from edge.validation import event_destinations as rules
+from edge.people import secrets
+from edge.people.secrets import new_webhook_secret
 from edge.validation import values
 
 _ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")
@@ -160,7 +159,7 @@ def new_secret(actor: Actor, name: str) -> None:
     """Give a webhook another secret, or a broker another password. The old one stops working at once."""
     row = _find(actor.organization_id, name)
     secret = new_webhook_secret() if row.kind is DestinationKind.WEBHOOK else ask_password()
-    store.change_secret(actor, row.no, sealed.seal(secret))
+    store.change_secret(actor, row.no, secrets.seal(secret))
     if row.kind is DestinationKind.WEBHOOK:
         click.echo(secret)
 
@@ -188,7 +187,7 @@ def _add(
 ) -> Destination:
     wanted = Filter(rules.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
     title = values.name("name", name)
-    return store.add(actor, NewDestination(kind, title, url, sealed.seal(secret), wanted, Network(network), topic))
+    return store.add(actor, NewDestination(kind, title, url, secrets.seal(secret), wanted, Network(network), topic))
 
 
 def _find(organization_id: int, name: str) -> Destination:

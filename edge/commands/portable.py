@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from edge.commands.site import Setup, open_site, shell
-from edge.ops import portable_file
-from edge.ops.lock import hold
+from edge.commands.context import Setup, open_site, shell
+from edge.operations import portable_file
+from edge.operations.files import hold
 
 
 @click.command("export")

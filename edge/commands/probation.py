@@ -10,13 +10,13 @@ from typing import NamedTuple
 import click
 
 from edge import clock
-from edge.commands.site import Setup, open_file
+from edge.commands.context import Setup, open_file
 from edge.errors import SetupError
-from edge.ops import probation_sources as sources
-from edge.ops import trial
-from edge.ops.files import replace_text
-from edge.ops.probation import LOOK_SECONDS, Probation, Sample, Tally
-from edge.store.ledger import hour_of
+from edge.operations.files import replace_text
+from edge.operations.upgrade import probation_sources as sources
+from edge.operations.upgrade import trial
+from edge.operations.upgrade.probation import LOOK_SECONDS, Probation, Sample, Tally
+from edge.readers.ledger import hour_of
 
 
 @click.command("note-reads", hidden=True)

@@ -7,28 +7,32 @@ from collections.abc import Sequence
 import click
 
 from edge import clock
-from edge.auth.passwords import hash_password
-from edge.commands.lookup import asset_of, location_id_of, location_of, person_of
-from edge.commands.site import (
+from edge.audit.actors import Actor
+from edge.commands.context import (
     Setup,
     ask_password,
+    asset_of,
     for_actor,
     for_organization,
+    location_id_of,
+    location_of,
     open_file,
     open_site,
+    person_of,
     print_table,
     shell,
 )
-from edge.store import assets, locations, organizations, parents, people, second_factors, topic_owners
-from edge.store.actors import Actor
-from edge.store.antenna_kinds import set_location_kind
-from edge.store.assets import AssetFilter, AssetRow
-from edge.store.heard import AntennaKind
-from edge.store.locations import LocationFilter, LocationRow
-from edge.store.parents import Parent
-from edge.store.people import Role
-from edge.store.tags import NewTag, TagRow
-from edge.store.why import Competitor, Reason, why_here
+from edge.people import organizations, people, second_factors, topic_owners
+from edge.people.passwords import hash_password
+from edge.people.people import Role
+from edge.readers.antenna_kinds import set_location_kind
+from edge.records import assets, location_tree, locations
+from edge.records.assets import AssetFilter, AssetRow
+from edge.records.location_tree import Parent
+from edge.records.locations import LocationFilter, LocationRow
+from edge.records.tags import NewTag, TagRow
+from edge.tracking.signal_strength import AntennaKind
+from edge.tracking.why import Competitor, Reason, why_here
 from edge.validation import values
 
 PAGE = 200
@@ -136,7 +140,7 @@ def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -
         actor,
         name=values.name("name", name),
         external_key=key if key is None else values.external_key("external_key", key),
-        parent=Parent(location_id_of(actor.organization_id, parent), parents.UNSET),
+        parent=Parent(location_id_of(actor.organization_id, parent), location_tree.UNSET),
     )
     click.echo(f"Added location {row.external_key} ({row.name})")
 

@@ -9,18 +9,19 @@ from pathlib import Path
 import click
 
 from edge import clock
-from edge.auth import join_codes
-from edge.auth.secrets import hash_secret, new_token
-from edge.commands.site import Setup, for_actor, for_organization, in_force, print_table
+from edge.audit.actors import Actor
+from edge.commands.context import Setup, for_actor, for_organization, in_force, print_table
 from edge.errors import Conflict, NotFound, Unavailable
-from edge.liveness import check_disk
-from edge.store import changes, regained, sites, sync_state, target
-from edge.store.actors import Actor
-from edge.store.sync_state import SiteState
-from edge.store.target import HubAccess, Target
+from edge.people.secrets import hash_secret, new_token
+from edge.runtime.readiness import check_disk
 from edge.sync import files
+from edge.sync import join as join_codes
 from edge.sync import recover as get_back
 from edge.sync.client import HubClient, check_address
+from edge.sync.store import change_feed, hub_link, recovered_history, sites
+from edge.sync.store import state as sync_state
+from edge.sync.store.hub_link import HubAccess, Target
+from edge.sync.store.state import SiteState
 from edge.validation import values
 
 
@@ -70,13 +71,13 @@ def _join_code(url: str, secret: str) -> str:
 @for_actor
 def join(actor: Actor, code: str | None) -> None:
     """At a site: report to a hub from now on, by the one-time CODE of its page Sync."""
-    here = target.find()
+    here = hub_link.find()
     hub = _use_code(code, here.code if here and not here.stopped else "")
     if here and here.code == hub.code:
-        target.renew_key(actor, hub)
+        hub_link.renew_key(actor, hub)
     else:
-        target.begin(actor, hub, is_instead=here is not None)
-    waiting = sync_state.waiting(changes.count_after(_here().acked_seq))
+        hub_link.begin(actor, hub, is_instead=here is not None)
+    waiting = sync_state.waiting(change_feed.count_after(_here().acked_seq))
     click.echo(f"Joined {hub.hub_name} at {hub.url} as {hub.code}. {waiting} to be sent.")
 
 
@@ -89,16 +90,16 @@ def recover(actor: Actor, code: str | None) -> None:
     CODE is a new one of the hub's page Sync, at a fresh box without records, or at one that `edge restore` brought back
     on other hardware. Where the box itself was restored, none is needed. Interrupted, the same command goes on.
     """
-    here = target.find()
+    here = hub_link.find()
     if here is None:
-        regained.check_empty(actor.organization_id)
-        regained.join(actor, _use_code(code))
+        recovered_history.check_empty(actor.organization_id)
+        recovered_history.join(actor, _use_code(code))
     elif here.restored_from is None and not here.recovering:
         raise Conflict("This box was not restored since it last reported to its hub: it lacks nothing")
     elif code:
-        regained.join(actor, _use_code(code))
+        recovered_history.join(actor, _use_code(code))
     elif not here.recovering:
-        regained.begin(actor)
+        recovered_history.begin(actor)
     here = _here()
     secret, authority = files.read(_setup().config.data_dir)
     client = HubClient(here.url, here.client_id, secret, authority)
@@ -158,7 +159,7 @@ def status(organization_id: int) -> None:
 @for_actor
 def pause(actor: Actor) -> None:
     """At a site: send nothing until `edge sync resume`. Changes wait here until then."""
-    target.steer(actor, "hub.paused", paused_at=clock.now())
+    hub_link.steer(actor, "hub.paused", paused_at=clock.now())
     click.echo("Paused. What happens meanwhile is kept, and sent after: edge sync resume")
 
 
@@ -166,7 +167,7 @@ def pause(actor: Actor) -> None:
 @for_actor
 def resume(actor: Actor) -> None:
     """At a site: resume after `edge sync pause`."""
-    target.steer(actor, "hub.resumed", paused_at=None)
+    hub_link.steer(actor, "hub.resumed", paused_at=None)
     click.echo("It resumes within seconds.")
 
 
@@ -179,7 +180,7 @@ def verify(actor: Actor, wait: int) -> None:
     The service does it, once nothing waits to be sent.
     """
     began = clock.now()
-    target.steer(actor, "hub.verification_asked", verify_wanted=1)
+    hub_link.steer(actor, "hub.verification_asked", verify_wanted=1)
     for _ in range(wait):
         here = _here()
         if here.verified_at and here.verified_at > began:
@@ -193,10 +194,10 @@ def verify(actor: Actor, wait: int) -> None:
 @for_actor
 def resend(actor: Actor) -> None:
     """At a site: send the hub everything again as it is here. What else the hub has of these assets, it drops."""
-    target.steer(actor, "hub.resent", restored_from=None)
+    hub_link.steer(actor, "hub.resent", restored_from=None)
     here = _here()
-    changes.add_everything(here.organization_id)
-    click.echo(f"{sync_state.waiting(changes.count_after(here.acked_seq))} to be sent.")
+    change_feed.add_everything(here.organization_id)
+    click.echo(f"{sync_state.waiting(change_feed.count_after(here.acked_seq))} to be sent.")
 
 
 @sync.command("leave")
@@ -205,7 +206,7 @@ def resend(actor: Actor) -> None:
 def leave(actor: Actor) -> None:
     """At a site: report to no hub any more. Assets that came from it stay, and are this box's own."""
     _here()
-    target.end(actor)
+    hub_link.end(actor)
     files.remove(_setup().config.data_dir)
     click.echo("Left. What the hub got from here stays there until it removes the site.")
 
@@ -214,7 +215,7 @@ def leave(actor: Actor) -> None:
 @for_organization
 def conflicts(organization_id: int) -> None:
     """Records of two boxes with one key or tag, and what could not be taken."""
-    peers = [(0, "hub")] if target.find() else [(row.no, row.code) for row in sites.list_sites(organization_id)]
+    peers = [(0, "hub")] if hub_link.find() else [(row.no, row.code) for row in sites.list_sites(organization_id)]
     rows = [(name, row.what, row.reason) for peer, name in peers for row in sites.list_trouble(peer)]
     if not rows:
         click.echo("None.")
@@ -228,7 +229,7 @@ def _setup() -> Setup:
 
 
 def _here() -> Target:
-    return target.find() or _none()
+    return hub_link.find() or _none()
 
 
 def _none() -> Target:

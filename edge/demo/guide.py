@@ -9,8 +9,8 @@ from shlex import quote
 import orjson
 
 from edge.demo.run import HOST, USUAL_HTTP_PORT, USUAL_MQTT_PORT, Demo
-from edge.store import assets
-from edge.store.assets import AssetFilter, AssetRow
+from edge.records import assets
+from edge.records.assets import AssetFilter, AssetRow
 
 MOVES = "FORK-001"  # a forklift gets about most
 STANDS_STILL = "MESH-001"  # so that a message by hand is not contradicted a moment later

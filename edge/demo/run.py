@@ -11,17 +11,19 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from edge import clock, runtime
+from edge import clock
 from edge.clock import SECOND
-from edge.config import Config
+from edge.config.settings import Config
+from edge.database.connection import FILE_NAME
 from edge.demo.plan import Plan, demo_folder, read_plan
 from edge.demo.publishing import Connections, connected
 from edge.demo.simulation import signs_of_life, simulating
 from edge.demo.site import Access, make_or_continue
 from edge.errors import SetupError
-from edge.store import reader_status, tracking
-from edge.store.database import FILE_NAME
-from edge.store.tracking import AssetLocationFilter
+from edge.readers import status
+from edge.runtime import serve
+from edge.tracking import report
+from edge.tracking.report import AssetLocationFilter
 
 HOST = "127.0.0.1"
 USUAL_HTTP_PORT, USUAL_MQTT_PORT = 8080, 1883
@@ -60,12 +62,12 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
             mqtt_broker="embedded",
             mqtt_listen=f"{HOST}:{broker}",
         )
-        address = parts.enter_context(runtime.running(config))
+        address = parts.enter_context(serve.running(config))
         past = clock.now() - PAST_SECONDS * SECOND
         access = make_or_continue(plan, past)
         connections = parts.enter_context(connected(plan.simulated, HOST, broker))
         _wait_until_heard(plan, connections, access.organization_id)
-        since = max(past, tracking.newest_scan() + 1)
+        since = max(past, report.newest_scan() + 1)
         whereabouts = _whereabouts(access.organization_id)
         random = Random()  # noqa: S311 - it moves pallets
         parts.enter_context(simulating(plan, connections, since, whereabouts, random))
@@ -114,7 +116,7 @@ def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int
     begun, deadline = clock.now(), time.monotonic() + HEARD_SECONDS
     while True:
         signs_of_life(plan, connections, clock.now())
-        states = reader_status.statuses(organization_id).values()
+        states = status.statuses(organization_id).values()
         if sum(state.heard_at >= begun for state in states) >= len(plan.simulated):
             return
         if time.monotonic() > deadline:
@@ -126,5 +128,5 @@ def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int
 
 def _whereabouts(organization_id: int) -> dict[str, str]:
     """Asset key to location key, as an earlier run left them."""
-    known = tracking.list_asset_locations(organization_id, AssetLocationFilter(), limit=-1)
+    known = report.list_asset_locations(organization_id, AssetLocationFilter(), limit=-1)
     return {row.asset_external_key: row.location_external_key for row in known.rows if row.location_external_key}

@@ -7,17 +7,20 @@ from typing import NamedTuple
 
 import orjson
 
-from edge.auth.passwords import hash_password
-from edge.auth.secrets import hash_secret, new_client_secret
+from edge.audit import actors
+from edge.audit.actors import Actor
+from edge.database.connection import writing
 from edge.demo.plan import Plan, Reader, Thing
-from edge.store import actors, assets, keys, locations, organizations, people, readers
-from edge.store.actors import Actor
-from edge.store.database import writing
-from edge.store.keys import SCOPES
-from edge.store.parents import NO_PARENT, Parent
-from edge.store.people import Role
-from edge.store.readers import Placement
-from edge.store.tags import NewTag
+from edge.people import api_keys, organizations, people
+from edge.people.api_keys import SCOPES
+from edge.people.passwords import hash_password
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_client_secret
+from edge.readers import readers
+from edge.readers.readers import Placement
+from edge.records import assets, locations
+from edge.records.location_tree import NO_PARENT, Parent
+from edge.records.tags import NewTag
 
 ORGANIZATION = "Demo"
 EMAIL = "demo@example.com"
@@ -44,11 +47,11 @@ def make_or_continue(plan: Plan, valid_from: int) -> Access:
         known = people.with_email(EMAIL)
         person = known[0] if known else people.add_person(actor, "Demo", Role.ADMINISTRATOR, email=EMAIL)
         people.update_person(actor, person.id, password_hash=hash_password(password))
-        for key in keys.list_keys(organization_id):
+        for key in api_keys.list_keys(organization_id):
             if key.name == KEY_NAME:
-                keys.revoke_key(actor, key.id)
+                api_keys.revoke_key(actor, key.id)
         secret = new_client_secret()
-        key = keys.add_key(actor, KEY_NAME, SCOPES, hash_secret(secret))
+        key = api_keys.add_key(actor, KEY_NAME, SCOPES, hash_secret(secret))
     return Access(organization_id, EMAIL, password, key.id, secret)
 
 

@@ -8,6 +8,8 @@ given up. Attempts are counted as well, because a clock that jumps ahead by days
 failed once.
 
 A kill between sending and noting sends again what was sent, under the same ids and in the same order.
+
+What is sent to a receiver, and its outcome.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from __future__ import annotations
 import random
 import threading
 import time
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 
 from edge import clock
-from edge.events.outcomes import Message, Outcome, Result, Sender
-from edge.store import event_progress, events
-from edge.store.event_destinations import Destination
-from edge.store.event_progress import Attempt, Progress, Retry
-from edge.store.events import Event
+from edge.events import log, progress
+from edge.events.destinations import Destination
+from edge.events.log import Event
+from edge.events.progress import Attempt, Progress, Retry
 
 MOST_EVENTS = 200  # in one round
 ROUND_SECONDS = 1.0
@@ -42,7 +45,7 @@ class Round:
         self._stopping = stopping
         self._is_note_due = is_note_due
         self.seq = row.seq
-        self._set_aside = {retry.seq: retry for retry in event_progress.retries_of(row.no)}
+        self._set_aside = {retry.seq: retry for retry in progress.retries_of(row.no)}
         self._attempts: list[Attempt] = []
         self._failures = row.failures
         self._failing_since = row.failing_since
@@ -59,12 +62,12 @@ class Round:
         self._retry_set_aside()
         has_more = self._send_new()
         if self._is_noteworthy():
-            event_progress.note_progress(self._row.no, self._progress())
+            progress.note_progress(self._row.no, self._progress())
         return has_more and not self._is_over
 
     def _count_dropped(self) -> None:
         """The log is kept for days, not for ever."""
-        oldest = events.oldest_kept()
+        oldest = log.oldest_kept()
         if self.seq < oldest - 1:
             self._lost += oldest - 1 - self.seq
             self.seq = oldest - 1
@@ -72,8 +75,8 @@ class Round:
     def _retry_set_aside(self) -> None:
         """The first of each asset that is due; when it is taken, the next of that asset is due."""
         now = clock.now()
-        while due := [retry for retry in self._heads() if event_progress.is_due(retry.next_try_at, now)]:
-            found = events.with_numbers(self._row.organization_id, [retry.seq for retry in due])
+        while due := [retry for retry in self._heads() if progress.is_due(retry.next_try_at, now)]:
+            found = log.with_numbers(self._row.organization_id, [retry.seq for retry in due])
             for retry in due:
                 if self._must_end():
                     return
@@ -119,7 +122,7 @@ class Round:
             self._set_aside[following.seq] = following._replace(attempts=max(following.attempts, retry.attempts))
 
     def _send_new(self) -> bool:
-        found = events.after(self._row.organization_id, self.seq, MOST_EVENTS)
+        found = log.after(self._row.organization_id, self.seq, MOST_EVENTS)
         for event in found:
             if self._must_end():
                 return True
@@ -163,7 +166,7 @@ class Round:
 
     def _send(self, event: Event, kind: str, *, is_new: bool) -> Outcome:
         """A failure of an event that has failed before says nothing about the receiver."""
-        message = Message(event.id, kind, event.data, events.body(event, kind))
+        message = Message(event.id, kind, event.data, log.body(event, kind))
         outcome, attempt = attempt_to_send(self._sender, message)
         self._attempts.append(attempt)
         if outcome.result is Result.DELIVERED:
@@ -232,3 +235,35 @@ def _wait(failures: int, first: float) -> int:
     """Microseconds: three times as long after each failure, and never all receivers at once."""
     seconds = min(first * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
     return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311  so that not all come at once
+
+
+class Message(NamedTuple):
+    """An event as one destination gets it. `kind` is what it is by its filter, `body` the same at every attempt."""
+
+    id: str
+    kind: str
+    data: dict[str, Any]
+    body: bytes
+
+
+class Result(Enum):
+    DELIVERED = "delivered"
+    REFUSED = "refused"  # this event; others may be accepted
+    FAILED = "failed"  # not because of the event
+    GONE = "gone"  # wants no events any more
+
+
+class Outcome(NamedTuple):
+    """`told` is for the administrator. `wait_seconds` is how long the receiver asks to be left alone."""
+
+    result: Result
+    told: str
+    wait_seconds: float = 0.0
+
+
+class Sender(Protocol):
+    """Keeps its connection from one event to the next; used by one thread at a time."""
+
+    def send(self, message: Message) -> Outcome: ...
+
+    def close(self) -> None: ...

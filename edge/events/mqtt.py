@@ -16,9 +16,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edge.events.outcomes import Message, Outcome, Result
+from edge.events.delivery import Message, Outcome, Result
+from edge.events.validation import fill_topic
 from edge.outbound import Network, NotAllowed, connect
-from edge.validation.event_destinations import fill_topic
 
 ANSWER_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30
@@ -159,7 +159,7 @@ class _Client(Client):
     """Goes to an address that was checked; the name is only for the certificate.
 
     Decision record. What: a private method of paho's client is overridden, which makes its connections. Why: paho
-    resolves the name by itself, after any check of ours. Its minor version is pinned, see `ingest.wire`.
+    resolves the name by itself, after any check of ours. Its minor version is pinned, see `ingest.mqtt_framing`.
     """
 
     def __init__(self, network: Network, is_encrypted: bool, client_id: str, version: MQTTProtocolVersion) -> None:

@@ -1,7 +1,8 @@
 """Live streams of events (server-sent events): one thread writes to all of them.
 
 Decision record. What: a stream holds a connection, but none of the few threads that answer requests; its request is
-answered at once with the head, and the connection is handed to the thread here, see `edge.channels.Channel.attach`.
+answered at once with the head, and the connection is handed to the thread here, see
+`edge.server.channels.Channel.attach`.
 Why: with a thread for each listener, eight browser tabs would end the API; streams that end after some seconds and are
 asked for again (long polling) would need no such hand-over, but `curl -N` and simple clients see them end, and fifty
 listeners would ask twenty-five times a second. Price: one more thing we do with waitress's channels. What a listener
@@ -16,14 +17,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from edge.database.connection import close_database
 from edge.errors import EdgeError, Unavailable
-from edge.store import events
-from edge.store.database import close_database
-from edge.store.events import Event, Filter
+from edge.events import log as events
+from edge.events.log import Event, Filter
 
 log = logging.getLogger(__name__)
 
-ATTACH = "edge.attach"  # in the environment of a request: hands its connection over, see `edge.channels`
+ATTACH = "edge.attach"  # in the environment of a request: hands its connection over, see `edge.server.channels`
 MOST = 100
 MOST_OF_ORGANIZATION = 60
 LOOK_SECONDS = 0.25

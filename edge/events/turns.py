@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 
-from edge.store.event_destinations import Destination
+from edge.events.destinations import Destination
 
 
 class Turns:

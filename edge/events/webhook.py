@@ -18,9 +18,9 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from edge import __version__, clock
-from edge.auth.secrets import WEBHOOK_PREFIX
-from edge.events.outcomes import Message, Outcome, Result
+from edge.events.delivery import Message, Outcome, Result
 from edge.outbound import Network, NotAllowed, connect
+from edge.people.secrets import WEBHOOK_PREFIX
 
 ANSWER_SECONDS = 20.0
 MAX_ANSWER = 64 * 1024

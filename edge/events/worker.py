@@ -17,19 +17,19 @@ from typing import NamedTuple
 import orjson
 
 from edge import clock
-from edge.auth import sealed
+from edge.database.connection import close_database
+from edge.database.instance import fingerprint
 from edge.errors import EdgeError, SetupError
-from edge.events.delivery import Round, attempt_to_send
+from edge.events import destinations as store
+from edge.events import log as events
+from edge.events import making, progress
+from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
+from edge.events.destinations import Destination, DestinationKind
+from edge.events.making import Silence
 from edge.events.mqtt import Broker
-from edge.events.outcomes import Message, Outcome, Result, Sender
 from edge.events.turns import Turns
 from edge.events.webhook import Webhook
-from edge.store import event_destinations as store
-from edge.store import event_making, event_progress, events
-from edge.store.database import close_database
-from edge.store.event_destinations import Destination, DestinationKind
-from edge.store.event_making import Silence
-from edge.store.instance import fingerprint
+from edge.people import secrets as sealed
 
 log = logging.getLogger(__name__)
 
@@ -111,16 +111,16 @@ class Worker:
         rows = store.enabled()
         self._every("trim", TRIM_SECONDS, self._trim)
         if not rows:
-            if event_making.is_running():
-                event_making.stop()
+            if making.is_running():
+                making.stop()
                 log.info("Events: there is no destination any more")
             return IDLE_SECONDS
-        if not event_making.is_running():
-            event_making.start(self._pace.silence)
+        if not making.is_running():
+            making.start(self._pace.silence)
             log.info("Events: what happens is logged from now on")
         self._make()
         self._close_removed({row.no for row in rows})
-        newest, retries, now = events.newest(), event_progress.retries_due(), clock.now()
+        newest, retries, now = events.newest(), progress.retries_due(), clock.now()
         for row in rows:
             if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
                 self._busy.add(row.no)
@@ -128,14 +128,14 @@ class Worker:
         return LOOK_SECONDS
 
     def _make(self) -> None:
-        while event_making.has_candidates() and event_making.make(self._pace.silence):
+        while making.has_candidates() and making.make(self._pace.silence):
             if self._stopping.is_set():
                 return
-        self._every("readers", READERS_SECONDS, lambda: event_making.make_readers(self._pace.silence))
+        self._every("readers", READERS_SECONDS, lambda: making.make_readers(self._pace.silence))
         self._every("unseen", UNSEEN_SECONDS, self._make_unseen)
 
     def _make_unseen(self) -> None:
-        while event_making.make_unseen(self._pace.silence) and not self._stopping.is_set():
+        while making.make_unseen(self._pace.silence) and not self._stopping.is_set():
             pass
 
     def _trim(self) -> None:
@@ -153,7 +153,7 @@ class Worker:
         if row.is_test_wanted:
             return True
         seq = max(row.seq, self._passed[row.no].seq if row.no in self._passed else 0)
-        return event_progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
+        return progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
 
     def _send(self) -> None:
         while (row := self._turns.take()) is not None:
@@ -179,7 +179,7 @@ class Worker:
         sender = self._sender(row)
         if row.is_test_wanted:
             _, attempt = attempt_to_send(sender, _test_message())
-            event_progress.note_test(row.no, attempt)
+            progress.note_test(row.no, attempt)
             return None
         passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS

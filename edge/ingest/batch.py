@@ -5,37 +5,38 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
-from edge import live_reads, metrics
+from edge import metrics
 from edge.clock import SECOND
+from edge.database.bounds import Bounds
+from edge.formats.reads import Kind, Parsed, Read
 from edge.ingest.messages import Earlier, Opened
-from edge.ingest.reads import Kind, Parsed, Read
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
-from edge.store import (
-    carriers,
+from edge.readers import (
     dead_letters,
     ignored_messages,
     ledger,
+    live_reads,
     mapped_fields,
-    reader_status,
+    status,
     unassigned_topics,
     unknown_tags,
 )
-from edge.store.bounds import Bounds
-from edge.store.dead_letters import NewDeadLetter
-from edge.store.heard import weight_of
-from edge.store.ignored_messages import IgnoredMessage
-from edge.store.ledger import Bucket, Tally
-from edge.store.matching import NoAsset, TagMatcher
-from edge.store.reader_status import ReaderStatus
-from edge.store.readers import Placement, Route
-from edge.store.recent_reads import RecentReads, Sign
-from edge.store.scans import record
-from edge.store.signs import GOODBYE, OTHERS
-from edge.store.stays import Scan
-from edge.store.tags import match_key
-from edge.store.unassigned_topics import Unassigned
-from edge.store.unknown_tags import Sighting
+from edge.readers.dead_letters import NewDeadLetter
+from edge.readers.ignored_messages import IgnoredMessage
+from edge.readers.ledger import Bucket, Tally
+from edge.readers.matching import NoAsset, TagMatcher
+from edge.readers.readers import Placement, Route
+from edge.readers.status import ReaderStatus
+from edge.readers.unassigned_topics import Unassigned
+from edge.readers.unknown_tags import Sighting
+from edge.records.tags import match_key
+from edge.tracking import carriers
+from edge.tracking.positions import record
+from edge.tracking.recent_reads import RecentReads, Sign
+from edge.tracking.signal_strength import weight_of
+from edge.tracking.signs import GOODBYE, OTHERS
+from edge.tracking.stays import Scan
 from edge.validation.field_counts import FieldCount, added
 
 NO_PORT = 0  # in antennas and their states, where the reader has no antennas
@@ -165,9 +166,9 @@ class Batch:
         ledger.add(self._messages, self._reads, self._keep_for_people())
         if self._struck_messages:
             ledger.strike(self._struck_messages, self._struck_reads)
-        reader_status.record_readers(self._states())
-        reader_status.record_offsets(self._offsets)
-        reader_status.record_antennas(self._antennas)
+        status.record_readers(self._states())
+        status.record_offsets(self._offsets)
+        status.record_antennas(self._antennas)
         mapped_fields.record(self._fields)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
 

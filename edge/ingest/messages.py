@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from edge.ingest.reads import Parsed
+from edge.formats.reads import Parsed
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp
-from edge.store.ledger import Bucket
+from edge.readers.ledger import Bucket
 
 
 class Earlier(NamedTuple):

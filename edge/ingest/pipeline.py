@@ -12,27 +12,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edge import clock, metrics
 from edge.clock import SECOND
+from edge.database.bounds import DEFAULT, Bounds
+from edge.database.connection import execute, writing
 from edge.errors import Unavailable
+from edge.formats.reads import Malformed, Parsed
+from edge.ingest import held_messages
 from edge.ingest.batch import Batch
 from edge.ingest.by_source import Source
+from edge.ingest.held_messages import Held, NewHeld
 from edge.ingest.messages import Earlier, HeldAs, Message, Opened
-from edge.ingest.reads import Malformed, Parsed
 from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Timekeeper, times_of
-from edge.store import carriers, dead_letters, held_messages, tracking
-from edge.store.bounds import DEFAULT, Bounds
-from edge.store.database import execute, writing
-from edge.store.held_messages import Held, NewHeld
-from edge.store.ledger import Bucket
-from edge.store.matching import TagMatcher
-from edge.store.raw_messages import Pack, Window
-from edge.store.reader_clocks import READER, known_clocks
-from edge.store.reader_messages import Keeper, ReaderMessage
-from edge.store.recent_reads import RecentReads
-from edge.store.scans import settle
-from edge.store.stays import Quality
+from edge.readers import dead_letters
+from edge.readers.clocks import READER, known_clocks
+from edge.readers.kept_messages import Pack, Window
+from edge.readers.ledger import Bucket
+from edge.readers.matching import TagMatcher
+from edge.readers.reader_messages import Keeper, ReaderMessage
+from edge.tracking import carriers, report
+from edge.tracking.positions import settle
+from edge.tracking.recent_reads import RecentReads
+from edge.tracking.stays import Quality
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,8 @@ class Pipeline:
         is_smoothing: bool = True,
         is_vouched: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`gap` in microseconds, see `store.scans.record`. `window` keeps what did not count; None keeps nothing.
+        """`gap` in microseconds, see `tracking.positions.record`. `window` keeps what did not count; None keeps
+        nothing.
         Without smoothing, every read counts. `is_vouched`: see Timekeeper.
         """
         self._gap = gap
@@ -72,7 +75,7 @@ class Pipeline:
         self._replays = Replays()
         self._keeper = Keeper()
         self._recent_version = 0  # of the reads that positions are decided from
-        self.timekeeper = Timekeeper(tracking.newest_scan(), replay_days, known_clocks(), is_vouched)
+        self.timekeeper = Timekeeper(report.newest_scan(), replay_days, known_clocks(), is_vouched)
         self._recorded_at = 0  # when the newest scan was received
         self._held: set[Source] = set()  # whose messages are held back
         self._remember_held()

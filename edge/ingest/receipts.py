@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from struct import Struct
 
-from edge.store import receipts
-from edge.store.broker_accounts import SESSIONS
+from edge.ingest import stored_receipts
+from edge.readers.broker_accounts import SESSIONS
 
 DIGEST_BYTES = 16
 PACKET_IDS = 65_536
@@ -29,7 +29,7 @@ class Receipts:
         self._was_recorded = bytearray(places)
         self._recorded: set[bytes] = set()
         self._count = 0
-        for number, entries in receipts.load():
+        for number, entries in stored_receipts.load():
             self.add(_unpacked(entries))
             self._count = number
 
@@ -41,7 +41,7 @@ class Receipts:
 
     def keep(self, committed: list[Receipt]) -> None:
         if committed:
-            receipts.keep(self._count + len(committed), _packed(committed))
+            stored_receipts.keep(self._count + len(committed), _packed(committed))
 
     def add(self, committed: list[Receipt]) -> None:
         self._count += len(committed)

@@ -13,12 +13,12 @@ import msgpack
 
 from edge.ingest.messages import Earlier, Message, Opened
 from edge.ingest.timing import Stamp
-from edge.store import raw_messages
-from edge.store.ledger import NO_READER, Bucket
-from edge.store.raw_messages import Order, Pack, Source
-from edge.store.stays import Quality
-from edge.store.tags import match_key
-from edge.store.topic_owners import owner_finder
+from edge.people.topic_owners import owner_finder
+from edge.readers import kept_messages
+from edge.readers.kept_messages import Order, Pack, Source
+from edge.readers.ledger import NO_READER, Bucket
+from edge.records.tags import match_key
+from edge.tracking.stays import Quality
 
 _FAST = 1  # of zlib
 _WAITING_READS = frozenset((Bucket.NO_LOCATION, Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
@@ -48,7 +48,7 @@ def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
             waiting.setdefault(source, []).append(item)
     for (organization_id, reader_id), found in waiting.items():
         tags = {tag for item in found for tag in _unknown_tags(item)}
-        hashes = b"".join(raw_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
+        hashes = b"".join(kept_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
         yield Pack(organization_id, reader_id, found[-1].received_at, hashes, _packed(found))
 
 
@@ -76,8 +76,8 @@ class Replays:
 
     def begin(self) -> list[int]:
         """Start a pass for what was requested since; returns the readers whose dead letters are to be read again."""
-        self._orders = raw_messages.orders()
-        self._before, self._after, self._up_to = 0, 0, raw_messages.newest()
+        self._orders = kept_messages.orders()
+        self._before, self._after, self._up_to = 0, 0, kept_messages.newest()
         return [order.reader_id for order in self._orders if order.reader_id is not None]
 
     @property
@@ -92,14 +92,14 @@ class Replays:
         """None at the end of the pass, and also now and then before it: ask again while it is under way."""
         readers = {order.reader_id for order in self._orders if order.reader_id is not None}
         tags = {order.tag_hash for order in self._orders if order.tag_hash is not None}
-        outlines = raw_messages.outlines(self._after, self._up_to)
+        outlines = kept_messages.outlines(self._after, self._up_to)
         for no, reader_id, waits_for in outlines:
             self._before, self._after = self._after, no
             is_of_reader = reader_id in readers or (reader_id == NO_READER and bool(readers))
-            if is_of_reader or not tags.isdisjoint(raw_messages.hashes(waits_for)):
-                return no, raw_messages.load(no)
+            if is_of_reader or not tags.isdisjoint(kept_messages.hashes(waits_for)):
+                return no, kept_messages.load(no)
         if not outlines:
-            raw_messages.done(self._orders[-1].no)
+            kept_messages.done(self._orders[-1].no)
             self._orders = []
         return None
 

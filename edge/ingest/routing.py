@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edge.errors import Invalid
+from edge.formats.mapping import parser_for
+from edge.formats.mapping_settings import mapping_from
+from edge.formats.reads import Malformed, Parsed, Parser, Read
+from edge.formats.registry import FORMATS
+from edge.formats.status import parse_status
 from edge.ingest.by_source import LONGEST_TOPIC, Source
-from edge.ingest.parsers.formats import FORMATS
-from edge.ingest.parsers.mapping import parser_for
-from edge.ingest.parsers.mapping_settings import mapping_from
-from edge.ingest.parsers.status import parse_status
-from edge.ingest.reads import Malformed, Parsed, Parser, Read
-from edge.store.antenna_names import port_of, ports_by_name
-from edge.store.readers import Route, readers_version, routes
+from edge.readers.readers import Route, readers_version, routes
+from edge.tracking.antenna_names import port_of, ports_by_name
 from edge.validation.topics import has_wildcard, matches
 
 # Topics whose reader is remembered. A reader with a wildcard may publish on as many as it likes, and as long ones.

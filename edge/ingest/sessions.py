@@ -25,8 +25,8 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
-from edge.ingest.wire import Delivery, Wire
-from edge.store.broker_accounts import session_name
+from edge.ingest.mqtt_framing import Delivery, Wire
+from edge.readers.broker_accounts import session_name
 
 KEEPALIVE_SECONDS = 30
 CONNECT_SECONDS = 3.0

@@ -25,8 +25,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edge import clock
 from edge.clock import SECOND
 from edge.ingest.messages import Message
+from edge.ingest.mqtt_framing import Delivery, Wire
 from edge.ingest.sessions import REFUSED, Broker, Client, Session, connect, deliveries, make_client
-from edge.ingest.wire import Delivery, Wire
 from edge.ingest.writer import Writer
 from edge.validation.topics import DOCTOR_TOPIC, matches
 

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from edge import clock
 from edge.clock import DAY, EARLIEST, HOUR, SECOND
+from edge.formats.reads import Read, WallTime
 from edge.ingest.box_clock import EARLY, BoxClock
 from edge.ingest.by_source import BySource, Source
 from edge.ingest.reader_clock import ReaderClock
-from edge.ingest.reads import Read, WallTime
 from edge.ingest.sample import Sample
-from edge.store.reader_clocks import NOT_ZONES, READER, RECEIPT, Known
-from edge.store.stays import Quality
+from edge.readers.clocks import NOT_ZONES, READER, RECEIPT, Known
+from edge.tracking.stays import Quality
 
 FUTURE = 10 * SECOND
 FARTHEST = 366 * DAY  # ahead: what is farther is no clock

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from edge.database.connection import reading
+from edge.formats.reads import Attempt, Kind, Malformed, Parsed, Read, Trial, TrialRead
 from edge.ingest.batch import WORTH, judge
-from edge.ingest.reads import Attempt, Kind, Malformed, Parsed, Read, Trial, TrialRead
 from edge.ingest.routing import check_format, parser_of
 from edge.ingest.timing import times_of
-from edge.store.antenna_names import names_of
-from edge.store.database import reading
-from edge.store.ledger import Bucket
-from edge.store.matching import NoAsset, TagMatcher
-from edge.store.readers import Placement, Route, routes
+from edge.readers.ledger import Bucket
+from edge.readers.matching import NoAsset, TagMatcher
+from edge.readers.readers import Placement, Route, routes
+from edge.tracking.antenna_names import names_of
 from edge.validation.field_counts import remarks
 
 _MOST_READS = 200

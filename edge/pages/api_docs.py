@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flask import render_template
 
-from edge.pages import labels
+from edge.pages import record_links
 from edge.pages.guard import open_to_all, pages
 from edge.pages.installation import installation
 
@@ -48,7 +48,7 @@ def api_docs() -> str:
         "api-docs.html",
         about=document["info"]["description"],
         groups=_groups(document),
-        address=labels.address(),
+        address=record_links.address(),
         agent=AGENT,
     )
 

@@ -6,14 +6,15 @@ from urllib.parse import urlencode
 
 from flask import render_template, request
 
-from edge.pages.days import begin_of_day
+from edge.audit import trail
+from edge.audit.actors import ActorKind
+from edge.audit.trail import BOX, AuditFilter
+from edge.pages.dates import begin_of_day
 from edge.pages.forms import search_text, typable
 from edge.pages.guard import current_session, pages, require_role
-from edge.pages.lists import offset_asked
-from edge.store import audit_trail, keys, people
-from edge.store.actors import ActorKind
-from edge.store.audit_trail import BOX, AuditFilter
-from edge.store.people import Role
+from edge.pages.paging import offset_asked
+from edge.people import api_keys, people
+from edge.people.people import Role
 
 PER_PAGE = 50
 KINDS = {
@@ -46,7 +47,7 @@ def show_audit() -> str:
     wanted, offset = _wanted(), offset_asked()
     return render_template(
         "audit.html",
-        page=audit_trail.list_page(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
+        page=trail.list_page(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
         wanted=wanted,
         actors=_actors(),
         kinds=KINDS,
@@ -78,7 +79,7 @@ def _actors() -> dict[str, str]:
     found = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
     found |= {
         f"{ActorKind.API_KEY}:{row.id}": f"API key {row.name}"
-        for row in keys.list_keys(organization_id, include_revoked=True)
+        for row in api_keys.list_keys(organization_id, include_revoked=True)
     }
     return {"": "Anybody", **found, f"{ActorKind.SHELL}:": "The shell", f"{ActorKind.SERVICE}:": "The service"}
 

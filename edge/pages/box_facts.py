@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from edge.audit.actors import Actor
+from edge.config.changed_settings import ChangedSetting
 from edge.errors import NotFound
+from edge.logs import LogLine
 from edge.pages.installation import installation
-from edge.recent_log import LogLine
-from edge.store.actors import Actor
-from edge.store.settings import ChangedSetting
 
 
 class BackupFile(NamedTuple):

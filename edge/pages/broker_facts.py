@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from flask import request
 
-from edge.addresses import is_loopback
-from edge.pages import labels
+from edge.audit.actors import Actor
+from edge.limits import is_loopback
+from edge.pages import record_links
 from edge.pages.installation import installation
-from edge.store.actors import Actor
-from edge.store.topic_owners import owners
+from edge.people.topic_owners import owners
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  what is compared with, not listened on
@@ -55,7 +55,7 @@ def address() -> str:
     host = facts().host
     if host not in (*LOOPBACK, *EVERYWHERE):
         return host
-    name, used = urlsplit(labels.address()).hostname or host, urlsplit(request.host_url).hostname or ""
+    name, used = urlsplit(record_links.address()).hostname or host, urlsplit(request.host_url).hostname or ""
     is_better = name.endswith(".local") and not used.endswith(".local") and not is_loopback(request.host_url)
     return used if is_better else name
 

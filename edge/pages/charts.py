@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from edge import clock
-from edge.pages import words
-from edge.store.flows import Span
-from edge.store.past import Stay
+from edge.pages import formatting
+from edge.tracking.flows import Span
+from edge.tracking.past import Stay
 
 WIDTH, HEIGHT = 1000, 200
 GAP = 0.15  # of the width of a bar with the space beside it
@@ -80,9 +80,9 @@ def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Cha
         if count:
             x, width = _slot(number, len(counts))
             height = round(max(count / most * HEIGHT, LEAST_HEIGHT), 1)
-            told = f"{name} to {weakest + (number + 1) * step} dBm: {words.plural(count, 'read')}"
+            told = f"{name} to {weakest + (number + 1) * step} dBm: {formatting.plural(count, 'read')}"
             bars.append(Bar(x, HEIGHT - height, width, height, 2, told))
-    about = f"{words.plural(sum(counts), 'read')} by strength, from {names[0]} to {names[-1]}."
+    about = f"{formatting.plural(sum(counts), 'read')} by strength, from {names[0]} to {names[-1]}."
     labels = [names[0], names[len(names) // 2], names[-1]]
     return Chart(title, about, bars, f"{most:,}", "0", HEIGHT, labels)
 
@@ -101,9 +101,9 @@ def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], col
         for stay, taken in parts.values():
             height = taken / longest * HEIGHT
             y -= height
-            told = f"{name}: {stay.location_name}, {words.micros_duration(taken)}"
+            told = f"{name}: {stay.location_name}, {formatting.micros_duration(taken)}"
             bars.append(Bar(x, round(y, 1), width, round(height, 1), colours[stay.location_id], told))
-    upper = words.micros_duration(longest)
+    upper = formatting.micros_duration(longest)
     return Chart("Time at each location", f"A full bar is {upper}.", bars, upper, "0", HEIGHT, _labels(names))
 
 
@@ -122,7 +122,7 @@ def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, t
 def names_of(edges: Sequence[int]) -> list[str]:
     """Of the pieces between them: `2026-03-02 14:00` for an hour, `2026-03-02` for a day."""
     is_by_hour = len(edges) > 1 and edges[1] - edges[0] <= clock.HOUR
-    moments = [words.moment(edge) for edge in edges[:-1]]
+    moments = [formatting.moment(edge) for edge in edges[:-1]]
     return moments if is_by_hour else [moment[:10] for moment in moments]
 
 

@@ -14,7 +14,7 @@ FORM = "edge_form"  # binds the forms of visitors who are not signed in
 DEVICE = "edge_device"
 LANGUAGE = "edge_language"
 WHO = "edge_who"  # who is signed in, for the scripts of the scan page: it names the session and opens nothing
-KNOWN = "edge_known"  # proof of an earlier sign-in, see `auth.known_browsers`
+KNOWN = "edge_known"  # proof of an earlier sign-in, see `people.known_browsers`
 LONGEST_SECONDS = 400 * 86400  # browsers keep no cookie for longer
 
 

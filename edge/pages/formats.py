@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from edge.ingest.reads import Attempt, Guess, Trial
+from edge.formats.reads import Attempt, Guess, Trial
 from edge.pages.installation import installation
 
 

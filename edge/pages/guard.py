@@ -16,17 +16,16 @@ from flask_babel import gettext
 from werkzeug.exceptions import Forbidden, TooManyRequests
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.addresses import client_network
-from edge.auth import devices, sessions
-from edge.auth.secrets import new_token
-from edge.concurrency import ConcurrencyLimit
+from edge.audit.actors import Actor
 from edge.errors import Unavailable
+from edge.limits import ConcurrencyLimit, client_network
 from edge.pages import cookies, kept_forms
 from edge.pages.installation import installation
-from edge.store.actors import Actor
-from edge.store.devices import DeviceRow
-from edge.store.people import RANK, Role
-from edge.store.sessions import SessionRow, actor_of
+from edge.people import enrolment, sign_in
+from edge.people.devices import DeviceRow
+from edge.people.people import RANK, Role
+from edge.people.secrets import new_token
+from edge.people.sessions import SessionRow, actor_of
 
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
 MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js checks it before sending
@@ -100,11 +99,11 @@ def _check() -> AnyResponse | None:
 def identify() -> None:
     """Find the session of this request, and what its forms are bound to."""
     cookie = cookies.session_token()
-    g.session = sessions.find(cookie) if cookie else None
+    g.session = sign_in.find(cookie) if cookie else None
     if g.session is None:
         cookie = cookies.read(cookies.FORM)
         g.new_form_cookie = cookie = cookie or new_token()
-    g.csrf = sessions.csrf_token(cookie)
+    g.csrf = sign_in.csrf_token(cookie)
 
 
 def _limit_concurrency() -> None:
@@ -138,7 +137,7 @@ def until_received(response: Response) -> Response:
 def device() -> DeviceRow | None:
     """The enrolled device that sent the request, if it is one."""
     cookie = cookies.read(cookies.DEVICE)
-    return devices.find(cookie) if cookie else None
+    return enrolment.find(cookie) if cookie else None
 
 
 def wanted(fallback: str = "/") -> str:

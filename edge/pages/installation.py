@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 from flask import Flask, current_app
 
 if TYPE_CHECKING:
-    from edge.concurrency import ConcurrencyLimit
-    from edge.ops.health import Health
+    from edge.limits import ConcurrencyLimit
+    from edge.operations.health import Health
     from edge.pages.box_facts import BoxFacts
     from edge.pages.broker_facts import BrokerFacts
-    from edge.pages.files import Files
     from edge.pages.formats import Formats
+    from edge.pages.static_files import Files
 
 
 class Installation(NamedTuple):
@@ -28,7 +28,7 @@ class Installation(NamedTuple):
     public_url: str  # without the slash at its end; empty where none is set
     own_address: str | None  # by which other devices reach this box; None where they do not
     zone: ZoneInfo  # of the times on the pages
-    sighting_gap: int  # microseconds, see `store.scans.record`
+    sighting_gap: int  # microseconds, see `tracking.positions.record`
     metrics_from: tuple[str, ...]  # networks
     authority_file: Path | None  # the certificate of the authority behind HTTPS
     formats: Formats

@@ -1,53 +1,207 @@
-"""Labels: a QR code of the record's link, which a phone's camera opens and a scanner types."""
+"""Labels by the hundred: of the assets chosen or filtered on the board, or of locations; as PDF or to a printer."""
 
 from __future__ import annotations
 
-import io
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
-import segno
-from flask import render_template, request
-from markupsafe import Markup
+from flask import Response, abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
 
-from edge.addresses import is_loopback
-from edge.pages.installation import installation
+from edge.errors import EdgeError, Invalid
+from edge.labels import printer as network_printer
+from edge.labels import printers as store
+from edge.labels.label import Code, Label, check_fit
+from edge.labels.papers import DEFAULT_PAPER, PAPERS
+from edge.labels.printers import LabelPrinter
+from edge.labels.zpl import DOTS_PER_MM, labels_zpl
+from edge.pages import record_links
+from edge.pages.forms import Errors, errors_of, text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.tracking.board import board_query, wanted_filter
+from edge.people.people import Role
+from edge.tracking import board, location_board
 
-
-def address() -> str:
-    """Where people open the pages: what the site has set, or what this browser used, or else the box's own address.
-
-    One that leads each device to itself is used only if there is no other.
-    """
-    site = installation()
-    used = request.host_url.rstrip("/")
-    known = [found for found in (site.public_url, used, site.own_address) if found]
-    return next((found for found in known if not is_loopback(found)), used)
-
-
-def has_no_address() -> bool:
-    """Whether no other device reaches this box, as far as it knows: labels then carry the key only."""
-    return is_loopback(address())
-
-
-def asset_link(external_key: str) -> str:
-    """What the QR code of an asset's label holds."""
-    return external_key if has_no_address() else f"{address()}/a/{external_key}"
-
-
-def location_link(external_key: str) -> str:
-    """What the QR code of a location's label holds."""
-    return external_key if has_no_address() else f"{address()}/l/{external_key}"
+MOST = 1000  # labels at once
+# A label takes ten milliseconds of the interpreter, which everybody needs, so they are made for one person at a time.
+_drawing = threading.Lock()
+CODES = {
+    Code.QR: "QR code: any phone opens it",
+    Code.DATA_MATRIX: "Data Matrix: small, the key",
+    Code.CODE_128: "Code 128: for scanners with a laser, the key",
+}
 
 
-def page(name: str, key: str, link: str, back: str) -> str:
+@pages.get("/labels")
+@require_role(Role.VIEWER)
+def choose_labels() -> str:
+    return _page({})
+
+
+@pages.get("/labels.pdf")
+@require_role(Role.VIEWER)
+def download_labels() -> Response | tuple[str, int]:
+    paper = PAPERS.get(request.args.get("paper", DEFAULT_PAPER)) or abort(404)
+    skip = min(max(request.args.get("skip", 0, type=whole), 0), paper.per_page - 1)
+    chosen = _labels() or abort(404)
+    try:
+        check_fit(chosen, paper, _code())
+    except Invalid as error:
+        return _page(_told(error)), 400
+    # Not at the top: its library takes 7 MB, and a tenth of a second of every start.
+    from edge.labels.pdf import labels_pdf
+
+    with _alone():
+        document = labels_pdf(chosen, paper, _code(), skip=skip)
+    headers = {"Content-Disposition": 'inline; filename="labels.pdf"'}
+    return Response(document, mimetype="application/pdf", headers=headers)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    if not _drawing.acquire(blocking=False):
+        abort(429, "Labels are being made for somebody else. Try again in a few seconds.")
+    try:
+        yield
+    finally:
+        _drawing.release()
+
+
+@pages.post("/labels/print")
+@require_role(Role.OPERATOR)
+def print_labels() -> AnyResponse | tuple[str, int]:
+    printer = store.find_printer(current_session().organization_id) or abort(404)
+    chosen, paper = _labels() or abort(404), PAPERS[printer.paper]
+    try:
+        with _alone():
+            check_fit(chosen, paper, _code(), printer.dots_per_mm)
+            document = labels_zpl(chosen, paper, _code(), printer.dots_per_mm)
+        network_printer.send(printer.address, document)
+    except Invalid as error:
+        return _page(_told(error)), 400
+    except EdgeError as error:
+        return _page({"": str(error)}), 503
+    return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
+
+
+@pages.get("/labels/printer")
+@require_role(Role.ADMINISTRATOR)
+def label_printer_form() -> str:
+    printer = store.find_printer(current_session().organization_id)
+    return _printer_page(printer._asdict() if printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})
+
+
+@pages.post("/labels/printer")
+@require_role(Role.ADMINISTRATOR)
+def set_label_printer() -> AnyResponse | tuple[str, int]:
+    """An empty address removes it."""
+    try:
+        printer = _entered_printer()
+    except Invalid as error:
+        return _printer_page(request.form, errors_of(error)), 400
+    if printer is None:
+        store.remove_printer(actor())
+        return done("/labels/printer", "dropped")
+    store.set_printer(actor(), printer)
+    return done("/labels/printer", "changed")
+
+
+@pages.post("/labels/printer/test")
+@require_role(Role.ADMINISTRATOR)
+def print_test_label() -> AnyResponse | tuple[str, int]:
+    printer = store.find_printer(current_session().organization_id) or abort(404)
+    label = Label("Test of the label printer", "TEST-0001", record_links.asset_link("TEST-0001"))
+    try:
+        network_printer.send(printer.address, labels_zpl([label], PAPERS[printer.paper], Code.QR, printer.dots_per_mm))
+    except EdgeError as error:
+        return _printer_page(printer._asdict(), {"address": str(error)}), 503
+    return done("/labels/printer", "printed")
+
+
+def _told(error: Invalid) -> Errors:
+    return {"": error.fields[0].message}
+
+
+def _labels() -> list[Label]:
+    """Of what the address names: chosen assets, else what the board's filter finds; or locations."""
+    organization_id = current_session().organization_id
+    if request.values.get("kind") == "location":
+        branches = location_board.tree(organization_id)
+        top = request.values.get("location", 0, type=whole)
+        found = location_board.inside(branches, top) if top else branches
+        return [
+            Label(branch.name, branch.external_key, record_links.location_link(branch.external_key))
+            for branch in found[:MOST]
+        ]
+    return [
+        Label(row.name, row.external_key, record_links.asset_link(row.external_key)) for row in _assets(organization_id)
+    ]
+
+
+def _assets(organization_id: int) -> Sequence[board.BoardRow]:
+    chosen = request.values.getlist("asset", type=whole)
+    if chosen:
+        return board.by_ids(organization_id, chosen[:MOST])
+    wanted = wanted_filter(request.values)
+    return [] if wanted.retired else board.board(organization_id, wanted, limit=MOST).rows  # their keys may be reused
+
+
+def _code() -> Code:
+    wanted = request.values.get("code", Code.QR)
+    return Code(wanted) if wanted in CODES else Code.QR
+
+
+def _selection() -> list[tuple[str, str]]:
+    """The selection of records, passed on from page to page: what `_labels` reads, all of it."""
+    if request.values.get("kind") == "location":
+        return [("kind", "location"), ("location", str(request.values.get("location", 0, type=whole)))]
+    if chosen := request.values.getlist("asset", type=whole):
+        return [("asset", str(asset_id)) for asset_id in chosen[:MOST]]
+    return parse_qsl(board_query(wanted_filter(request.values)))
+
+
+def _page(errors: Errors) -> str:
     return render_template(
-        "label.html", name=name, key=key, link=link, code=qr(link), back=back, has_no_address=has_no_address()
+        "labels.html",
+        labels=_labels(),
+        selection=_selection(),
+        papers=[(name, paper.title) for name, paper in PAPERS.items()],
+        paper=request.values.get("paper", DEFAULT_PAPER),
+        codes=list(CODES.items()),
+        code=_code(),
+        most=MOST,
+        printer=store.find_printer(current_session().organization_id),
+        errors=errors,
+        has_no_address=record_links.has_no_address(),
     )
 
 
-def qr(text: str) -> Markup:
-    """An SVG that scales with its box: a fixed size would need a style, which the policy of the pages forbids."""
-    out = io.BytesIO()
-    segno.make(text, error="m", micro=False).save(
-        out, kind="svg", xmldecl=False, svgns=True, omitsize=True, border=4, light="#fff", svgclass="qr", lineclass=None
+def _entered_printer() -> LabelPrinter | None:
+    form = request.form
+    address = text(form, "address")
+    if not address:
+        return None
+    host, separator, port = address.rpartition(":")
+    host, port = (host, port) if separator else (address, str(network_printer.PORT))
+    is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
+    if not (is_host and host.isascii() and port.isascii() and port.isdigit() and 1024 <= int(port[:6]) <= 65535):
+        raise Invalid.one("address", "invalid_value", "Write its address, like 192.168.1.50 or 192.168.1.50:9100")
+    dots = form.get("dots_per_mm", "")
+    if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
+        raise Invalid.one("paper", "invalid_value", "Choose one from the list")
+    return LabelPrinter(f"{host}:{port}", form["paper"], int(dots))
+
+
+def _printer_page(values: Any, errors: Errors) -> str:
+    return render_template(
+        "label-printer.html",
+        values=values,
+        errors=errors,
+        papers=[(name, paper.title) for name, paper in PAPERS.items() if paper.per_page == 1],
+        dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],
+        printer=store.find_printer(current_session().organization_id),
     )
-    return Markup(out.getvalue().decode())  # noqa: S704 - made of squares, the text is not in it

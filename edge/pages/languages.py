@@ -18,7 +18,7 @@ from werkzeug.wrappers import Response
 from edge.pages import cookies
 from edge.pages.forms import json_object
 from edge.pages.guard import actor, is_own_path, open_to_all, pages, wants_json
-from edge.store import people
+from edge.people import people
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
 SOURCE = "en"  # the language that texts are written in

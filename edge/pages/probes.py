@@ -11,7 +11,7 @@ from typing import Any
 from flask import Blueprint, Response, abort, jsonify, request
 
 from edge import metrics
-from edge.ops.health import Check, Health
+from edge.operations.health import Check, Health
 from edge.pages.installation import installation
 
 probes = Blueprint("probes", __name__)

@@ -8,20 +8,21 @@ from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
-from edge.auth import join_codes
-from edge.auth.join_codes import JoinCode
-from edge.auth.secrets import hash_secret, new_token
 from edge.errors import Conflict, Invalid
+from edge.pages.double_submit import once
 from edge.pages.forms import whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.installation import installation
-from edge.pages.lists import offset_asked
 from edge.pages.notices import done
-from edge.pages.once import once
-from edge.store import conflicts, sites, sync_state, target
-from edge.store.exchange import HUB
-from edge.store.people import Role
-from edge.store.sites import Site
+from edge.pages.paging import offset_asked
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_token
+from edge.sync import join
+from edge.sync.join import JoinCode
+from edge.sync.store import conflicts, hub_link, sites
+from edge.sync.store import state as sync_state
+from edge.sync.store.exchange import HUB
+from edge.sync.store.sites import Site
 from edge.validation import values
 
 
@@ -101,21 +102,21 @@ def rename_ours(site_no: int, remote_id: int) -> AnyResponse | tuple[str, int]:
 @pages.post("/sync/pause")
 @require_role(Role.ADMINISTRATOR)
 def pause() -> AnyResponse:
-    target.steer(actor(), "hub.paused", paused_at=clock.now())
+    hub_link.steer(actor(), "hub.paused", paused_at=clock.now())
     return done("/sync", "pause")
 
 
 @pages.post("/sync/resume")
 @require_role(Role.ADMINISTRATOR)
 def resume() -> AnyResponse:
-    target.steer(actor(), "hub.resumed", paused_at=None)
+    hub_link.steer(actor(), "hub.resumed", paused_at=None)
     return done("/sync", "resume")
 
 
 @pages.post("/sync/verify")
 @require_role(Role.ADMINISTRATOR)
 def verify() -> AnyResponse:
-    target.steer(actor(), "hub.verification_asked", verify_wanted=1)
+    hub_link.steer(actor(), "hub.verification_asked", verify_wanted=1)
     return done("/sync", "verify")
 
 
@@ -159,5 +160,5 @@ def _conflicts(organization_id: int) -> dict[str, Any]:
 def _code_page(site: Site, secret: str) -> str:
     authority = installation().authority_file
     pem = authority.read_text("ascii") if authority and authority.is_file() else ""
-    code = join_codes.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
+    code = join.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
     return render_template("sync-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)

@@ -17,7 +17,7 @@ from urllib3.exceptions import HTTPError, SSLError
 
 from edge import __version__
 from edge.errors import SetupError
-from edge.sync import wire
+from edge.sync import batch_format
 from edge.sync.sender import BatchRefused, LinkError, SecondBox, Stopped
 
 CONNECT_SECONDS = 5.0
@@ -134,7 +134,7 @@ def _error(status: int, headers: Any, detail: str, *, is_batch: bool) -> Excepti
         return Stopped(f"The hub refuses this box: {detail}")
     if is_batch and status in BATCH_TOO_MUCH:
         return BatchRefused(f"the hub answers {status}: {detail}")
-    if headers.get(wire.REASON) == wire.SECOND_BOX:
+    if headers.get(batch_format.REASON) == batch_format.SECOND_BOX:
         return SecondBox(f"The hub refuses this box: {detail}", _seconds(headers.get("Retry-After")))
     return LinkError(f"The hub answers {status}: {detail}", _seconds(headers.get("Retry-After")))
 

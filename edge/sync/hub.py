@@ -1,6 +1,6 @@
 """How the hub responds to a site. Everything is committed before it is answered.
 
-The answers are dictionaries that travel as JSON; see `edge.sync.endpoints` for the way in.
+The answers are dictionaries that travel as JSON; see `edge.api.sync` for the way in.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 
 from edge import clock
 from edge.budget import MB
+from edge.database.connection import reading
 from edge.errors import Conflict, EdgeError, Unreadable
-from edge.store import changes as feed
-from edge.store import digests as compare
-from edge.store import incoming, outgoing, site_copies, sites
-from edge.store.changes import Kind
-from edge.store.database import reading
-from edge.store.digests import Days, Digest, Of
-from edge.store.exchange import Cursor
-from edge.store.site_copies import Rest
-from edge.store.sites import Site
-from edge.sync import wire
+from edge.sync import batch_format
+from edge.sync.store import change_feed as feed
+from edge.sync.store import digests as compare
+from edge.sync.store import incoming, outgoing, site_copies, sites
+from edge.sync.store.change_feed import Kind
+from edge.sync.store.digests import Days, Digest, Of
+from edge.sync.store.exchange import Cursor
+from edge.sync.store.site_copies import Rest
+from edge.sync.store.sites import Site
 from edge.validation.values import MAX_INT64
 
 MAX_ROWS = 5000  # changes in one batch
@@ -43,15 +43,17 @@ class Retired(Conflict):
 def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     """Agree on a version, and on where the site is. Raises Retired and OtherVersion."""
     try:
-        version = max(set(content["versions"]) & set(wire.VERSIONS), default=None)
+        version = max(set(content["versions"]) & set(batch_format.VERSIONS), default=None)
         instance, mine = _short(content["instance"]), _cursor(content["cursor"])
         former = {str(epoch) for epoch in content["former"]}
-        report = wire.checked_report(content["report"])
-        seen, box = wire.hub_state(content.get("hub")), _short(content.get("box", ""))
+        report = batch_format.checked_report(content["report"])
+        seen, box = batch_format.hub_state(content.get("hub")), _short(content.get("box", ""))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"the greeting is not what this program sends: {error!r:.200}") from error
     if version is None:
-        raise OtherVersion(f"This hub speaks versions {list(wire.VERSIONS)} of sync; update the older of the two boxes")
+        raise OtherVersion(
+            f"This hub speaks versions {list(batch_format.VERSIONS)} of sync; update the older of the two boxes"
+        )
     if mine.epoch is None or sites.is_retired(site.no, mine.epoch):
         raise Retired(RETIRED)
     sites.check_not_behind(seen)
@@ -62,7 +64,7 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
             raise Retired(RETIRED)
         sites.begin_epoch(site, instance, _beginning(site, mine), is_recovery=bool(content.get("recovering")))
     sites.note_contact(site.no, report, received)
-    return {"version": version, "accepts": [wire.SEEN], **_standing(site)}
+    return {"version": version, "accepts": [batch_format.SEEN], **_standing(site)}
 
 
 def _beginning(site: Site, mine: Cursor) -> Cursor:
@@ -82,11 +84,11 @@ RETIRED = (
 
 def changes(site: Site, body: bytes) -> dict[str, Any]:
     """Apply a batch if it follows directly on the last one. Raises Unreadable, wire.TooLarge, Retired."""
-    base, batch = wire.decode(body)
+    base, batch = batch_format.decode(body)
     if base.epoch is None or sites.is_retired(site.no, base.epoch):
         raise Retired(RETIRED)
     sites.check_not_behind(batch.hub_seen)
-    taken = incoming.take(site.peer, base, batch, wire.next_chain(base.chain, body))
+    taken = incoming.take(site.peer, base, batch, batch_format.next_chain(base.chain, body))
     sites.note_contact(site.no, batch.report, len(body))
     return {
         **_standing(site),
@@ -101,7 +103,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
     try:
         after, epoch, page = _number(content["after"]), content["epoch"], content["page"]
         page = None if page is None else _number(page)
-        seen = wire.hub_state(content.get("hub"))
+        seen = batch_format.hub_state(content.get("hub"))
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
     sites.check_not_behind(seen)
@@ -158,7 +160,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
         raise Unreadable(f"{after!r:.200} is no position in the {content['part']}")
     with reading():
         rest, last_track = page(site.peer, *after), site_copies.last_track(site.no)
-    body = wire.encode(site.cursor, rest.batch)
+    body = batch_format.encode(site.cursor, rest.batch)
     return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
 
 

@@ -8,35 +8,35 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from edge.audit.actors import Actor
 from edge.errors import Unreadable
-from edge.store import regained, target
-from edge.store.actors import Actor
-from edge.store.exchange import Batch
-from edge.store.regained import Progress
-from edge.sync import wire
+from edge.sync import batch_format
 from edge.sync.sender import Call, Sender, Stopped
+from edge.sync.store import hub_link, recovered_history
+from edge.sync.store.exchange import Batch
+from edge.sync.store.recovered_history import Progress
 
-_FIRST = {"locations": regained.START.after, "assets": [0], "tracks": [0], "history": [0, -(2**62), 0]}
+_FIRST = {"locations": recovered_history.START.after, "assets": [0], "tracks": [0], "history": [0, -(2**62), 0]}
 _NEXT = {part: Progress(following, _FIRST[following]) for part, following in pairwise(_FIRST)}
 
 
 def recover(actor: Actor, call: Call) -> Iterator[str]:
     """Page by page, reporting progress; continues where an earlier attempt ended. Raises what `call` raises."""
     counts = dict.fromkeys(_FIRST, 0)
-    while at := regained.progress(_here()):
+    while at := recovered_history.progress(_here()):
         if at.part == "tracks":
             _fetch_assets_of_others(call)
         answer = _ask(call, at)
         batch = _batch(answer["batch"])
-        regained.reserve_tracks(int(answer["last_track"]))
+        recovered_history.reserve_tracks(int(answer["last_track"]))
         counts[at.part] += _COUNTED[at.part](batch)
         yield f"{at.part}: {counts[at.part]}"
         following = Progress(at.part, answer["after"]) if answer["after"] else _NEXT.get(at.part)
         if following is None:
-            regained.take(_here(), batch, at)
+            recovered_history.take(_here(), batch, at)
             break
-        regained.take(_here(), batch, following)
-    regained.finish(actor)
+        recovered_history.take(_here(), batch, following)
+    recovered_history.finish(actor)
 
 
 _COUNTED: dict[str, Callable[[Batch], int]] = {
@@ -55,18 +55,18 @@ def _fetch_assets_of_others(call: Call) -> None:
 
 
 def _ask(call: Call, at: Progress) -> Any:
-    return call("recover", wire.pack(at._asdict()))
+    return call("recover", batch_format.pack(at._asdict()))
 
 
 def _batch(text: str) -> Batch:
     try:
-        return wire.decode(base64.b64decode(text, validate=True))[1]
+        return batch_format.decode(base64.b64decode(text, validate=True))[1]
     except (binascii.Error, TypeError) as error:
         raise Unreadable("what the hub sent is not what this program sends") from error
 
 
-def _here() -> target.Target:
-    found = target.find()
+def _here() -> hub_link.Target:
+    found = hub_link.find()
     if found is None:
         raise Stopped("This box reports to no hub")
     return found

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database.connection import reading, writing
+from edge.database.instance import fingerprint, running_box
 from edge.errors import EdgeError
-from edge.store import changes, mirrors, outgoing, sync_state, target
-from edge.store.changes import Change, Kind
-from edge.store.database import reading, writing
-from edge.store.exchange import HUB, Batch, Cursor, Needs
-from edge.store.instance import fingerprint, running_box
-from edge.store.mirrors import Peer, set_aside
-from edge.store.target import Target
-from edge.sync import wire
+from edge.sync import batch_format
+from edge.sync.store import change_feed, hub_link, mirrors, outgoing
+from edge.sync.store import state as sync_state
+from edge.sync.store.change_feed import Change, Kind
+from edge.sync.store.exchange import HUB, Batch, Cursor, Needs
+from edge.sync.store.hub_link import Target
+from edge.sync.store.mirrors import Peer, set_aside
 
 NOW_ROWS = 5000  # positions in one batch
 SILENCE = 180 * clock.SECOND  # with nothing to send, how often the hub is polled
@@ -80,7 +81,7 @@ class Sender:
         """Raises LinkError, and Stopped when this box may no longer report as the site."""
         for _ in range(2):
             here = _target()
-            answer = self._call("hello", wire.pack(_greeting(here)))
+            answer = self._call("hello", batch_format.pack(_greeting(here)))
             self._accepts = answer.get("accepts", [])
             self._heard(answer)
             if self._reconcile(here, _cursor(answer)):
@@ -91,12 +92,12 @@ class Sender:
         """Send the next batch, if there is something to send; without history, only where assets are."""
         here = _target()
         if here.pending is None:
-            self._prepare(here, with_history=with_history or wire.SEEN not in self._accepts)
+            self._prepare(here, with_history=with_history or batch_format.SEEN not in self._accepts)
             here = _target()
         if here.pending is None:
             if clock.now() - (here.last_contact_at or 0) > SILENCE:
                 self.connect()
-                target.update(board_at=clock.now())
+                hub_link.update(board_at=clock.now())
             return Sent(0, True)
         rows, is_all = (here.pending_seq or 0) - here.acked_seq, self._is_lane_clear
         try:
@@ -109,10 +110,10 @@ class Sender:
             set_aside(0, what, why)
         self._heard(answer)
         self._settle(here, answer)
-        return Sent(rows, is_all and changes.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
+        return Sent(rows, is_all and change_feed.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
 
     def _tell(self, body: bytes) -> Any:
-        if len(body) > wire.MAX_BODY:
+        if len(body) > batch_format.MAX_BODY:
             raise BatchRefused("it is larger than what a hub takes")
         return self._call("changes", body)
 
@@ -126,7 +127,7 @@ class Sender:
                 "page": self._page,
                 "hub": _seen(here),
             }
-            answer = self._call("masters", wire.pack(asked))
+            answer = self._call("masters", batch_format.pack(asked))
             self._keep_masters(here, answer)
             here = _target()
 
@@ -136,11 +137,11 @@ class Sender:
             self._paging_until = int(answer["until"])
         with writing():
             mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
-            mirrors.apply(peer, wire.asset_records(answer["assets"]), ())
+            mirrors.apply(peer, batch_format.asset_records(answer["assets"]), ())
             if state := _hub_state(answer):
-                target.update(**state)
+                hub_link.update(**state)
             if answer["page"] is None:
-                target.update(hub_epoch=answer["epoch"], master_seq=self._paging_until)
+                hub_link.update(hub_epoch=answer["epoch"], master_seq=self._paging_until)
         self._page = answer["page"]
         if self._page is None and self._hub_masters[:1] == [answer["epoch"]]:
             self._hub_masters = [answer["epoch"], max(self._paging_until, self._hub_masters[1])]
@@ -148,7 +149,7 @@ class Sender:
     def _heard(self, answer: Any) -> None:
         self._hub_masters = answer["masters"]
         now = clock.now()
-        target.update(
+        hub_link.update(
             clock_offset=answer["time"] - now,
             last_contact_at=now,
             rival_at=now if answer.get("has_rival") else None,
@@ -165,7 +166,7 @@ class Sender:
             return
         needs = Needs(**{name: tuple(map(int, ids)) for name, ids in answer["needs"].items()})
         if any(needs):
-            target.drop_pending()
+            hub_link.drop_pending()
             self._declare(here, needs)
         elif not self._reconcile(here, present):
             self.connect()  # the hub knows nothing yet of the new epoch
@@ -182,8 +183,8 @@ class Sender:
         since = clock.now() - (here.board_at or 0)
         is_seen_due = not 0 <= since < self._seen_every
         with reading():
-            moment, until = clock.now(), changes.newest()
-            due = _with_few_records(changes.after(here.acked_seq, self._max_rows)) if with_history else []
+            moment, until = clock.now(), change_feed.newest()
+            due = _with_few_records(change_feed.after(here.acked_seq, self._max_rows)) if with_history else []
             contents = outgoing.Contents(here.organization_id, here.horizon)
             contents.need(self._needs)
             for change in due:
@@ -194,7 +195,7 @@ class Sender:
                 told = outgoing.tracks_to_tell(here.organization_id, most_seen, MAX_RECORDS)
             contents.add_tracks(told.changed)
             is_up_to_date = with_history and (due[-1].seq if due else here.acked_seq) == until
-            if is_up_to_date and wire.SEEN in self._accepts:
+            if is_up_to_date and batch_format.SEEN in self._accepts:
                 contents.add_seen(told.seen)
             else:
                 contents.add_tracks(told.seen)  # where they are may be among the changes that wait
@@ -205,23 +206,23 @@ class Sender:
             last = here.acked_seq if not with_history else due[-1].seq if due else until
             batch = contents.batch(last)
         if with_history and batch.until_seq == here.acked_seq:  # sightings only
-            claimed = changes.claim(here.acked_seq)
+            claimed = change_feed.claim(here.acked_seq)
             if claimed is None:
                 self._prepare(here, with_history=True)
                 return
             batch = batch._replace(until_seq=claimed)
         batch = batch._replace(report=_report(here, batch.until_seq), hub_seen=here.hub_state)
-        body = wire.encode(here.cursor, batch)
+        body = batch_format.encode(here.cursor, batch)
         with writing():
             for piece in contents.rest:
-                changes.add_range(*piece)
-            target.keep_pending(body, batch.until_seq, moment if told.is_all else None)
+                change_feed.add_range(*piece)
+            hub_link.keep_pending(body, batch.until_seq, moment if told.is_all else None)
         self._on_its_way = batch
 
     def _acknowledge(self, here: Target, cursor: Cursor) -> None:
-        batch = self._on_its_way or wire.decode(here.pending or b"")[1]
+        batch = self._on_its_way or batch_format.decode(here.pending or b"")[1]
         seen = [*((track.no, track.last_seen_at) for track in batch.tracks), *batch.seen]
-        target.acknowledge(cursor, seen, batch.gone_tracks)
+        hub_link.acknowledge(cursor, seen, batch.gone_tracks)
         self._on_its_way = None
 
     def _take_less(self, here: Target, reason: str) -> None:
@@ -229,42 +230,42 @@ class Sender:
         self._max_rows //= 2
         self._needs = Needs()
         self._asked.clear()
-        target.drop_pending()
+        hub_link.drop_pending()
         if self._max_rows >= 1:
             return
         self._max_rows = 1
-        first = changes.after(here.acked_seq, 1)
+        first = change_feed.after(here.acked_seq, 1)
         if not first:
             raise LinkError(f"the hub does not take where things are: {reason}", REFUSED_SECONDS)
         for change in first:
             with writing():
                 set_aside(0, f"change {change.seq}, {Kind(change.kind).name.lower()} {change.a}", reason)
-                target.skip(change.seq)
+                hub_link.skip(change.seq)
 
     def _reconcile(self, here: Target, hub: Cursor) -> bool:
         """Continue from the hub's cursor; False when a new handshake is needed."""
         if hub == here.cursor:
             return True
-        if here.pending and hub.chain == wire.next_chain(here.chain, here.pending):
+        if here.pending and hub.chain == batch_format.next_chain(here.chain, here.pending):
             self._acknowledge(here, hub)  # it was accepted, and only the response was lost
             return True
-        known = target.checkpoint_chain(hub.acked_seq)
+        known = hub_link.checkpoint_chain(hub.acked_seq)
         if hub.epoch == here.epoch and hub.acked_seq <= here.acked_seq and known in (None, hub.chain):
             self._rewind(here, hub)
             return True
         since = clock.now() - (here.renewed_at or 0)
         if 0 <= since < RENEW_AGAIN:
             raise LinkError(NO_AGREEMENT, min(REFUSED_SECONDS, (RENEW_AGAIN - since) / clock.SECOND))
-        target.renew_epoch()
+        hub_link.renew_epoch()
         return False
 
     def _rewind(self, here: Target, hub: Cursor) -> None:
         """The hub was restored from a backup. What is older than the feed is found by comparing digests."""
         with writing():
-            target.go_on_from(hub)
-            if hub.acked_seq + 1 < changes.oldest_kept():
-                changes.add_names(here.organization_id)
-                target.update(verify_wanted=1)
+            hub_link.go_on_from(hub)
+            if hub.acked_seq + 1 < change_feed.oldest_kept():
+                change_feed.add_names(here.organization_id)
+                hub_link.update(verify_wanted=1)
 
 
 def _with_few_records(due: list[Change]) -> list[Change]:
@@ -279,7 +280,7 @@ def _with_few_records(due: list[Change]) -> list[Change]:
 
 
 def _target() -> Target:
-    found = target.find()
+    found = hub_link.find()
     if found is None:
         raise Stopped("This box reports to no hub")
     return found
@@ -288,7 +289,7 @@ def _target() -> Target:
 def _greeting(here: Target) -> dict[str, Any]:
     cursor = here.cursor
     return {
-        "versions": wire.VERSIONS,
+        "versions": batch_format.VERSIONS,
         "instance": fingerprint(),
         "cursor": [cursor.epoch, cursor.acked_seq, cursor.chain.hex()],
         "former": here.former,
@@ -305,14 +306,14 @@ def _seen(here: Target) -> list[Any] | None:
 
 def _hub_state(answer: Any) -> dict[str, Any]:
     """What an answer says about the state of the hub, as columns; hubs of earlier releases say nothing."""
-    state = wire.hub_state(answer.get("state"))
+    state = batch_format.hub_state(answer.get("state"))
     return {"hub_seen_epoch": state.epoch, "hub_seen": state.number, "hub_seen_mark": state.mark} if state else {}
 
 
 def _report(here: Target, until_seq: int) -> dict[str, int]:
     """For the hub's page: how far this site is, and how far its clock may be off."""
     return {
-        "waiting": changes.count_after(until_seq),
+        "waiting": change_feed.count_after(until_seq),
         "board_at": here.board_at or 0,
         "history_until": sync_state.history_until(here) or 0,
         "clock_offset": here.clock_offset or 0,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.store import changes, digests, target
-from edge.store.database import reading, writing
-from edge.store.digests import ALL_DAYS, Days, Digest, Of
-from edge.store.retention import oldest_history
-from edge.store.target import Target
-from edge.sync import wire
+from edge.database.connection import reading, writing
+from edge.sync import batch_format
 from edge.sync.sender import Call
+from edge.sync.store import change_feed, digests, hub_link
+from edge.sync.store.digests import ALL_DAYS, Days, Digest, Of
+from edge.sync.store.hub_link import Target
+from edge.tracking.deletion import oldest_history
 
 SAME = "Site and hub have the same history."
 SLICE_DAYS = 14  # compared at a time, each night
@@ -34,16 +34,16 @@ def compare(here: Target, call: Call, wanted: Days = ALL_DAYS) -> list[Differenc
     of = Of(here.organization_id, None)
     first_day = max(wanted.first, here.horizon // clock.DAY + 1 if here.horizon else wanted.first)
     question = {"range": (first_day, wanted.last), "days": []}
-    answer = call("digests", wire.pack(question))
+    answer = call("digests", batch_format.pack(question))
     with reading():
         ours = digests.of_days(of, Days(int(answer["first_day"]), wanted.last))
     days = digests.differing(ours, _digests(answer["digests"]))[:MAX_DAYS]
     if not days:
         return []
-    answer = call("digests", wire.pack({**question, "days": days}))
+    answer = call("digests", batch_format.pack({**question, "days": days}))
     found = []
     with reading():
-        changed = changes.tracks_after(here.acked_seq)  # while the hub answered
+        changed = change_feed.tracks_after(here.acked_seq)  # while the hub answered
         for day, *theirs in answer["days"]:
             tracks = set(digests.differing(digests.of_tracks(of, day), _digests(theirs))) - changed
             names = digests.asset_names(tracks)
@@ -55,7 +55,7 @@ def repair(here: Target, found: list[Difference]) -> str:
     """Compare everything and have the differences sent again; returns in words what was found."""
     sent, told = _mend(here, found)
     wanted = len(found) >= MAX_DAYS and sent
-    target.update(verified_at=clock.now(), verify_result=told, verify_wanted=int(wanted), verify_from=None)
+    hub_link.update(verified_at=clock.now(), verify_result=told, verify_wanted=int(wanted), verify_from=None)
     return told
 
 
@@ -74,13 +74,13 @@ def next_slice(here: Target, call: Call) -> str:
     _, told = _mend(here, found)
     count = len(found) + (here.verify_found if here.verify_from is not None else 0)
     if found:
-        target.update(verify_result=told)
+        hub_link.update(verify_result=told)
     if until < today:
-        target.update(verify_from=until + 1, verify_found=count)
+        hub_link.update(verify_from=until + 1, verify_found=count)
     else:
-        target.update(verify_from=None, verify_found=0, verified_at=clock.now())
+        hub_link.update(verify_from=None, verify_found=0, verified_at=clock.now())
         if not count:
-            target.update(verify_result=SAME)
+            hub_link.update(verify_result=SAME)
     return told if found else ""
 
 
@@ -105,7 +105,7 @@ def _mend(here: Target, found: list[Difference]) -> tuple[int, str]:
         )
     with writing():
         for difference in sent:
-            changes.add_range(difference.track, difference.day * clock.DAY, (difference.day + 1) * clock.DAY - 1)
+            change_feed.add_range(difference.track, difference.day * clock.DAY, (difference.day + 1) * clock.DAY - 1)
     return len(sent), told
 
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import EdgeError, SetupError, Unavailable
-from edge.store import changes, target
-from edge.store.target import Target
 from edge.sync import files, verify
 from edge.sync.client import MAX_WAIT_SECONDS, HubClient
 from edge.sync.sender import LinkError, SecondBox, Sender, Stopped
+from edge.sync.store import change_feed, hub_link
+from edge.sync.store.hub_link import Target
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Worker:
 
     def _round(self) -> float:
         """Seconds until the next one."""
-        here = target.find()
+        here = hub_link.find()
         if here is None:
             self._trim_hub()
         if here is None or here.stopped or here.paused_at or here.recovering:
@@ -136,7 +136,7 @@ class Worker:
             sender.connect()
             if here.last_error:
                 log.info("Sync: the hub answers again")
-                target.update(last_error=None, last_error_at=None)
+                hub_link.update(last_error=None, last_error_at=None)
             self._sender, self._for = sender, wanted
         return self._sender
 
@@ -147,7 +147,7 @@ class Worker:
 
     def _count(self) -> None:
         if self._client and (self._client.sent or self._client.received):
-            target.count_bytes(self._client.sent, self._client.received)
+            hub_link.count_bytes(self._client.sent, self._client.received)
             self._client.sent = self._client.received = 0
 
     def _trim(self, here: Target) -> None:
@@ -155,23 +155,23 @@ class Worker:
             return
         self._trimmed_at = time.monotonic()
         before = clock.now() - self._pace.keep_days * clock.DAY
-        while target.trim(before, TRIM_ROWS) and not self._stopping.wait(0.05):
+        while hub_link.trim(before, TRIM_ROWS) and not self._stopping.wait(0.05):
             pass
-        if changes.count_after(here.acked_seq) > MAX_FEED:
+        if change_feed.count_after(here.acked_seq) > MAX_FEED:
             log.warning("More than %d changes wait for the hub: the oldest will be found by comparing", MAX_FEED)
-            target.update(verify_wanted=1)
-            while changes.trim(changes.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
+            hub_link.update(verify_wanted=1)
+            while change_feed.trim(change_feed.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
                 pass
 
     def _trim_hub(self) -> None:
         """A site that asks for older changes of master data gets all of it, page by page."""
-        while changes.newest() - changes.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
-            changes.trim(changes.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
+        while change_feed.newest() - change_feed.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
+            change_feed.trim(change_feed.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
 
     def _note(self, fault: str, stopped: str | None = None, *, is_rival: bool = False) -> None:
         """The store itself may be what failed, and that must not end the thread."""
         try:
-            found = target.find()
+            found = hub_link.find()
             if found and found.last_error != fault:
                 log.warning("Sync: %s", fault)
             elif found and not stopped and 0 <= clock.now() - (found.last_error_at or 0) < NOTE_AGAIN:
@@ -179,7 +179,7 @@ class Worker:
             columns: dict[str, Any] = {} if stopped is None else {"stopped": stopped}
             if is_rival:
                 columns["rival_at"] = clock.now()
-            target.update(last_error=fault, last_error_at=clock.now(), **columns)
+            hub_link.update(last_error=fault, last_error_at=clock.now(), **columns)
         except EdgeError as error:
             log.error("Sync: %s. This cannot be recorded: %s", fault, error)
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from edge.errors import FieldError, Invalid, Unreadable
-from edge.validation import json_text
+from edge.validation import strict_json
 from edge.validation.suggestions import did_you_mean
 
 MAX_FAULTS = 1000  # reported at most; a body of 1 MiB can have half a million
@@ -62,9 +62,9 @@ def decode(declared: Body, raw: bytes) -> dict[str, Any]:
 
     A body with read-back fields is returned as it was sent, to be checked against the record.
     """
-    sent = json_text.parse(raw)
+    sent = strict_json.parse(raw)
     if not isinstance(sent, dict):
-        raise Unreadable(f"The body must be a JSON object, not {json_text.type_name(sent)}")
+        raise Unreadable(f"The body must be a JSON object, not {strict_json.type_name(sent)}")
     return sent if declared.has_read_back_fields else judge(declared, sent)
 
 
@@ -102,10 +102,10 @@ def _misplaced(declared: Body, value: Mapping[str, Any], current: Any, prefix: s
 def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator[FieldError]:
     for key, inner in value.items():
         field, name = declared.fields[key], prefix + key
-        received = json_text.type_name(inner)
+        received = strict_json.type_name(inner)
         if (inner is None and field.nullable) or field.type is None:
             continue
-        is_fraction = field.type == "integer" and isinstance(inner, json_text.Number) and not inner.is_integer
+        is_fraction = field.type == "integer" and isinstance(inner, strict_json.Number) and not inner.is_integer
         expected = "number" if field.type == "integer" else field.type
         if received != expected or is_fraction:
             yield _wrong_type(name, expected, received)
@@ -114,8 +114,8 @@ def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator
                 if isinstance(item, dict):
                     yield from _mistyped(field.items, item, f"{name}[{number}].")
                 else:
-                    yield _wrong_type(f"{name}[{number}]", "object", json_text.type_name(item))
-        elif json_text.has_lone_surrogate(inner):
+                    yield _wrong_type(f"{name}[{number}]", "object", strict_json.type_name(item))
+        elif strict_json.has_lone_surrogate(inner):
             yield FieldError(name, "invalid_value", f"{name} has half of a surrogate pair")
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from edge.errors import FieldError, Invalid
 from edge.validation import times, values
 from edge.validation.bodies import KEY_SCHEMA, TIME_SCHEMA
-from edge.validation.json_text import has_lone_surrogate
+from edge.validation.strict_json import has_lone_surrogate
 from edge.validation.suggestions import did_you_mean
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200

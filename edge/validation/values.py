@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from edge.errors import Invalid
-from edge.validation import json_text, times
+from edge.validation import strict_json, times
 
 MAX_TEXT = 255  # characters of whatever somebody types into one line, or a device sends as one value
 MAX_NAME = MAX_TEXT
@@ -91,9 +91,9 @@ def timestamp(field: str, value: str) -> int:
     return micros
 
 
-def reference(field: str, value: int | json_text.Number) -> int:
+def reference(field: str, value: int | strict_json.Number) -> int:
     """An id of another record in a body."""
-    if isinstance(value, json_text.Number):  # the only integers that are kept as text
+    if isinstance(value, strict_json.Number):  # the only integers that are kept as text
         value = 0 if value.text == "-0" else MAX_INT64 + 1
     if not -MAX_INT64 - 1 <= value <= MAX_INT64:
         raise Invalid.one(field, "invalid_value", f"{field} is not an id", max=MAX_INT64)
@@ -104,12 +104,12 @@ def reference(field: str, value: int | json_text.Number) -> int:
 
 def metadata(field: str, value: dict[str, Any]) -> str:
     """As compact JSON text, which is how it is stored."""
-    if json_text.depth(value, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
+    if strict_json.depth(value, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
         message = f"{field} must not be nested deeper than {MAX_METADATA_DEPTH} levels"
         raise Invalid.one(field, "invalid_value", message, max_depth=MAX_METADATA_DEPTH)
-    if json_text.has_infinite_number(value):
+    if strict_json.has_infinite_number(value):
         raise Invalid.one(field, "invalid_value", f"{field} has a number beyond a double")
-    text = json_text.compact(value)
+    text = strict_json.compact(value)
     if len(text.encode()) > MAX_METADATA_BYTES:
         message = f"{field} must be at most {MAX_METADATA_BYTES} bytes of JSON"
         raise Invalid.one(field, "too_long", message, max_length=MAX_METADATA_BYTES)

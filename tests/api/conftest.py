@@ -12,12 +12,12 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from edge.app import AppSettings, create_app
-from edge.auth.secrets import hash_secret, new_client_secret
-from edge.config import DEFAULT_USER_AGENTS
-from edge.ops.health import Health
-from edge.store import keys
-from edge.store.actors import shell
-from edge.store.keys import SCOPES, KeyRow
+from edge.audit.actors import shell
+from edge.config.settings import DEFAULT_USER_AGENTS
+from edge.operations.health import Health
+from edge.people import api_keys
+from edge.people.api_keys import SCOPES, KeyRow
+from edge.people.secrets import hash_secret, new_client_secret
 from tests.api import contract
 from tests.conftest import Cast
 
@@ -114,7 +114,7 @@ def make_app(**changes: Any) -> Flask:
 
 def sign_up(client: FlaskClient, organization_id: int, scopes: Sequence[str] = SCOPES) -> Api:
     secret = new_client_secret()
-    key = keys.add_key(shell(organization_id), "test", scopes, hash_secret(secret))
+    key = api_keys.add_key(shell(organization_id), "test", scopes, hash_secret(secret))
     return Api(client, organization_id, key, secret)
 
 

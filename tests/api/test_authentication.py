@@ -1,8 +1,4 @@
-"""Credentials, tokens, and when they stop working (spec: Authentication).
-
-Tests of edge/api/access.py, edge/auth/principals.py, edge/auth/secrets.py, edge/store/keys.py and
-edge/store/token_families.py.
-"""
+"""Credentials, tokens, and when they stop working (spec: Authentication)."""
 
 from __future__ import annotations
 
@@ -16,13 +12,13 @@ from flask import Flask
 
 from edge import clock
 from edge.api.operations import OPERATIONS
-from edge.auth import tokens
-from edge.auth.secrets import hash_secret
-from edge.store import actors, keys, people, sessions
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.instance import signing_key
-from edge.store.people import Role
+from edge.audit import actors
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.database.instance import signing_key
+from edge.people import api_keys, people, sessions, tokens
+from edge.people.people import Role
+from edge.people.secrets import hash_secret
 from tests.api.conftest import Api, codes, data, error, make_app, refresh, sign_up, works
 from tests.conftest import Cast
 
@@ -214,7 +210,7 @@ def test_a_key_that_another_process_revokes_ends_its_tokens_at_once(acme: Api) -
 def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
     """spec: Authentication 8; contract: Authentication"""
     pair = acme.exchange().json or {}
-    keys.revoke_key(shell(acme.organization_id), acme.key.id)
+    api_keys.revoke_key(shell(acme.organization_id), acme.key.id)
     assert not works(acme)
     assert acme.exchange().status_code == 401
     assert refresh(acme, pair["refresh_token"]).status_code == 401
@@ -222,7 +218,9 @@ def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
 
 def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock.now()
-    key = keys.add_key(shell(cast.acme), "brief", keys.SCOPES, hash_secret("s"), expires_at=now + clock.SECOND * 60)
+    key = api_keys.add_key(
+        shell(cast.acme), "brief", api_keys.SCOPES, hash_secret("s"), expires_at=now + clock.SECOND * 60
+    )
     api = Api(app.test_client(), cast.acme, key, "s")
     assert works(api)
     monkeypatch.setattr(clock, "now", lambda: now + clock.SECOND * 60)

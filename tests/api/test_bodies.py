@@ -1,7 +1,4 @@
-"""JSON as it comes in, and metadata, which takes any of it (spec: Asset; contract: JSON is strict).
-
-Tests of edge/validation/json_text.py.
-"""
+"""JSON as it comes in, and metadata, which takes any of it (spec: Asset; contract: JSON is strict)."""
 
 from __future__ import annotations
 

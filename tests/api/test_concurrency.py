@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 
-from edge.store.database import close_database
+from edge.database.connection import close_database
 from tests.api.conftest import Api, data
 
 

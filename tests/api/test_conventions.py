@@ -1,7 +1,4 @@
-"""What holds for every request and every response (spec: What the service does 8, 9; Conventions; Errors).
-
-Tests of edge/api/envelope.py, edge/api/middleware.py, edge/api/responses.py and edge/errors.py.
-"""
+"""What holds for every request and every response (spec: What the service does 8, 9; Conventions; Errors)."""
 
 from __future__ import annotations
 
@@ -305,7 +302,7 @@ def test_a_failure_is_an_internal_error_without_its_reason(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("edge.store.assets.list_page", fail)
+    monkeypatch.setattr("edge.records.assets.list_page", fail)
     response = acme.get("/assets")
     assert error(response)["type"] == "internal_error"
     assert "secret" not in response.text
@@ -318,7 +315,7 @@ def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monke
     def fail(*_: object, **__: object) -> None:
         raise Unavailable("The disk is full; make room and try again")
 
-    monkeypatch.setattr("edge.store.assets.create", fail)
+    monkeypatch.setattr("edge.records.assets.create", fail)
     response = acme.post("/assets", {"name": "x"})
     assert (response.status_code, error(response)["type"]) == (503, "service_unavailable")
     assert int(response.headers["Retry-After"]) > 0

@@ -1,7 +1,4 @@
-"""A deprecated endpoint says so, and is gone after its sunset (spec: Versioning 5), proven with a throw-away route.
-
-Tests of edge/api/service.py.
-"""
+"""A deprecated endpoint says so, and is gone after its sunset (spec: Versioning 5), proven with a throw-away route."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from edge.api import envelope, guard, responses, schemas, service
+from edge.api import envelope, guard, responses, routes, schemas
 from edge.api.openapi import document
 from edge.api.operations import OPERATIONS, Call, Operation, operation
-from edge.concurrency import ConcurrencyLimit
+from edge.limits import ConcurrencyLimit
 from tests.api.conftest import Api, error
 
 SOON = datetime.now(UTC).replace(microsecond=0) + timedelta(days=200)
@@ -30,7 +27,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
         return responses.one({})
 
     app = Flask("old")
-    service.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test", table)
+    routes.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test", table)
     app.register_error_handler(Exception, envelope.answer)
     return app, table
 
@@ -60,7 +57,7 @@ def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
     fields = schemas.SCHEMAS["Organization"]["properties"]
     monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
     app = Flask("old")
-    service.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test")
+    routes.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test")
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     response = app.test_client().get("/api/v1/orgs/me", headers=headers)
     assert (response.status_code, response.headers["Deprecation"]) == (200, "true"), "only the field ends"

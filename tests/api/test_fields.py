@@ -1,8 +1,4 @@
-"""Every field of a create and a patch body, its bounds and its codes (spec: Resources and their fields).
-
-Tests of edge/api/assets.py, edge/validation/bodies.py, edge/validation/body.py, edge/validation/times.py and
-edge/validation/values.py.
-"""
+"""Every field of a create and a patch body, its bounds and its codes (spec: Resources and their fields)."""
 
 from __future__ import annotations
 

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.auth.secrets import hash_secret
-from edge.store import keys, migrate, organizations
-from edge.store.actors import shell
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.people import api_keys, organizations
+from edge.people.secrets import hash_secret
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.api.conftest import AGENT
 from tests.api.contract import DOCUMENT
 from tests.bench import api as bench
@@ -48,7 +49,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Path) -> None:
     migrate.migrate(tmp_path)
     organization_id = organizations.add_organization(shell(), "Acme").id
-    key = keys.add_key(shell(organization_id), "generated", keys.SCOPES, hash_secret("secret"))
+    key = api_keys.add_key(shell(organization_id), "generated", api_keys.SCOPES, hash_secret("secret"))
     models = generated("models")
     with (
         bench.running("edge", tmp_path) as address,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge.buckets import Buckets
-from edge.store import quotas
+from edge.audit import quotas
+from edge.limits import Buckets
 from tests.api.conftest import error, make_app, sign_up
 from tests.conftest import Cast
 

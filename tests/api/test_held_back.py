@@ -1,7 +1,4 @@
-"""What an integrator tries on the first day: two locations, a read at each; through ingest, and told by the API.
-
-Tests of edge/store/held_back.py.
-"""
+"""What an integrator tries on the first day: two locations, a read at each; through ingest, and told by the API."""
 
 from __future__ import annotations
 
@@ -11,13 +8,14 @@ import orjson
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store import assets, locations, readers
-from edge.store.actors import shell
-from edge.store.reader_clocks import READER
-from edge.store.tags import NewTag
+from edge.readers import readers
+from edge.readers.clocks import READER
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from tests.api.conftest import Api, data
 
 EPC = "30AA00000000000000000001"

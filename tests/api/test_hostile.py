@@ -1,7 +1,4 @@
-"""Bytes no decent client sends, against the real server: always an answer, never a 500, never a hang.
-
-Tests of edge/refusals.py.
-"""
+"""Bytes no decent client sends, against the real server: always an answer, never a 500, never a hang."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ import pytest
 from flask import Flask
 from waitress.server import BaseWSGIServer
 
-from edge import server
-from edge.store.database import close_database
+from edge.database.connection import close_database
+from edge.server import server
 from tests.api.conftest import Api
 
 HEAD = "User-Agent: x/1\r\nHost: box\r\n"

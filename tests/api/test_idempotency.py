@@ -1,7 +1,4 @@
-"""A create that is sent again is answered again, and not made again (contract: Additions, Idempotency-Key).
-
-Tests of edge/store/idempotency.py.
-"""
+"""A create that is sent again is answered again, and not made again (contract: Additions, Idempotency-Key)."""
 
 from __future__ import annotations
 
@@ -15,11 +12,13 @@ from werkzeug.test import TestResponse
 
 from edge import clock
 from edge.api.operations import OPERATIONS
+from edge.audit.actors import shell
+from edge.database.connection import execute
 from edge.errors import Unavailable
-from edge.store import assets, idempotency, people, retention
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.people import Role
+from edge.people import people
+from edge.people.people import Role
+from edge.records import assets, idempotency
+from edge.tracking import deletion
 from tests.api.conftest import Api, codes, data, error, refresh, sign_up, works
 from tests.api.contract import DOCUMENT, resolve
 from tests.api.test_authentication import session_token_of
@@ -189,7 +188,7 @@ def test_many_at_once_make_one_record(app: Flask, acme: Api) -> None:
 
 def later(monkeypatch: pytest.MonkeyPatch, microseconds: int) -> None:
     now = clock.now
-    monkeypatch.setattr("edge.store.idempotency.clock.now", lambda: now() + microseconds)
+    monkeypatch.setattr("edge.records.idempotency.clock.now", lambda: now() + microseconds)
 
 
 def test_an_answer_is_kept_for_a_day(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,8 +203,8 @@ def test_an_answer_is_kept_for_a_day(acme: Api, monkeypatch: pytest.MonkeyPatch)
     execute("UPDATE idempotent_answer SET created_at = created_at - ?", (clock.DAY,))
     assert data(acme.post("/assets", {"name": "Pallet"}, headers=KEY))["id"] != first
     assert kept() == 1
-    assert retention.drop_expired(clock.now() + clock.DAY - 60 * clock.SECOND) == 0
-    assert retention.drop_expired(clock.now() + clock.DAY + 60 * clock.SECOND) == 1
+    assert deletion.drop_expired(clock.now() + clock.DAY - 60 * clock.SECOND) == 0
+    assert deletion.drop_expired(clock.now() + clock.DAY + 60 * clock.SECOND) == 1
     assert kept() == 0
 
 

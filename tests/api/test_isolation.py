@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edge.api.operations import OPERATIONS, Operation
-from edge.store.database import database
+from edge.database.connection import database
 from tests.api.conftest import Api, data
 
 BODIES: dict[str, Any] = {

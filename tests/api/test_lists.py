@@ -1,7 +1,4 @@
-"""Lists: pages, order, filters, liveness, search (contract: Lists).
-
-Tests of edge/store/listing.py and edge/validation/query.py.
-"""
+"""Lists: pages, order, filters, liveness, search (contract: Lists)."""
 
 from __future__ import annotations
 

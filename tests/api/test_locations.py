@@ -1,7 +1,4 @@
-"""The location tree over the wire (spec: Locations; Location parentage; Delete a location).
-
-Tests of edge/store/parents.py and edge/store/tree.py.
-"""
+"""The location tree over the wire (spec: Locations; Location parentage; Delete a location)."""
 
 from __future__ import annotations
 
@@ -10,10 +7,10 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store.database import execute, execute_many, writing
-from edge.store.ids import new_ids
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
+from edge.database.connection import execute, execute_many, writing
+from edge.database.ids import new_ids
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.api.conftest import Api, codes, data, error
 
 

@@ -1,7 +1,4 @@
-"""Keys the server chooses (spec: external_key auto-mint).
-
-Tests of edge/store/records.py.
-"""
+"""Keys the server chooses (spec: external_key auto-mint)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Records that are kept at another box are read here like all others, and refused for every change.
-
-Tests of edge/store/homes.py.
-"""
+"""Records that are kept at another box are read here like all others, and refused for every change."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edge.store.database import execute
+from edge.database.connection import execute
 from tests.api.conftest import Api, data, error
 
 

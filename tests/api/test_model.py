@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from edge.store.database import close_database
+from edge.database.connection import close_database
 from tests.api.conftest import make_app
 from tests.api.model.site import ACTIONS, Site
 

@@ -1,7 +1,4 @@
-"""What standard OAuth clients send to the token endpoint (contract: Additions).
-
-Tests of edge/api/access.py, edge/api/oauth_client.py and edge/validation/form.py.
-"""
+"""What standard OAuth clients send to the token endpoint (contract: Additions)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The OpenAPI document and the program are one: nothing served is undescribed, nothing described is unserved.
-
-Tests of edge/api/description.py, edge/api/schemas.py and edge/api/serializers.py.
-"""
+"""The OpenAPI document and the program are one: nothing served is undescribed, nothing described is unserved."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from openapi_spec_validator import validate
 from edge.api.operations import OPERATIONS
 from edge.api.schemas import SCHEMAS
 from edge.api.serializers import asset, asset_location, location, stay, tag
-from edge.store.assets import AssetRow
-from edge.store.keys import SCOPES
-from edge.store.locations import LocationRow
-from edge.store.tags import TagRow
-from edge.store.tracking import AssetLocationRow, StayRow
+from edge.people.api_keys import SCOPES
+from edge.records.assets import AssetRow
+from edge.records.locations import LocationRow
+from edge.records.tags import TagRow
+from edge.tracking.report import AssetLocationRow, StayRow
 from edge.validation import bodies
 from tests.api.conftest import AGENT, Api
 from tests.api.contract import DOCUMENT, resolve

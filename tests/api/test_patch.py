@@ -1,7 +1,4 @@
-"""PATCH, rename and delete of a record (spec: States and transitions; rules for the write operations).
-
-Tests of edge/api/records.py and edge/validation/read_back.py.
-"""
+"""PATCH, rename and delete of a record (spec: States and transitions; rules for the write operations)."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import assets
-from edge.store.database import execute
+from edge.database.connection import execute
+from edge.records import assets
 from tests.api.conftest import Api, codes, data, error
 
 BOTH = pytest.mark.parametrize("path", ["/assets", "/locations"])

@@ -1,7 +1,4 @@
-"""The tables of the specification, typed once more: what is served is exactly this, and stays (spec: Versioning 2).
-
-Tests of edge/api/operations.py.
-"""
+"""The tables of the specification, typed once more: what is served is exactly this, and stays (spec: Versioning 2)."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from flask import Flask
 
 from edge.api.operations import OPERATIONS
 from edge.api.schemas import FIELD_CODES
-from edge.store.database import execute
+from edge.database.connection import execute
 from tests.api.conftest import Api, data, error
 
 # method, path, scope, status, what it takes: the query of a GET, the keys of a body

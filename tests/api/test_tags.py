@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import actors, audit_trail, handheld, people
-from edge.store.actors import shell
-from edge.store.handheld import Submitted
-from edge.store.people import Role
+from edge.audit import actors, trail
+from edge.audit.actors import shell
+from edge.handhelds import scans
+from edge.handhelds.scans import Submitted
+from edge.people import people
+from edge.people.people import Role
 from tests.api.conftest import Api, codes, data, error
 from tests.conftest import Cast
 
@@ -106,7 +108,7 @@ def test_scans_that_waited_for_the_tag_are_taken_over(acme: Api, cast: Cast, wit
     dock = acme.make("/locations")["id"]
     row = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
     scan = Submitted("scan-1", "E2801170", dock, clock.now() - clock.SECOND)
-    handheld.submit(actors.person(cast.acme, row.id, row.name), [scan], clock.now())
+    scans.submit(actors.person(cast.acme, row.id, row.name), [scan], clock.now())
     tag = {"tag_type": "rfid", "value": "E2801170"}
     asset = acme.make("/assets", tags=[tag] if with_the_asset else [])["id"]
     if not with_the_asset:
@@ -118,9 +120,7 @@ def test_what_a_key_does_is_in_the_audit_under_its_name(acme: Api, cast: Cast) -
     """contract: Authentication"""
     asset = acme.make("/assets", external_key="A-1", name="Pallet")
     acme.delete(f"/assets/{asset['id']}")
-    lines = [
-        (line.action, line.subject_name, line.actor_kind, line.actor_name) for line in audit_trail.recent(cast.acme)
-    ]
+    lines = [(line.action, line.subject_name, line.actor_kind, line.actor_name) for line in trail.recent(cast.acme)]
     assert lines[:2] == [
         ("asset.deleted", "Pallet (A-1)", "api_key", "test"),
         ("asset.created", "Pallet (A-1)", "api_key", "test"),

@@ -1,7 +1,4 @@
-"""Where assets are and were (spec: Tracking rows, report, history; contract: Tracking).
-
-Tests of edge/store/stays.py and edge/store/tracking.py.
-"""
+"""Where assets are and were (spec: Tracking rows, report, history; contract: Tracking)."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ import pytest
 
 from edge import clock
 from edge.clock import SECOND, rfc3339
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.api.conftest import Api, codes, data
 
 START = clock.to_micros(clock.to_datetime(1_790_000_000 * SECOND))

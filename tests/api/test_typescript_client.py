@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.auth.secrets import hash_secret
-from edge.store import assets, keys, locations, organizations
-from edge.store.actors import shell
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.people import api_keys, organizations
+from edge.people.secrets import hash_secret
+from edge.records import assets, locations
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.api.conftest import AGENT
 from tests.bench import api as bench
 from tests.conftest import lacks
@@ -72,7 +73,7 @@ def packages(pytestconfig: pytest.Config) -> Path:
 def make_site() -> dict[str, Any]:
     """A key, and an asset that was scanned at two places, a minute apart."""
     organization_id = organizations.add_organization(shell(), "Acme").id
-    key = keys.add_key(shell(organization_id), "typescript", keys.SCOPES, hash_secret("secret"))
+    key = api_keys.add_key(shell(organization_id), "typescript", api_keys.SCOPES, hash_secret("secret"))
     asset = assets.create(shell(organization_id), name="Forklift")
     places = [locations.create(shell(organization_id), name=name).id for name in ("Aisle", "Yard")]
     began = clock.now()

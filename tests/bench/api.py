@@ -29,20 +29,23 @@ from typing import NamedTuple
 from flask import Flask, Response, request
 from waitress.server import create_server
 
-from edge import clock, server
+from edge import clock
 from edge.app import AppSettings, create_app
-from edge.auth import tokens
-from edge.auth.secrets import hash_secret
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import execute, writing
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.ops.health import Health
-from edge.store import assets, count_cache, keys, locations, migrate, organizations, readers
-from edge.store.actors import shell
-from edge.store.assets import AssetFilter
-from edge.store.database import execute, writing
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
-from edge.store.tags import NewTag
+from edge.operations.health import Health
+from edge.people import api_keys, organizations, tokens
+from edge.people.secrets import hash_secret
+from edge.readers import readers
+from edge.records import assets, listing, locations
+from edge.records.assets import AssetFilter
+from edge.records.tags import NewTag
+from edge.server import server
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 
 CONNECTIONS, THREADS = 8, 8
 INGEST_RATE, TOPIC = 500, "bench"
@@ -114,7 +117,7 @@ def make_site(data_dir: Path, count: int) -> int:
 
 def sign_in(organization_id: int) -> tuple[str, int]:
     """A token, and the id of an asset."""
-    key = keys.add_key(shell(organization_id), "bench", keys.SCOPES, hash_secret("bench"))
+    key = api_keys.add_key(shell(organization_id), "bench", api_keys.SCOPES, hash_secret("bench"))
     pair = tokens.exchange("production", key.id, "bench")
     assert pair
     return pair.access_token, assets.list_page(organization_id, AssetFilter(), limit=1).rows[0].id
@@ -274,7 +277,7 @@ def time_search(organization_id: int) -> None:
     for q in QUERIES:
         times = []
         for _ in range(5):
-            count_cache.forget()
+            listing.forget()
             began = time.perf_counter()
             page = assets.list_page(organization_id, AssetFilter(q=q), limit=50)
             times.append(time.perf_counter() - began)

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from edge.auth.secrets import hash_secret, new_client_secret
-from edge.store import keys, migrate, organizations
-from edge.store.actors import shell
-from edge.store.database import close_database
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.people import api_keys, organizations
+from edge.people.secrets import hash_secret, new_client_secret
 from tests.bench.ingest import verdict
 from tests.bench.sync_line import processor_seconds
 from tests.events.conftest import Warehouse
@@ -132,7 +133,7 @@ def main() -> None:
         warehouse.add_webhook(receiver.url, kinds=KINDS)
         secret = new_client_secret()
         scopes = ("assets:read", "tracking:read")
-        key = keys.add_key(shell(organization_id), "Screen", scopes, hash_secret(secret))
+        key = api_keys.add_key(shell(organization_id), "Screen", scopes, hash_secret(secret))
         ids = [warehouse.add_asset(f"P-{number}") for number in range(ASSETS)]
         with Service(folder, f"mqtt://127.0.0.1:{free_port()}") as service:
             service.start()

@@ -24,19 +24,21 @@ from flask.testing import FlaskClient
 
 from edge import clock
 from edge.app import AppSettings, create_app
-from edge.auth.secrets import hash_secret, new_client_secret
+from edge.audit.actors import shell
 from edge.clock import DAY, SECOND
-from edge.ops.health import Health
-from edge.store import board, keys, migrate, organizations, past
-from edge.store.actors import shell
-from edge.store.board import BoardFilter
-from edge.store.database import FILE_NAME, close_database, database, execute, execute_many, writing
-from edge.store.evidence import Rule
-from edge.store.flows import flow
-from edge.store.ids import new_ids
-from edge.store.keys import SCOPES
-from edge.store.past import PastFilter
-from edge.store.stays import INSERT_ROW, Quality
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database, database, execute, execute_many, writing
+from edge.database.ids import new_ids
+from edge.operations.health import Health
+from edge.people import api_keys, organizations
+from edge.people.api_keys import SCOPES
+from edge.people.secrets import hash_secret, new_client_secret
+from edge.tracking import board, past
+from edge.tracking.board import BoardFilter
+from edge.tracking.evidence import Rule
+from edge.tracking.flows import flow
+from edge.tracking.past import PastFilter
+from edge.tracking.stays import INSERT_ROW, Quality
 
 ASSETS, LOCATIONS, PORTS = 10_000, 200, 4
 BUSY_SHARE = 0.02  # of all rows, those of one forklift
@@ -181,7 +183,7 @@ def api_client(organization_id: int) -> tuple[FlaskClient, dict[str, str]]:
     app = create_app(AppSettings("production", "bench", (), rate_per_second=10**6, rate_burst=10**6), Health())
     client = app.test_client()
     secret = new_client_secret()
-    key = keys.add_key(shell(organization_id), "bench", list(SCOPES), hash_secret(secret))
+    key = api_keys.add_key(shell(organization_id), "bench", list(SCOPES), hash_secret(secret))
     answer = client.post(
         "/api/v1/oauth/token",
         json={"grant_type": "client_credentials", "client_id": key.id, "client_secret": secret},

@@ -21,13 +21,16 @@ from unittest.mock import patch
 from uuid import uuid4
 
 from edge import clock
-from edge.pages.import_rows import lines_of, records_of
-from edge.store import asset_import, assets, handheld, locations, migrate, organizations, people
-from edge.store.actors import person, shell
-from edge.store.database import close_database
-from edge.store.handheld import Submitted
-from edge.store.imports import import_records
-from edge.store.people import Role
+from edge.audit.actors import person, shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.handhelds import scans
+from edge.handhelds.scans import Submitted
+from edge.pages.records.csv_import_rows import lines_of, records_of
+from edge.people import organizations, people
+from edge.people.people import Role
+from edge.records import assets, csv_import_assets, locations
+from edge.records.csv_import import import_records
 
 TARGET = 5.0  # seconds a scan may wait
 
@@ -44,7 +47,7 @@ def put(organization_id: int, data: bytes) -> str:
     read = time.thread_time()
     records = records_of("asset", lines, lambda _: None)
     judged = time.thread_time()
-    with patch.object(asset_import, "write", Timed(asset_import.write)) as write:
+    with patch.object(csv_import_assets, "write", Timed(csv_import_assets.write)) as write:
         outcomes = import_records(shell(organization_id), "asset", records, lambda _: None)
     assert all(outcome.result in ("created", "changed") for outcome in outcomes), outcomes[:3]
     held = sum(write.spent)
@@ -81,7 +84,7 @@ def scanning(organization_id: int) -> Iterator[list[float]]:
         while not over.is_set():
             began = time.perf_counter()
             scan = Submitted(uuid4().hex, code, dock.id, clock.now())
-            handheld.submit(person(organization_id, who.id, who.name), [scan], clock.now())
+            scans.submit(person(organization_id, who.id, who.name), [scan], clock.now())
             taken.append(time.perf_counter() - began)
             over.wait(0.02)
         close_database()

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from edge.clock import SECOND
-from edge.store.evidence import Rule
-from edge.store.heard import AntennaKind, weight_of
-from edge.store.heard_by import HeardBy
-from edge.store.recent import ALWAYS, Recent
-from edge.store.retrace import State, first_from, retrace
-from edge.store.signs import Signs
+from edge.tracking.evidence import Rule
+from edge.tracking.heard_by import HeardBy
+from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.retrace import State, first_from, retrace
+from edge.tracking.signal_strength import AntennaKind, weight_of
+from edge.tracking.signs import Signs
 from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.warehouse import Heard, Scenario, Trace, scenarios, traces
 

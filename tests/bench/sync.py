@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 from statistics import median
 
-from edge.store import assets, changes, target
-from edge.store.database import execute, writing
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
-from edge.store.sync_triggers import FEED_OF_SITE
-from edge.store.target import HubAccess
+from edge.database.connection import execute, writing
+from edge.database.triggers import FEED_OF_SITE
+from edge.records import assets
 from edge.sync.sender import Sender
+from edge.sync.store import change_feed, hub_link
+from edge.sync.store.hub_link import HubAccess
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox
 
 ASSETS = 2000
@@ -31,8 +32,8 @@ def main() -> None:
             with writing():
                 ids = [assets.create(site.actor, name=f"Pallet {n}").id for n in range(ASSETS)]
             chance = random.Random(1)
-            target.begin(site.actor, HubAccess("https://hub", "BER", "The hub", "key"))
-            before = changes.newest()
+            hub_link.begin(site.actor, HubAccess("https://hub", "BER", "The hub", "key"))
+            before = change_feed.newest()
             seconds: dict[bool, list[float]] = {True: [], False: []}
             for step in range(2 * ROUNDS):  # by turns, since the machine has other things to do, too
                 is_on = step // 5 % 2 == 1
@@ -45,7 +46,7 @@ def main() -> None:
             print(f"{(median(seconds[True]) - median(seconds[False])) / ASSETS * 1e6:.2f} microseconds more for a scan")
             size = execute("SELECT sum(pgsize) FROM dbstat WHERE name = 'change'").fetchone()[0]
             print(f"{size / execute('SELECT count(*) FROM change').fetchone()[0]:.1f} bytes of disk for a change")
-            print(f"{changes.newest() - before} changes of {ROUNDS * ASSETS} scans")
+            print(f"{change_feed.newest() - before} changes of {ROUNDS * ASSETS} scans")
             feed(True)
             catch_up(site)
 
@@ -55,7 +56,7 @@ def feed(is_on: bool) -> None:
     for name in FEED_OF_SITE:
         execute(f"DROP TRIGGER IF EXISTS {name}")
     if is_on:
-        changes.start(tracking=True)
+        change_feed.start(tracking=True)
 
 
 def ingest(site: SiteBox, ids: list[int], chance: random.Random, step: int) -> float:

@@ -27,17 +27,20 @@ from typing import Any
 import orjson
 
 from edge import clock
-from edge.auth.secrets import hash_secret
-from edge.store import assets, database, keys, readers, sites, target
-from edge.store.database import FILE_NAME, close_database, execute, execute_many, writing
-from edge.store.reader_clocks import READER
-from edge.store.readers import Placement
-from edge.store.scans import record
-from edge.store.sources import ScanSource, number_of
-from edge.store.stays import Quality, Scan
-from edge.store.tags import NewTag
-from edge.store.target import HubAccess
+from edge.database import connection as database
+from edge.database.connection import FILE_NAME, close_database, execute, execute_many, writing
+from edge.people import api_keys
+from edge.people.secrets import hash_secret
+from edge.readers import readers
+from edge.readers.clocks import READER
+from edge.readers.readers import Placement
+from edge.records import assets
+from edge.records.tags import NewTag
 from edge.sync import files
+from edge.sync.store import hub_link, sites
+from edge.sync.store.hub_link import HubAccess
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan, ScanSource, number_of
 from tests.bench.ingest import TOPIC, csl_messages, verdict
 from tests.mosquitto import Mosquitto, free_port, mosquitto
 from tests.service import Service, wait_for
@@ -87,13 +90,13 @@ def make(folder: Path, stays: int) -> None:
         joined = sites.join(hash_secret("code"), hash_secret(SECRET))
         assert joined
         assert joined.api_key_id
-        wms = keys.add_key(
+        wms = api_keys.add_key(
             hub.actor, "WMS", ["assets:read", "locations:read", "tracking:read"], hash_secret(READER_SECRET)
         )
         (folder / "wms").write_text(wms.id)
     certificate = tls.make(folder / "tls", days=29)
     with ber.in_use():
-        target.begin(ber.actor, HubAccess("https://127.0.0.1:1", "BER", "The hub", joined.api_key_id))
+        hub_link.begin(ber.actor, HubAccess("https://127.0.0.1:1", "BER", "The hub", joined.api_key_id))
     files.write(ber.folder, SECRET, certificate.authority.read_text())
     ber.settle(1000)
     with ber.in_use():

@@ -16,16 +16,18 @@ from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 from waitress.server import create_server
 
 from edge.app import AppSettings, create_app
-from edge.auth.passwords import hash_password
-from edge.ops.health import Health
-from edge.store import assets, locations, migrate, organizations, people
-from edge.store.actors import shell
-from edge.store.assets import AssetRow
-from edge.store.database import close_database
-from edge.store.locations import LocationRow
-from edge.store.parents import UNSET, Parent
-from edge.store.people import Role
-from edge.store.tags import NewTag
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.operations.health import Health
+from edge.people import organizations, people
+from edge.people.passwords import hash_password
+from edge.people.people import Role
+from edge.records import assets, locations
+from edge.records.assets import AssetRow
+from edge.records.location_tree import UNSET, Parent
+from edge.records.locations import LocationRow
+from edge.records.tags import NewTag
 
 CHROMIUM = shutil.which("chromium") or ""
 ARGS = [

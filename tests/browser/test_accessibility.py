@@ -10,21 +10,11 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
-from edge.auth import devices
-from edge.store import (
-    dead_letters,
-    floor_plans,
-    keys,
-    ledger,
-    people,
-    reader_status,
-    readers,
-    scans,
-    unassigned_topics,
-    unknown_tags,
-)
-from edge.store.actors import shell
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.people import api_keys, enrolment, people
+from edge.readers import dead_letters, ledger, readers, status, unassigned_topics, unknown_tags
+from edge.tracking import floor_plans, positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.accessibility import faults
 from tests.browser.conftest import PHONE, Site, scan
 
@@ -43,7 +33,7 @@ TABLET = {"width": 820, "height": 1180}
 def see(site: Site, number: int, dock: int = 0) -> None:
     now, row = clock.now(), site.assets[number - 1]
     where = site.docks[dock]
-    scans.record([Scan(site.organization_id, row.id, where.id, None, None, now, now, Quality.HANDHELD)], 0)
+    positions.record([Scan(site.organization_id, row.id, where.id, None, None, now, now, Quality.HANDHELD)], 0)
 
 
 @pytest.fixture
@@ -53,10 +43,8 @@ def furnished(site: Site) -> Site:
     hour = ledger.hour_of(clock.now())
     tally = ledger.Tally(reader.id, hour, ledger.Bucket.RECORDED)
     ledger.add({tally: 12}, {tally: 40})
-    reader_status.record_readers(
-        [reader_status.ReaderStatus(reader.id, clock.now(), clock.now(), 3_000_000, 0, "hot", False)]
-    )
-    reader_status.record_antennas({(reader.id, 1): clock.now()})
+    status.record_readers([status.ReaderStatus(reader.id, clock.now(), clock.now(), 3_000_000, 0, "hot", False)])
+    status.record_antennas({(reader.id, 1): clock.now()})
     unassigned_topics.record([unassigned_topics.Unassigned("dock/7", clock.now(), b'{"tag": 1}')])
     unknown = unknown_tags.Sighting(
         site.organization_id, "rfid", "E2AA", reader.id, "E2AA", "unmatched", clock.now(), site.docks[0].id
@@ -64,8 +52,8 @@ def furnished(site: Site) -> Site:
     unknown_tags.record([unknown])
     letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", 1, "not UTF-8", clock.now())
     dead_letters.add([letter])
-    keys.add_key(shell(site.organization_id), "WMS", ["assets:read", "tracking:read"], b"hash")
-    devices.invite(shell(site.organization_id), "Scanner 1")
+    api_keys.add_key(shell(site.organization_id), "WMS", ["assets:read", "tracking:read"], b"hash")
+    enrolment.invite(shell(site.organization_id), "Scanner 1")
     for number in (1, 2, 3):
         see(site, number)
     dock, corners = site.docks[0].id, [(100, 100), (900, 100), (900, 900)]
@@ -78,7 +66,7 @@ def furnished(site: Site) -> Site:
 
 def paths(site: Site) -> list[str]:
     reader = readers.list_readers(site.organization_id)[0].id
-    key = keys.list_keys(site.organization_id)[0].id
+    key = api_keys.list_keys(site.organization_id)[0].id
     person = people.list_people(site.organization_id)[0].id
     asset, location = site.assets[0].id, site.docks[0].id
     return [
@@ -179,7 +167,7 @@ def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., P
 
 
 def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserContext], site: Site) -> None:
-    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
+    _, code = enrolment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     found = []
     for path in ("/sign-in", f"/enrol/{code}"):

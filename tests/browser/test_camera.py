@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, expect
 
-from edge.store.database import execute
+from edge.database.connection import execute
 from tests.browser.accessibility import faults
 from tests.browser.conftest import ARGS, CHROMIUM, PHONE, Server, Site, outcome
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from edge.store.database import execute
+from edge.database.connection import execute
 from tests.browser.conftest import PHONE, outcome, scan
 
 pytestmark = pytest.mark.browser

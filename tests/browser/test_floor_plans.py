@@ -10,9 +10,9 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 
 from edge import clock
-from edge.store import floor_plans, scans
-from edge.store.actors import shell
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.tracking import floor_plans, positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Site
 
 pytestmark = pytest.mark.browser
@@ -21,7 +21,7 @@ Enter = Callable[..., Page]
 
 def see(site: Site, number: int, location_id: int, ago: int = 0) -> None:
     at = clock.now() - ago
-    scans.record(
+    positions.record(
         [Scan(site.organization_id, site.assets[number].id, location_id, None, None, at, at, Quality.HANDHELD)], 0
     )
 

@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from edge import clock
-from edge.store import readers, scans
-from edge.store.actors import shell
-from edge.store.reader_status import ReaderStatus, record_readers
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.readers import readers
+from edge.readers.status import ReaderStatus, record_readers
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import Server, Site
 
 pytestmark = pytest.mark.browser
@@ -23,7 +24,9 @@ LONGER_THAN_A_TICK = 6_000  # ms; clocks that run are drawn every 5 s
 
 def see(site: Site, number: int, dock: int = 0) -> None:
     now, row = clock.now(), site.assets[number - 1]
-    scans.record([Scan(site.organization_id, row.id, site.docks[dock].id, None, None, now, now, Quality.HANDHELD)], 0)
+    positions.record(
+        [Scan(site.organization_id, row.id, site.docks[dock].id, None, None, now, now, Quality.HANDHELD)], 0
+    )
 
 
 def let_pass(page: Page, milliseconds: int) -> None:

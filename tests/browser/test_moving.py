@@ -8,10 +8,11 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from edge import clock
-from edge.store import assets, board, carriers, scans
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.records import assets
+from edge.tracking import board, carriers, positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Site, outcome, scan
 from tests.service import wait_for
 
@@ -71,7 +72,7 @@ def test_a_key_with_any_character_moves_its_own_asset(scan_page: ScanPage, site:
     page = scan_page(viewport=PHONE)
     now = clock.now()
     dock = site.docks[0].id
-    scans.record([Scan(site.organization_id, named[key].id, dock, None, None, now, now, Quality.HANDHELD)], 0)
+    positions.record([Scan(site.organization_id, named[key].id, dock, None, None, now, now, Quality.HANDHELD)], 0)
     move_everything(page, "Rack B")
 
     def where() -> dict[str, str | None]:

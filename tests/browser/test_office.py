@@ -9,9 +9,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge import clock
-from edge.store import assets, readers, scans, unknown_tags
-from edge.store.actors import shell
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.readers import readers, unknown_tags
+from edge.records import assets
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PASSWORD, Site
 
 pytestmark = pytest.mark.browser
@@ -103,7 +105,9 @@ def test_where_things_were_and_what_was_not_seen_since(enter: Enter, site: Site)
     for dock, ago in ((0, 5 * clock.HOUR), (1, 3 * clock.HOUR // 2)):
         at = clock.now() - ago
         where = site.docks[dock].id
-        scans.record([Scan(site.organization_id, site.assets[0].id, where, None, None, at, at, Quality.HANDHELD)], 0)
+        positions.record(
+            [Scan(site.organization_id, site.assets[0].id, where, None, None, at, at, Quality.HANDHELD)], 0
+        )
     page = enter("vic", "/past")
     expect(page.locator("tbody tr").first).to_contain_text("Dock 2")  # an hour ago
     page.click("text=An hour earlier")
@@ -129,7 +133,7 @@ def test_a_retired_asset_is_found_and_restored(enter: Enter, site: Site) -> None
 def test_a_printed_list_begins_on_its_first_page_and_names_its_filter(enter: Enter, site: Site) -> None:
     now = clock.now()
     for asset in site.assets:
-        scans.record(
+        positions.record(
             [Scan(site.organization_id, asset.id, site.docks[0].id, None, None, now, now, Quality.HANDHELD)], 0
         )
     page = enter("vic", viewport={"width": 1440, "height": 900})
@@ -144,7 +148,7 @@ def test_a_printed_list_begins_on_its_first_page_and_names_its_filter(enter: Ent
 def test_tables_are_read_without_scrolling_sideways_on_a_phone(enter: Enter, site: Site, path: str) -> None:
     organization_id, asset, now = site.organization_id, site.assets[0], clock.now()
     assets.patch(shell(organization_id), asset.id, {"name": "Long name " * 20, "description": "x" * 250})
-    scans.record([Scan(organization_id, asset.id, site.docks[0].id, None, None, now, now, Quality.HANDHELD)], 0)
+    positions.record([Scan(organization_id, asset.id, site.docks[0].id, None, None, now, now, Quality.HANDHELD)], 0)
     unknown_tags.record(
         [unknown_tags.Sighting(organization_id, "rfid", "E2" * 24, 0, "E2" * 24, "unknown", now, site.docks[0].id)]
     )
@@ -161,7 +165,7 @@ def test_a_reader_with_a_wrong_location_is_corrected_with_its_history(enter: Ent
     for number, asset in enumerate(site.assets[:3]):
         at = now - (number + 1) * clock.HOUR
         read = Scan(site.organization_id, asset.id, rack.id, reader, 1, at, at, Quality.READER, -55.0)
-        scans.record([read], gap=clock.HOUR)
+        positions.record([read], gap=clock.HOUR)
     page = enter("ada", f"/readers/{reader}/edit")
     page.select_option("[name=location_id]", str(dock.id))
     page.click("button:text-is('Save')")

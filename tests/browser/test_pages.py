@@ -9,17 +9,13 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
-from edge.auth import badges
-from edge.store import (
-    assets,
-    locations,
-    people,
-    scans,
-)
-from edge.store.actors import shell
-from edge.store.parents import UNSET, Parent
-from edge.store.people import Role
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.people import passwords, people
+from edge.people.people import Role
+from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, scan
 
 pytestmark = pytest.mark.browser
@@ -29,7 +25,7 @@ Enter = Callable[..., Page]
 def see(site: Site, number: int, dock: int = 0) -> None:
     now, row = clock.now(), site.assets[number - 1]
     where = site.docks[dock]
-    scans.record([Scan(site.organization_id, row.id, where.id, None, None, now, now, Quality.HANDHELD)], 0)
+    positions.record([Scan(site.organization_id, row.id, where.id, None, None, now, now, Quality.HANDHELD)], 0)
 
 
 def test_the_board_follows_the_site(enter: Enter, site: Site) -> None:
@@ -166,8 +162,8 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
         shell(site.organization_id),
         "Pia",
         Role.OPERATOR,
-        badge_hash=badges.hash_badge("BADGE-77"),
-        pin_hash=badges.hash_pin("4711", Role.OPERATOR),
+        badge_hash=passwords.hash_badge("BADGE-77"),
+        pin_hash=passwords.hash_pin("4711", Role.OPERATOR),
     )
     admin = enter("ada", "/devices")
     admin.fill("#name", "Scanner 3")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from edge.auth.passwords import hash_password
-from edge.pages import scan as scan_pages
-from edge.store import organizations, people
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.people import Role
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.pages.handhelds import scan as scan_pages
+from edge.people import organizations, people
+from edge.people.passwords import hash_password
+from edge.people.people import Role
 from tests.browser.conftest import PASSWORD, PHONE, Site, outcome, queued, scan
 
 pytestmark = pytest.mark.browser

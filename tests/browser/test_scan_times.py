@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge import clock
-from edge.store import board
-from edge.store.database import execute
+from edge.database.connection import execute
+from edge.tracking import board
 from tests.browser.conftest import PHONE, Site, outcome, scan
 
 pytestmark = pytest.mark.browser

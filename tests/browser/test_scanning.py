@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from edge.store import board
-from edge.store.database import execute
+from edge.database.connection import execute
+from edge.tracking import board
 from tests.browser.conftest import PHONE, Server, Site, outcome, queued, scan
 
 pytestmark = pytest.mark.browser

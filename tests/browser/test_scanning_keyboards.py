@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from edge.pages.scan import TEST_CODE
-from edge.store.database import execute
+from edge.database.connection import execute
+from edge.pages.handhelds.scan import TEST_CODE
 from tests.browser.conftest import PHONE, Site, outcome, scan
 
 pytestmark = pytest.mark.browser

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from edge.store import assets, board, locations
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.tags import NewTag
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking import board
 from tests.browser.conftest import PHONE, Site, outcome, queued, scan
 
 pytestmark = pytest.mark.browser

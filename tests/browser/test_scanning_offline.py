@@ -8,13 +8,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge import clock
-from edge.store import assets, locations, scans
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.stays import Quality, Scan
-from edge.store.tags import NewTag
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Site, outcome, scan
-from tests.store.test_gs1 import SGTIN
+from tests.records.test_gs1 import SGTIN
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -24,7 +25,7 @@ OFFLINE = ("ERR_INTERNET_DISCONNECTED",)
 def see(site: Site, number: int, location_id: int) -> None:
     now = clock.now()
     one = Scan(site.organization_id, site.assets[number - 1].id, location_id, None, None, now, now, Quality.HANDHELD)
-    scans.record([one], 0)
+    positions.record([one], 0)
 
 
 def offline(page: Page) -> None:

@@ -12,10 +12,10 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
-from tests.auth.test_second_factor import STEP, Phone
 from tests.browser.accessibility import faults
 from tests.browser.conftest import PASSWORD, PHONE
 from tests.browser.test_accessibility import TOO_WIDE
+from tests.people.test_second_factor import STEP, Phone
 
 pytestmark = pytest.mark.browser
 DESK = {"width": 1280, "height": 800}

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge import clock
-from edge.store import board, scans
-from edge.store.database import execute, writing
-from edge.store.stays import Quality, Scan
+from edge.database.connection import execute, writing
+from edge.tracking import board, positions
+from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
@@ -22,7 +22,7 @@ OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED", "ERR_CONNECTIO
 def see(site: Site, location_id: int, *numbers: int) -> None:
     now = clock.now() - clock.HOUR
     ids = [site.assets[number - 1].id for number in numbers]
-    scans.record(
+    positions.record(
         [Scan(site.organization_id, one, location_id, None, None, now, now, Quality.HANDHELD) for one in ids], 0
     )
 

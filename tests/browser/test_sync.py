@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from edge.auth.secrets import hash_secret
-from edge.store import assets, mirrors, sites
-from edge.store.actors import shell
-from edge.store.database import writing
-from edge.store.exchange import AssetRecord
+from edge.audit.actors import shell
+from edge.database.connection import writing
+from edge.people.secrets import hash_secret
+from edge.records import assets
+from edge.sync.store import mirrors, sites
+from edge.sync.store.exchange import AssetRecord
 from tests.browser.conftest import PHONE, Site
 
 pytestmark = pytest.mark.browser

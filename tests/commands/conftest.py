@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge import cli
-from edge.store.database import close_database
+from edge.database.connection import close_database
 
 PASSWORD = "correct horse battery"
 

@@ -1,7 +1,4 @@
-"""What the shell writes goes the same way as everything else; `edge audit` shows it.
-
-Tests of edge/store/audit_trail.py.
-"""
+"""What the shell writes goes the same way as everything else; `edge audit` shows it."""
 
 from __future__ import annotations
 
@@ -11,9 +8,13 @@ from datetime import timedelta
 import pytest
 
 from edge import clock
-from edge.store import actors, board, handheld, lookup, organizations, people
-from edge.store.handheld import Submitted
-from edge.store.people import Role
+from edge.audit import actors
+from edge.handhelds import scans
+from edge.handhelds.scans import Submitted
+from edge.people import organizations, people
+from edge.people.people import Role
+from edge.records import lookup
+from edge.tracking import board
 from tests.commands.conftest import Shell
 
 
@@ -75,7 +76,7 @@ def test_a_tag_from_the_shell_takes_over_the_scans_that_waited_for_it(edge: Shel
     assert dock
     olga = people.add_person(actors.shell(organization_id), "Olga", Role.OPERATOR)
     scan = Submitted("scan-1", "E2801170", dock.id, clock.now() - clock.SECOND)
-    handheld.submit(actors.person(organization_id, olga.id, "Olga"), [scan], clock.now())
+    scans.submit(actors.person(organization_id, olga.id, "Olga"), [scan], clock.now())
     edge.ok("asset", "add", "Pallet", "--key", "A-1", *(("--tag", "rfid:E2801170") if with_the_asset else ()))
     if not with_the_asset:
         edge.ok("tag", "add", "rfid", "E2801170", "--asset", "A-1")

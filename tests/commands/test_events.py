@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from edge.auth import sealed
+from edge.database.connection import close_database
+from edge.events import destinations
 from edge.events.worker import Worker
-from edge.store import event_destinations, organizations
-from edge.store.database import close_database
+from edge.people import organizations, secrets
 from tests.commands.conftest import Shell
 from tests.events.conftest import PACE
 from tests.events.receiver import receiving
@@ -19,8 +19,8 @@ def test_a_webhook_from_its_first_to_its_last_day(edge: Shell) -> None:
         text = edge.ok("events", "add-webhook", "ERP", receiver.url, "--on", "asset.moved", "--network", "loopback")
         secret = re.search(r"whsec_\S+", text)
         assert secret
-        (row,) = event_destinations.list_destinations(organizations.find_organization(None).id)
-        assert sealed.unseal(row.secret) == secret[0]
+        (row,) = destinations.list_destinations(organizations.find_organization(None).id)
+        assert secrets.unseal(row.secret) == secret[0]
         assert "asset.moved" in edge.ok("events", "list")
         worker = Worker(PACE)
         worker.start()
@@ -44,8 +44,8 @@ def test_a_broker_with_its_password(edge: Shell, tmp_path: Path) -> None:
     edge.ok("location", "add", "Dock 1", "--key", "DOCK-1")
     url = "mqtts://edge@broker.example"
     edge.ok("events", "add-mqtt", "Plant", url, "--sign-in", "--location", "DOCK-1", typed="broker word\n")
-    (row,) = event_destinations.list_destinations(organizations.find_organization(None).id)
-    assert sealed.unseal(row.secret) == "broker word"
+    (row,) = destinations.list_destinations(organizations.find_organization(None).id)
+    assert secrets.unseal(row.secret) == "broker word"
     close_database()
     assert b"broker word" not in b"".join(file.read_bytes() for file in tmp_path.glob("edge.db*"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge.liveness import Check
+from edge.runtime.readiness import Check
 from tests.commands.conftest import Shell
 
 

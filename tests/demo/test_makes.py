@@ -9,9 +9,9 @@ from edge.demo.makes import MAKES
 from edge.demo.movement import Sighting
 from edge.demo.plan import Plan, Reader
 from edge.demo.site import tags
-from edge.ingest.parsers.formats import FORMATS, recognise
-from edge.ingest.reads import Kind, Read
-from edge.store.tags import match_key
+from edge.formats.reads import Kind, Read
+from edge.formats.registry import FORMATS, recognise
+from edge.records.tags import match_key
 from tests.demo.conftest import BEGIN
 
 BATCH = 7

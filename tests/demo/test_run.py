@@ -1,7 +1,4 @@
-"""The demo as a whole: it starts quickly, shows movement, and what it prints works as it is.
-
-Tests of edge/demo/guide.py, edge/demo/publishing.py and edge/demo/site.py.
-"""
+"""The demo as a whole: it starts quickly, shows movement, and what it prints works as it is."""
 
 from __future__ import annotations
 
@@ -14,14 +11,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from edge.auth.passwords import matches
 from edge.clock import SECOND
+from edge.database.connection import execute
 from edge.demo.guide import get_command, guide, publish_command, token_command
 from edge.demo.run import Demo, free_port, running_demo
-from edge.store import assets, people, tracking
-from edge.store.assets import AssetFilter
-from edge.store.database import execute
-from edge.store.tracking import AssetLocationFilter
+from edge.people import people
+from edge.people.passwords import matches
+from edge.records import assets
+from edge.records.assets import AssetFilter
+from edge.tracking import report as tracking
+from edge.tracking.report import AssetLocationFilter
 
 
 @pytest.fixture(scope="module")

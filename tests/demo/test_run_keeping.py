@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from edge.auth.passwords import matches
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
 from edge.demo import run
 from edge.demo.guide import guide
 from edge.demo.run import Demo, free_port, running_demo
 from edge.errors import SetupError
-from edge.store import assets, keys, locations, migrate, organizations, people
-from edge.store.actors import shell
-from edge.store.assets import AssetFilter
-from edge.store.database import close_database
-from edge.store.locations import LocationFilter
+from edge.people import api_keys, organizations, people
+from edge.people.passwords import matches
+from edge.records import assets, locations
+from edge.records.assets import AssetFilter
+from edge.records.locations import LocationFilter
 
 
 def keys_in_force(demo: Demo) -> list[str]:
-    return [key.id for key in keys.list_keys(demo.access.organization_id)]
+    return [key.id for key in api_keys.list_keys(demo.access.organization_id)]
 
 
 def counts(demo: Demo) -> tuple[int, int]:

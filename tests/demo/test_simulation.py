@@ -11,8 +11,8 @@ from edge.clock import SECOND
 from edge.demo import simulation
 from edge.demo.movement import Sighting
 from edge.demo.plan import Plan, Reader
-from edge.ingest.parsers.formats import FORMATS
-from edge.ingest.reads import Read
+from edge.formats.reads import Read
+from edge.formats.registry import FORMATS
 from tests.demo.conftest import BEGIN, chance
 from tests.service import wait_for
 

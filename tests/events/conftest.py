@@ -10,20 +10,24 @@ from contextlib import closing
 import pytest
 
 from edge import clock
-from edge.auth import sealed
-from edge.auth.secrets import new_webhook_secret
+from edge.audit import actors
 from edge.clock import SECOND
+from edge.database import connection
+from edge.events import destinations, making
 from edge.events.delivery import Round
+from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
+from edge.events.making import Silence
 from edge.events.webhook import Webhook
 from edge.events.worker import Pace
 from edge.outbound import Network
-from edge.store import actors, assets, database, event_destinations, event_making, locations, readers
-from edge.store.event_destinations import Destination, DestinationKind, NewDestination
-from edge.store.event_making import Silence
-from edge.store.events import KINDS, Filter
-from edge.store.parents import UNSET, Parent
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
+from edge.people import secrets
+from edge.people.secrets import new_webhook_secret
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 from tests.events.receiver import Receiver, receiving
 
@@ -36,7 +40,7 @@ TLS = ssl.create_default_context()  # takes its time, so once
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """These boxes need not survive a power cut."""
-    monkeypatch.setitem(database.PRAGMAS, "synchronous", "off")
+    monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
 
 
 @pytest.fixture
@@ -87,29 +91,29 @@ class Warehouse:
         self, url: str, name: str = "ERP", kinds: tuple[str, ...] = KINDS, place: str | None = None
     ) -> Destination:
         wanted = Filter(frozenset(kinds), self.places[place] if place else None)
-        secret = sealed.seal(new_webhook_secret())
+        secret = secrets.seal(new_webhook_secret())
         new = NewDestination(DestinationKind.WEBHOOK, name, url, secret, wanted, Network.LOOPBACK)
-        return event_destinations.add(self.actor, new)
+        return destinations.add(self.actor, new)
 
     def again(self, row: Destination) -> Destination:
-        return event_destinations.get(self.organization_id, row.no)
+        return destinations.get(self.organization_id, row.no)
 
 
 @pytest.fixture
 def warehouse(cast: Cast) -> Warehouse:
     made = Warehouse(cast.acme)
-    event_making.start(SILENCE)
+    making.start(SILENCE)
     return made
 
 
 def make_events() -> None:
-    while event_making.make(SILENCE):
+    while making.make(SILENCE):
         pass
 
 
 def deliver(row: Destination, network: Network | None = None) -> None:
     """Rounds until nothing is due any more."""
-    secret = sealed.unseal(row.secret)
+    secret = secrets.unseal(row.secret)
     with closing(Webhook(row.url, secret, network or row.network, TLS)) as sender:
         while Round(row, sender, threading.Event(), is_note_due=True).run():
-            row = event_destinations.get(row.organization_id, row.no)
+            row = destinations.get(row.organization_id, row.no)

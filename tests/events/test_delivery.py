@@ -1,7 +1,4 @@
-"""A receiver that fails is left alone, tried again and given up; a round ends, and progress is noted.
-
-Tests of edge/store/event_progress.py.
-"""
+"""A receiver that fails is left alone, tried again and given up; a round ends, and progress is noted."""
 
 from __future__ import annotations
 
@@ -14,12 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from edge import clock
-from edge.events import delivery, worker
-from edge.events.delivery import Round
-from edge.events.outcomes import Message, Outcome, Result
+from edge.events import delivery, destinations, log, progress, worker
+from edge.events.delivery import Message, Outcome, Result, Round
+from edge.events.destinations import Destination
 from edge.events.worker import Worker
-from edge.store import event_destinations, event_progress, events
-from edge.store.event_destinations import Destination
 from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver
 from tests.service import wait_for
@@ -57,7 +52,7 @@ def keys(receiver: Receiver) -> list[str]:
 
 def next_try(warehouse: Warehouse, row: Destination) -> int:
     """When the only event that waits is tried again."""
-    retries = event_progress.retries_of(row.no)
+    retries = progress.retries_of(row.no)
     return max(warehouse.again(row).next_try_at, *(retry.next_try_at for retry in retries), 0)
 
 
@@ -78,7 +73,7 @@ def test_a_round_ends_after_its_time_and_the_next_one_goes_on(
     while Round(row, sender, threading.Event(), is_note_due=False).run():
         rounds += 1
         row = warehouse.again(row)
-        assert event_destinations.count_waiting(row) == 10 - len(sender.sent)
+        assert destinations.count_waiting(row) == 10 - len(sender.sent)
         assert len(sender.sent) <= 3 * rounds
     assert rounds == 3
     assert len(set(sender.sent)) == len(sender.sent) == 10
@@ -95,11 +90,11 @@ def test_a_refused_event_is_given_up_after_days_and_those_behind_it_go_on(
         travel_to(monkeypatch, began + hours * clock.HOUR)
         deliver(warehouse.again(row))
     assert keys(receiver).count("BAD") == len(attempts)
-    assert (warehouse.again(row).lost, len(event_progress.retries_of(row.no))) == (0, 1)
+    assert (warehouse.again(row).lost, len(progress.retries_of(row.no))) == (0, 1)
     travel_to(monkeypatch, began + 121 * clock.HOUR)
     deliver(warehouse.again(row))
     assert len(bad) == len(attempts) + 1
-    assert (warehouse.again(row).lost, event_progress.retries_of(row.no)) == (1, [])
+    assert (warehouse.again(row).lost, progress.retries_of(row.no)) == (1, [])
     assert warehouse.again(row).disabled_at is None
 
 
@@ -117,8 +112,8 @@ def test_a_clock_that_jumps_ahead_by_days_gives_up_nothing(
     receiver.answer = lambda _: 200
     travel_to(monkeypatch, now + 801 * clock.DAY)
     deliver(warehouse.again(row))
-    assert event_destinations.count_waiting(warehouse.again(row)) == 0
-    assert event_progress.retries_of(row.no) == []
+    assert destinations.count_waiting(warehouse.again(row)) == 0
+    assert progress.retries_of(row.no) == []
 
 
 def test_after_an_event_that_is_given_up_the_next_one_of_the_asset_is_not_refused_as_often(
@@ -135,18 +130,18 @@ def test_after_an_event_that_is_given_up_the_next_one_of_the_asset_is_not_refuse
         travel_to(monkeypatch, began + hours * clock.HOUR)
         deliver(warehouse.again(row))
     assert len(receiver.received) == 3
-    assert len(event_progress.retries_of(row.no)) > 1
-    for _ in event_progress.retries_of(row.no):
+    assert len(progress.retries_of(row.no)) > 1
+    for _ in progress.retries_of(row.no):
         travel_to(monkeypatch, began + 121 * clock.HOUR)
         deliver(warehouse.again(row))
     assert len(receiver.received) == 3
-    assert event_progress.retries_of(row.no) == []
+    assert progress.retries_of(row.no) == []
 
 
 def test_each_event_that_is_no_longer_kept_is_counted_as_lost_once(warehouse: Warehouse, receiver: Receiver) -> None:
     row = with_assets(warehouse, receiver, "P-1", "P-2")
-    waiting = event_destinations.count_waiting(row)
-    events.drop_old(clock.now() + clock.DAY, 100)
+    waiting = destinations.count_waiting(row)
+    log.drop_old(clock.now() + clock.DAY, 100)
     for _ in range(2):
         deliver(warehouse.again(row))
         assert (warehouse.again(row).lost, receiver.received) == (waiting, [])
@@ -159,9 +154,9 @@ def test_a_receiver_that_is_slow_gets_nothing_twice_at_once(
     looks, answer = [], threading.Event()
     with_assets(warehouse, receiver, "P-1")
     receiver.answer = lambda _: 200 if answer.wait(SOON) else 500
-    due = event_progress.retries_due
+    due = progress.retries_due
     monkeypatch.setattr(worker, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(event_progress, "retries_due", lambda: looks.append(len(receiver.received)) or due())
+    monkeypatch.setattr(progress, "retries_due", lambda: looks.append(len(receiver.received)) or due())
     one = Worker(PACE)
     one.start()
     try:
@@ -244,7 +239,7 @@ def test_a_receiver_that_fails_three_times_in_ten_gets_every_event_in_order(
 
     receiver.answer = fail_at_times
     began = now = clock.now()
-    while event_destinations.count_waiting(warehouse.again(row)):
+    while destinations.count_waiting(warehouse.again(row)):
         travel_to(monkeypatch, now)
         deliver(warehouse.again(row))
         now += clock.SECOND
@@ -270,9 +265,9 @@ def test_no_more_events_are_set_aside_than_there_is_room_for(
         warehouse.record([(bad, place, second * 10), (good, place, second * 10)])
     make_events()
     deliver(warehouse.again(row))
-    assert len(event_progress.retries_of(row.no)) == 3
+    assert len(progress.retries_of(row.no)) == 3
     assert warehouse.again(row).last_error == "3 events wait because they failed or were refused"
-    waiting = event_destinations.count_waiting(warehouse.again(row))
+    waiting = destinations.count_waiting(warehouse.again(row))
     assert waiting > 3
     receiver.answer = lambda _: 200
     now = clock.now()
@@ -282,7 +277,7 @@ def test_no_more_events_are_set_aside_than_there_is_room_for(
     taken = [one.told for one in receiver.received if one.told["data"]["asset"]["external_key"] == "BAD"][1:]
     assert [one["timestamp"] for one in taken] == sorted(one["timestamp"] for one in taken)
     assert len(taken) == 6
-    assert event_destinations.count_waiting(warehouse.again(row)) == 0
+    assert destinations.count_waiting(warehouse.again(row)) == 0
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -295,7 +290,7 @@ def test_a_clock_that_is_set_back_does_not_keep_events_for_years(
     with monkeypatch.context() as patch:
         travel_to(patch, now + 3000 * clock.DAY)
         deliver(row)
-    assert warehouse.again(row).next_try_at > now or event_progress.retries_of(row.no)
+    assert warehouse.again(row).next_try_at > now or progress.retries_of(row.no)
     receiver.answer = lambda _: 200
     one = Worker(PACE)
     one.start()

@@ -14,14 +14,14 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.auth import sealed
+from edge.events import destinations
+from edge.events.delivery import Message, Outcome, Result
+from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
 from edge.events.mqtt import Broker
-from edge.events.outcomes import Message, Outcome, Result
 from edge.events.worker import Worker
 from edge.outbound import Network
-from edge.store import event_destinations
-from edge.store.event_destinations import Destination, DestinationKind, NewDestination
-from edge.store.events import KINDS, Filter
+from edge.people import secrets
 from tests.events.conftest import PACE, Warehouse, make_events
 from tests.events.receiver import wait_until
 from tests.mosquitto import Mosquitto, free_port
@@ -60,12 +60,12 @@ def add_broker(warehouse: Warehouse, url: str) -> Destination:
         DestinationKind.MQTT,
         "Plant",
         url,
-        sealed.seal(""),
+        secrets.seal(""),
         Filter(frozenset(KINDS)),
         Network.LOOPBACK,
         "site/{type}/{asset}/{location}",
     )
-    return event_destinations.add(warehouse.actor, new)
+    return destinations.add(warehouse.actor, new)
 
 
 def sent_to(url: str, password: str = "", topic: str = "site/x", network: Network = Network.LOOPBACK) -> Outcome:
@@ -91,7 +91,7 @@ def test_events_arrive_in_order_also_when_the_broker_was_away(warehouse: Warehou
         wait_until(lambda: warehouse.again(row).failures)
         mosquitto.start()
         with listening(mosquitto) as messages:
-            event_destinations.enable(warehouse.actor, row.no)  # now, and not in some seconds
+            destinations.enable(warehouse.actor, row.no)  # now, and not in some seconds
             received = [messages.get(timeout=10)[0] for _ in range(2)]
         assert received == ["site/asset.moved/P-1/DOCK-SOUTH", "site/asset.moved/P-1/DOCK-NORTH"]
     finally:

@@ -1,7 +1,4 @@
-"""`GET /events` through a real server: events arrive as they happen, and a client goes on where it was cut off.
-
-Tests of edge/events/endpoints.py.
-"""
+"""`GET /events` through a real server: events arrive as they happen, and a client goes on where it was cut off."""
 
 from __future__ import annotations
 
@@ -15,20 +12,20 @@ from typing import Any, NamedTuple
 import pytest
 from waitress.server import BaseWSGIServer
 
-from edge import clock, server
+from edge import clock
 from edge.app import AppSettings, create_app
-from edge.auth import tokens
-from edge.auth.secrets import hash_secret, new_client_secret
+from edge.audit.actors import person, shell
 from edge.errors import Conflict, Unavailable
-from edge.events import stream
+from edge.events import destinations, log, stream
+from edge.events.destinations import DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
 from edge.events.stream import Streams
-from edge.ops.health import Health
+from edge.operations.health import Health
 from edge.pages.cookies import SESSION as SESSION_COOKIE
-from edge.store import event_destinations, events, keys, people, sessions
-from edge.store.actors import person, shell
-from edge.store.event_destinations import DestinationKind, NewDestination
-from edge.store.events import KINDS, Filter
-from edge.store.people import Role
+from edge.people import api_keys, people, sessions, tokens
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_client_secret
+from edge.server import server
 from tests.conftest import Cast
 from tests.events.conftest import Warehouse, make_events
 from tests.events.receiver import wait_until
@@ -87,7 +84,7 @@ class Site(NamedTuple):
     def token(self, *scopes: str, organization_id: int = 0) -> str:
         secret = new_client_secret()
         actor = shell(organization_id or self.warehouse.organization_id)
-        key = keys.add_key(actor, "Screen", scopes or ("assets:read", "tracking:read"), hash_secret(secret))
+        key = api_keys.add_key(actor, "Screen", scopes or ("assets:read", "tracking:read"), hash_secret(secret))
         pair = tokens.exchange("production", key.id, secret)
         assert pair
         return f"Bearer {pair.access_token}"
@@ -142,8 +139,8 @@ def test_events_come_as_they_happen_and_go_on_after_the_last_one(site: Site) -> 
 def test_who_asks_for_more_than_is_kept_is_told_to_look_anew(site: Site) -> None:
     pallet, token = site.warehouse.add_asset("P-1"), site.token()
     make_events()
-    first = events.after(site.warehouse.organization_id, 0, 1)[0]
-    events.drop_old(clock.now() + 1, 100)
+    first = log.after(site.warehouse.organization_id, 0, 1)[0]
+    log.drop_old(clock.now() + 1, 100)
     client = site.listen(Authorization=token, Last_Event_ID=first.id)
     assert client.next().event == "reset"
     move(site, pallet, 1)
@@ -179,8 +176,8 @@ def test_a_person_who_is_signed_in_listens_with_the_session(site: Site) -> None:
 
 def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
     client = site.listen(Authorization=site.token())
-    (key,) = keys.list_keys(site.warehouse.organization_id)
-    keys.revoke_key(shell(site.warehouse.organization_id), key.id)
+    (key,) = api_keys.list_keys(site.warehouse.organization_id)
+    api_keys.revoke_key(shell(site.warehouse.organization_id), key.id)
     assert client.is_ended()
     wait_until(lambda: site.streams.count() == 0)
 
@@ -205,7 +202,7 @@ def test_a_database_that_cannot_be_used_is_said_with_the_time_to_wait(
         raise Unavailable("The disk is full; make room and try again")
 
     token = site.token()
-    monkeypatch.setattr(event_destinations, "open_stream", refuse)
+    monkeypatch.setattr(destinations, "open_stream", refuse)
     answer = site.listen(Authorization=token).answer
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
 
@@ -214,19 +211,19 @@ def test_streams_that_somebody_disabled_are_enabled_again_by_who_is_told_how(sit
     token = site.token()
     assert site.ask("/events", Authorization=token) == 200
     organization_id = site.warehouse.organization_id
-    [made] = event_destinations.list_destinations(organization_id)
-    event_destinations.disable(shell(organization_id), made.no)
+    [made] = destinations.list_destinations(organization_id)
+    destinations.disable(shell(organization_id), made.no)
     client = site.listen(Authorization=token)
     assert client.answer.status == 409
     assert 'edge events enable "Live stream"' in json.loads(client.answer.read())["error"]
-    event_destinations.enable(shell(organization_id), made.no)
+    destinations.enable(shell(organization_id), made.no)
     assert site.ask("/events", Authorization=token) == 200
 
 
 def test_the_name_of_the_streams_is_theirs(site: Site) -> None:
     mine = NewDestination(DestinationKind.WEBHOOK, "Live stream", "https://erp.example.com", b"x", Filter(KINDS))
     with pytest.raises(Conflict, match="choose another name"):
-        event_destinations.add(shell(site.warehouse.organization_id), mine)
+        destinations.add(shell(site.warehouse.organization_id), mine)
 
 
 def test_nobody_listens_without_a_name(site: Site) -> None:
@@ -257,10 +254,10 @@ def test_who_does_not_read_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatc
     token = site.token()
     site.listen(Authorization=token)
     for turn in range(40):  # 20 MB, more than the system's own buffers take
-        events.add([_large(site, number) for number in range(turn * 500, turn * 500 + 500)])
+        log.add([_large(site, number) for number in range(turn * 500, turn * 500 + 500)])
     wait_until(lambda: site.streams.count() == 0)
 
 
-def _large(site: Site, number: int) -> events.NewEvent:
-    kind, data = events.EventKind.ASSET_CHANGED, {"asset": {"name": "x" * 1000}}
-    return events.NewEvent(site.warehouse.organization_id, kind, number, clock.now(), (), (), data)
+def _large(site: Site, number: int) -> log.NewEvent:
+    kind, data = log.EventKind.ASSET_CHANGED, {"asset": {"name": "x" * 1000}}
+    return log.NewEvent(site.warehouse.organization_id, kind, number, clock.now(), (), (), data)

@@ -9,10 +9,10 @@ import pytest
 
 from edge.clock import SECOND
 from edge.events import worker
+from edge.events.destinations import Destination, DestinationKind
+from edge.events.making import Silence
 from edge.events.turns import Turns
 from edge.events.worker import Pace, Worker
-from edge.store.event_destinations import Destination, DestinationKind
-from edge.store.event_making import Silence
 
 OURS, THEIRS = 1, 2
 

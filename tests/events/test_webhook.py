@@ -1,20 +1,16 @@
-"""Webhooks as a real receiver sees them: signed, in order, at least once, and never anywhere else.
-
-Tests of edge/auth/sealed.py, edge/events/delivery.py and edge/events/outcomes.py.
-"""
+"""Webhooks as a real receiver sees them: signed, in order, at least once, and never anywhere else."""
 
 from __future__ import annotations
 
 import pytest
 
 from edge import clock
-from edge.auth import sealed
-from edge.auth.secrets import new_webhook_secret
-from edge.events import delivery, webhook
+from edge.database.instance import beside_database
+from edge.events import delivery, destinations, progress, webhook
 from edge.events.worker import Worker
 from edge.outbound import Network
-from edge.store import event_destinations, event_progress
-from edge.store.instance import beside_database
+from edge.people import secrets
+from edge.people.secrets import new_webhook_secret
 from tests.conftest import lacks
 from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver, wait_until
@@ -39,9 +35,7 @@ def test_the_running_service_tells_a_receiver_of_a_move(warehouse: Warehouse, re
     assert one.told["data"]["asset"] == {"id": pallet, "external_key": "P-1", "name": "Pallet P-1"}
     assert one.told["data"]["location"]["external_key"] == "DOCK-SOUTH"
     assert one.told["data"]["previous_location"]["external_key"] == "DOCK-NORTH"
-    assert [attempt.told for attempt in event_destinations.list_attempts(row.organization_id, row.no)] == [
-        "204 No Content"
-    ]
+    assert [attempt.told for attempt in destinations.list_attempts(row.organization_id, row.no)] == ["204 No Content"]
 
 
 def test_the_signature_is_that_of_standard_webhooks(warehouse: Warehouse, receiver: Receiver) -> None:
@@ -54,7 +48,7 @@ def test_the_signature_is_that_of_standard_webhooks(warehouse: Warehouse, receiv
     make_events()
     deliver(warehouse.again(row))
     (one,) = receiver.received
-    verified = standardwebhooks.Webhook(sealed.unseal(row.secret)).verify(one.body, one.headers)
+    verified = standardwebhooks.Webhook(secrets.unseal(row.secret)).verify(one.body, one.headers)
     assert verified["type"] == "asset.created"
     with pytest.raises(standardwebhooks.WebhookVerificationError):
         standardwebhooks.Webhook(new_webhook_secret()).verify(one.body, one.headers)
@@ -98,7 +92,7 @@ def test_what_fails_is_sent_again_later_under_the_same_id(
     first, second = receiver.received
     assert (first.id, first.body) == (second.id, second.body)
     assert warehouse.again(row).last_error is None
-    assert event_destinations.count_waiting(warehouse.again(row)) == 0
+    assert destinations.count_waiting(warehouse.again(row)) == 0
 
 
 @pytest.mark.parametrize("answer", [None, "drip"])
@@ -112,7 +106,7 @@ def test_a_receiver_that_hangs_or_drips_is_cut_off(
     receiver.answer = lambda _: answer
     deliver(warehouse.again(row))
     assert warehouse.again(row).last_error == "no answer within 0 s"
-    [retry] = event_progress.retries_of(row.no)
+    [retry] = progress.retries_of(row.no)
     assert retry.next_try_at > clock.now() - clock.SECOND
 
 
@@ -145,7 +139,7 @@ def test_a_refused_event_holds_up_its_own_asset_only(
     late = [one.told for one in receiver.received[before:]]
     assert [told["type"] for told in late] == ["asset.arrived", "asset.moved", "asset.moved"]
     assert {late[0]["id"]} == refused
-    assert event_destinations.count_waiting(warehouse.again(row)) == 0
+    assert destinations.count_waiting(warehouse.again(row)) == 0
 
 
 def test_a_receiver_that_refuses_everything_is_left_alone(warehouse: Warehouse, receiver: Receiver) -> None:
@@ -174,8 +168,8 @@ def test_after_days_it_is_disabled_and_says_so(
     given_up = warehouse.again(row)
     assert given_up.disabled_at is not None
     assert given_up.disabled_reason == "nothing could be delivered for 5 days: 503 Service Unavailable"
-    assert event_destinations.troubles() == [f"ERP was disabled: {given_up.disabled_reason}"]
-    event_destinations.enable(warehouse.actor, row.no)
+    assert destinations.troubles() == [f"ERP was disabled: {given_up.disabled_reason}"]
+    destinations.enable(warehouse.actor, row.no)
     receiver.answer = lambda _: 200
     deliver(warehouse.again(row))
     assert receiver.received[-1].id == receiver.received[0].id
@@ -211,19 +205,19 @@ def test_a_test_event_passes_by_what_waits(warehouse: Warehouse, receiver: Recei
     worker.start()
     try:
         wait_until(lambda: warehouse.again(row).failures)
-        event_destinations.ask_for_test(warehouse.actor, row.no)
+        destinations.ask_for_test(warehouse.actor, row.no)
         wait_until(lambda: "test" in receiver.kinds())
         wait_until(lambda: not warehouse.again(row).is_test_wanted)
     finally:
         worker.stop()
-    attempts = event_destinations.list_attempts(row.organization_id, row.no)
+    attempts = destinations.list_attempts(row.organization_id, row.no)
     assert (attempts[0].event_kind, attempts[0].is_delivered) == ("test", True)
 
 
 def test_on_another_box_it_sends_nothing(warehouse: Warehouse, receiver: Receiver) -> None:
     """The key that opens the secrets is in no backup."""
     row = warehouse.add_webhook(receiver.url)
-    beside_database(sealed.KEY_NAME).unlink()
+    beside_database(secrets.KEY_NAME).unlink()
     warehouse.add_asset("P-1")
     worker = Worker(PACE)
     worker.start()

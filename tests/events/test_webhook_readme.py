@@ -9,8 +9,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from edge.auth import sealed
-from edge.store.events import KINDS
+from edge.events.log import KINDS
+from edge.people import secrets
 from tests.events.conftest import Warehouse, deliver, make_events
 from tests.mosquitto import free_port
 from tests.service import wait_for
@@ -23,7 +23,7 @@ def test_the_receiver_of_the_readme_verifies_and_drops_repeats(warehouse: Wareho
     assert found
     port = free_port()
     row = warehouse.add_webhook(f"http://127.0.0.1:{port}/")
-    program = found[1].replace("whsec_…", sealed.unseal(row.secret)).replace("8099", str(port))
+    program = found[1].replace("whsec_…", secrets.unseal(row.secret)).replace("8099", str(port))
     file = tmp_path / "receiver.py"
     file.write_text(program, "utf-8")
     pallet = warehouse.add_asset("P-1")

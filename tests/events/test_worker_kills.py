@@ -1,7 +1,4 @@
-"""At least once, in order for each asset, whatever is killed when.
-
-Tests of edge/store/event_progress.py.
-"""
+"""At least once, in order for each asset, whatever is killed when."""
 
 from __future__ import annotations
 
@@ -11,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import event_destinations, event_progress, events, migrate, organizations
-from edge.store.actors import shell
-from edge.store.database import close_database
-from edge.store.event_progress import Progress
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.events import destinations, log, progress
+from edge.events.progress import Progress
+from edge.people import organizations
 from tests.events.conftest import Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver, wait_until
 from tests.mosquitto import free_port
@@ -40,16 +39,16 @@ def test_a_kill_between_sending_and_noting_sends_again_in_order(
     for number in range(30):
         warehouse.add_asset(f"P-{number}")
     make_events()
-    note = event_progress.note_progress
+    note = progress.note_progress
 
     def kill(_no: int, _progress: Progress) -> None:
         raise Killed
 
     for _ in range(3):
-        monkeypatch.setattr(event_progress, "note_progress", kill)
+        monkeypatch.setattr(progress, "note_progress", kill)
         with pytest.raises(Killed):
             deliver(warehouse.again(row))
-    monkeypatch.setattr(event_progress, "note_progress", note)
+    monkeypatch.setattr(progress, "note_progress", note)
     deliver(warehouse.again(row))
     assert len(receiver.received) == 120
     assert len(first_times(receiver.received)) == 30
@@ -82,9 +81,9 @@ def test_random_answers_lose_nothing_and_keep_the_order_of_each_asset(
     receiver.answer = note
     for _ in range(2000):
         deliver(warehouse.again(row))
-        if not event_destinations.count_waiting(warehouse.again(row)):
+        if not destinations.count_waiting(warehouse.again(row)):
             break
-    made = events.after(warehouse.organization_id, 0, 1000)
+    made = log.after(warehouse.organization_id, 0, 1000)
     assert {one.id for one in taken} == {event.id for event in made}
     for pallet in pallets:
         of_it = [int(one.id.split("_")[1]) for one in taken if one.told["data"]["asset"]["id"] == pallet]

@@ -8,14 +8,15 @@ from typing import NamedTuple
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database.connection import execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store import assets, locations, readers
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.reader_status import statuses
-from edge.store.tags import NewTag
+from edge.readers import readers
+from edge.readers.status import statuses
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from tests.ingest.site import GAP, csl, seen
 
 START = 1_772_439_330 * SECOND

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from edge.ingest.wire import Delivery
+from edge.ingest.mqtt_framing import Delivery
 
 CONNECT, PUBLISH, PUBACK, SUBSCRIBE, PINGREQ = 1, 3, 4, 8, 12
 GRANTED, REFUSED = 1, 0x80

@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import orjson
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database.connection import execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store import assets, locations, readers
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.reader_clocks import READER
-from edge.store.readers import Placement
-from edge.store.tags import NewTag
+from edge.readers import readers
+from edge.readers.clocks import READER
+from edge.readers.readers import Placement
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 
 GAP = 300 * SECOND
 DOCK, AISLE = "site/dock/reads", "site/aisle/reads"

@@ -11,9 +11,9 @@ from pathlib import Path
 from paho.mqtt import publish as paho_publish
 
 from edge.ingest.messages import Message
+from edge.ingest.mqtt_framing import Delivery
 from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import Subscriber
-from edge.ingest.wire import Delivery
 from tests.ingest.site import DOCK, pipeline
 from tests.service import wait_for
 

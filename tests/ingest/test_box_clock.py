@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import DAY, HOUR, SECOND
+from edge.database.connection import execute
 from edge.ingest.messages import Message
-from edge.liveness import check_clock
-from edge.store import readers
-from edge.store.actors import shell
-from edge.store.database import execute
+from edge.readers import readers
+from edge.runtime.readiness import check_clock
 from tests.conftest import Cast
 from tests.ingest.clock_world import DOCK, EPC, GATE, START, World
 from tests.ingest.site import buckets, csl, seen

@@ -1,8 +1,4 @@
-"""Every message ends in exactly one bucket, and nothing a reader sends stops the next message.
-
-Tests of edge/ingest/batch.py, edge/ingest/messages.py, edge/ingest/routing.py, edge/store/ignored_messages.py and
-edge/store/ledger.py.
-"""
+"""Every message ends in exactly one bucket, and nothing a reader sends stops the next message."""
 
 from __future__ import annotations
 
@@ -10,36 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database.connection import execute
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
-from edge.store import (
-    assets,
-    dead_letters,
-    ignored_messages,
-    locations,
-    readers,
-    receipts,
-    unassigned_topics,
-    unknown_tags,
-)
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.readers import Placement
-from edge.store.tags import NewTag
+from edge.ingest import stored_receipts
+from edge.readers import dead_letters, ignored_messages, readers, unassigned_topics, unknown_tags
+from edge.readers.readers import Placement
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from tests.conftest import Cast
-from tests.ingest.site import (
-    AISLE,
-    DOCK,
-    Site,
-    buckets,
-    csl,
-    location_of,
-    message,
-    pipeline,
-    seen,
-)
+from tests.ingest.site import AISLE, DOCK, Site, buckets, csl, location_of, message, pipeline, seen
 
 
 def test_a_read_of_a_known_tag_places_its_asset(site: Site) -> None:
@@ -168,7 +147,7 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7)]
     with monkeypatch.context() as patch:
-        patch.setattr(receipts, "keep", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
+        patch.setattr(stored_receipts, "keep", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
         with pytest.raises(Unavailable):
             line.handle(batch)
     assert buckets() == {}

@@ -10,20 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edge.clock import SECOND
+from edge.formats.reads import Malformed
 from edge.ingest.messages import Message
-from edge.ingest.reads import Malformed
 from edge.ingest.routing import parser_of
-from tests.ingest.site import (
-    AISLE,
-    DOCK,
-    Site,
-    buckets,
-    csl,
-    everything_recorded,
-    message,
-    pipeline,
-    seen,
-)
+from tests.ingest.site import AISLE, DOCK, Site, buckets, csl, everything_recorded, message, pipeline, seen
 
 one_read = st.builds(
     seen,

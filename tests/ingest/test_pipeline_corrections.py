@@ -1,7 +1,4 @@
-"""An antenna had a wrong location: history, current location and what is decided next are corrected.
-
-Tests of edge/store/location_corrections.py.
-"""
+"""An antenna had a wrong location: history, current location and what is decided next are corrected."""
 
 from __future__ import annotations
 
@@ -12,14 +9,16 @@ from typing import Any
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
+from edge.audit.trail import recent
 from edge.clock import HOUR, SECOND
+from edge.database.connection import execute
 from edge.errors import Invalid, NotFound
-from edge.store import carriers, location_corrections, locations, readers
-from edge.store.actors import shell
-from edge.store.audit_trail import recent
-from edge.store.database import execute
-from edge.store.location_corrections import Correction, Preview, correct, preview
-from edge.store.readers import Placement
+from edge.readers import location_corrections, readers
+from edge.readers.location_corrections import Correction, Preview, correct, preview
+from edge.readers.readers import Placement
+from edge.records import locations
+from edge.tracking import carriers
 from tests.conftest import Cast
 from tests.ingest.site import GAP, Site, csl, location_of, message, pipeline, seen
 

@@ -1,7 +1,4 @@
-"""Positions stay known from one batch to the next, as long as nobody else changes them.
-
-Tests of edge/store/recent_reads.py.
-"""
+"""Positions stay known from one batch to the next, as long as nobody else changes them."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ import orjson
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
-from edge.store import carriers, recent_reads, scans
-from edge.store.actors import shell
-from edge.store.database import close_database, execute
-from edge.store.stays import Quality, Scan
+from edge.database.connection import close_database, execute
+from edge.tracking import carriers, positions, recent_reads
+from edge.tracking.stays import Quality, Scan
 from tests.ingest.site import AISLE, GAP, Site, csl, location_of, message, pipeline, seen
 
 
@@ -30,7 +27,7 @@ def test_a_scan_by_a_person_between_two_batches_counts(site: Site, is_in_this_th
 
     def scan() -> None:
         asset_id, second = site.assets[0], at + SECOND
-        scans.record_by_person(
+        positions.record_by_person(
             Scan(site.organization_id, asset_id, site.aisle, None, None, second, second, Quality.HANDHELD)
         )
 

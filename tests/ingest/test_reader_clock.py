@@ -1,7 +1,4 @@
-"""Readers whose clocks are wrong, and readers that send late: history tells when things really happened.
-
-Tests of edge/store/held_messages.py.
-"""
+"""Readers whose clocks are wrong, and readers that send late: history tells when things really happened."""
 
 from __future__ import annotations
 
@@ -14,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge import live_reads
+from edge.audit.actors import shell
 from edge.clock import HOUR, SECOND
+from edge.database import migrate
+from edge.database.connection import close_database, execute
 from edge.ingest import reader_clock
 from edge.ingest.messages import Message
-from edge.store import migrate, organizations, readers
-from edge.store.actors import shell
-from edge.store.database import close_database, execute
-from edge.store.reader_status import statuses
-from edge.store.stays import Quality
+from edge.people import organizations
+from edge.readers import live_reads, readers
+from edge.readers.status import statuses
+from edge.tracking.stays import Quality
 from tests.conftest import Cast
 from tests.ingest.clock_world import DOCK, EPC, GATE, START, Sent, Stay, World, batched, is_near, live
 from tests.ingest.site import buckets, csl, seen

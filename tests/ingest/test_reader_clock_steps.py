@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.clock import SECOND
+from edge.database.connection import execute
 from edge.ingest.reader_clock import ReaderClock, Sample
-from edge.store.database import execute
 from tests.conftest import Cast
 from tests.ingest.clock_world import GATE, START, Sent, World, batched, live
 from tests.ingest.site import buckets

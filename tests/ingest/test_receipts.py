@@ -1,7 +1,4 @@
-"""What was delivered before is a repeat: by the broker, by the reader, after a crash.
-
-Tests of edge/store/receipts.py.
-"""
+"""What was delivered before is a repeat: by the broker, by the reader, after a crash."""
 
 from __future__ import annotations
 
@@ -9,27 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from edge import clock, metrics
+from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database.connection import execute
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
 from edge.ingest.receipts import Receipts
-from edge.store import assets
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.tags import NewTag
+from edge.records import assets
+from edge.records.tags import NewTag
 from tests.faults import failing_commits
-from tests.ingest.site import (
-    AISLE,
-    Site,
-    buckets,
-    csl,
-    everything_recorded,
-    location_of,
-    message,
-    pipeline,
-    seen,
-)
+from tests.ingest.site import AISLE, Site, buckets, csl, everything_recorded, location_of, message, pipeline, seen
 
 
 def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_again(

@@ -1,7 +1,4 @@
-"""What came before a tag or a reader was set up counts once it is.
-
-Tests of edge/store/dead_letters.py and edge/store/raw_messages.py.
-"""
+"""What came before a tag or a reader was set up counts once it is."""
 
 from __future__ import annotations
 
@@ -9,15 +6,16 @@ import orjson
 import pytest
 
 from edge import clock, metrics
+from edge.audit.actors import shell
 from edge.clock import HOUR, SECOND
+from edge.database.connection import execute, writing
 from edge.errors import Unavailable
 from edge.ingest.pipeline import Pipeline
-from edge.store import assets, dead_letters, raw_messages, readers, unknown_tags
-from edge.store.actors import shell
-from edge.store.database import execute, writing
-from edge.store.raw_messages import Pack, Window
-from edge.store.readers import Placement
-from edge.store.tags import NewTag
+from edge.readers import dead_letters, kept_messages, readers, unknown_tags
+from edge.readers.kept_messages import Pack, Window
+from edge.readers.readers import Placement
+from edge.records import assets
+from edge.records.tags import NewTag
 from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, everything_recorded, message, seen
 
 MEGABYTE = 1 << 20
@@ -70,7 +68,7 @@ def test_it_does_so_after_a_restart_and_only_once(site: Site) -> None:
     catch_up(line())
     recorded, counted = everything_recorded(), buckets()
     with writing():
-        raw_messages.order_for_reader(site.organization_id, site.dock_reader)
+        kept_messages.order_for_reader(site.organization_id, site.dock_reader)
     catch_up(line())
     assert (everything_recorded(), buckets()) == (recorded, counted)
     assert counted == {"recorded": (1, 2)}
@@ -170,7 +168,7 @@ def test_no_message_that_fails_ends_the_catching_up(site: Site, monkeypatch: pyt
 
 
 def pack(reader_id: int, received_at: int, size: int) -> Pack:
-    return Pack(None, reader_id, received_at, b"", b"x" * (size - raw_messages.ROW_BYTES))
+    return Pack(None, reader_id, received_at, b"", b"x" * (size - kept_messages.ROW_BYTES))
 
 
 def test_the_window_is_bounded_for_each_reader_for_all_and_in_age(store: object) -> None:

@@ -1,20 +1,17 @@
-"""A reader's clock that stands still, and messages that are only sent again.
-
-Tests of edge/ingest/sample.py.
-"""
+"""A reader's clock that stands still, and messages that are only sent again."""
 
 from __future__ import annotations
 
 import pytest
 
+from edge.audit.actors import shell
 from edge.clock import DAY, HOUR, SECOND
+from edge.database.connection import execute
 from edge.ingest.messages import Message
-from edge.store import readers
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.reader_clocks import in_words
-from edge.store.reader_status import statuses
-from edge.store.stays import Quality
+from edge.readers import readers
+from edge.readers.clocks import in_words
+from edge.readers.status import statuses
+from edge.tracking.stays import Quality
 from tests.conftest import Cast
 from tests.ingest.clock_world import DOCK, EPC, START, World, live
 from tests.ingest.site import buckets, csl, seen

@@ -1,7 +1,4 @@
-"""What was taken is committed before it is acknowledged, and whatever the broker does, the subscriber comes back.
-
-Tests of edge/ingest/broker.py.
-"""
+"""What was taken is committed before it is acknowledged, and whatever the broker does, the subscriber comes back."""
 
 from __future__ import annotations
 
@@ -16,16 +13,18 @@ import pytest
 from msgspec.structs import replace
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database import connection as database
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database, execute
 from edge.errors import Unavailable
 from edge.ingest import subscriber as subscriber_module
 from edge.ingest import writer
-from edge.ingest.broker import EmbeddedBroker
+from edge.ingest.embedded_broker import EmbeddedBroker
+from edge.ingest.mqtt_framing import Delivery
 from edge.ingest.subscriber import KEPT_OF_LARGER, LARGEST_PAYLOAD, Broker, Subscriber
-from edge.ingest.wire import Delivery
-from edge.store import database, migrate, organizations
-from edge.store.actors import shell
-from edge.store.database import FILE_NAME, close_database, execute
+from edge.people import organizations
 from tests.ingest.packets import REFUSED, FakeBroker
 from tests.ingest.site import DOCK, Site, buckets, csl, make_site, seen
 from tests.ingest.subscribed import SOON, Handler, delivery, numbers, publish, steady, subscribed, until_connected

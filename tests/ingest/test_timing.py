@@ -1,18 +1,15 @@
-"""A scan's time is the reader's if it can be believed, else the moment of receipt, and says which.
-
-Tests of edge/clock.py and edge/store/reader_clocks.py.
-"""
+"""A scan's time is the reader's if it can be believed, else the moment of receipt, and says which."""
 
 from __future__ import annotations
 
 import pytest
 
 from edge.clock import DAY, HOUR, SECOND, of_wall
+from edge.formats.reads import Read, WallTime
 from edge.ingest.by_source import Source
-from edge.ingest.reads import Read, WallTime
 from edge.ingest.timing import EARLIEST, FARTHEST, Stamp, Timekeeper, times_of
-from edge.store.reader_clocks import AUTO, READER, RECEIPT, Known
-from edge.store.stays import Quality
+from edge.readers.clocks import AUTO, READER, RECEIPT, Known
+from edge.tracking.stays import Quality
 
 NOW = 1_772_439_330 * SECOND  # 2026-03-02T08:15:30Z
 SOURCE = Source(1)

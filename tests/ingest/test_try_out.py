@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from edge.database.connection import execute
 from edge.errors import Invalid
-from edge.ingest.reads import Attempt
+from edge.formats.reads import Attempt
 from edge.ingest.try_out import try_out
-from edge.store.database import execute
 from tests.conftest import Cast
 from tests.ingest.site import DOCK, Site, csl, everything_recorded, seen
 

@@ -1,7 +1,4 @@
-"""Labels as they come out of a printer: the codes are read back by a decoder from the picture of the page.
-
-Tests of edge/labels/label.py, edge/labels/papers.py, edge/labels/printer.py and edge/labels/zpl.py.
-"""
+"""Labels as they come out of a printer: the codes are read back by a decoder from the picture of the page."""
 
 from __future__ import annotations
 

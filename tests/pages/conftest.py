@@ -12,25 +12,28 @@ from werkzeug.test import Client, TestResponse
 
 from edge import clock
 from edge.app import AppSettings, create_app
-from edge.auth import badges, passwords
-from edge.auth import sessions as web_sessions
-from edge.auth.secrets import hash_secret
-from edge.auth.sessions import csrf_token
+from edge.audit import actors
+from edge.audit.actors import shell
 from edge.errors import Invalid
-from edge.ingest.reads import Guess
-from edge.ops.health import Health
+from edge.formats.reads import Guess
+from edge.operations.health import Health
 from edge.pages.cookies import DEVICE as DEVICE_COOKIE
 from edge.pages.cookies import SESSION as SESSION_COOKIE
 from edge.pages.formats import Formats
-from edge.store import actors, assets, locations, people, scans, sessions, unassigned_topics
-from edge.store.actors import shell
-from edge.store.assets import AssetRow
-from edge.store.locations import LocationRow
-from edge.store.parents import UNSET, Parent
-from edge.store.people import PersonRow, Role
-from edge.store.stays import Quality, Scan
-from edge.store.tags import NewTag
-from edge.store.unassigned_topics import Unassigned
+from edge.people import passwords, people, sessions
+from edge.people import sign_in as web_sessions
+from edge.people.people import PersonRow, Role
+from edge.people.secrets import hash_secret
+from edge.people.sign_in import csrf_token
+from edge.readers import unassigned_topics
+from edge.readers.unassigned_topics import Unassigned
+from edge.records import assets, locations
+from edge.records.assets import AssetRow
+from edge.records.location_tree import UNSET, Parent
+from edge.records.locations import LocationRow
+from edge.records.tags import NewTag
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 
 SETTINGS = AppSettings("production", "0.0", (), 1000, 1000)
@@ -46,7 +49,7 @@ def give(app: Flask, **changes: object) -> None:
 
 def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
     """Somebody scans it there by hand."""
-    scans.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], GAP)
+    positions.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], GAP)
 
 
 def hear(topic: str) -> None:
@@ -171,7 +174,7 @@ def anybody(app: Flask) -> Browser:
 def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash that costs nothing, and nobody has been wrong yet."""
     monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
-    monkeypatch.setattr(badges, "generate_password_hash", lambda text: f"hash of {text}")
+    monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
     monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")
     for throttle in (web_sessions._by_account, web_sessions._by_client):
         throttle.clear()

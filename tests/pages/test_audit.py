@@ -10,10 +10,12 @@ import pytest
 from flask import Flask
 
 from edge import clock
-from edge.store import assets, devices, keys, people, readers, sessions
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.people import Role
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.people import api_keys, devices, people, sessions
+from edge.people.people import Role
+from edge.readers import readers
+from edge.records import assets
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site, give
 
@@ -51,7 +53,7 @@ def test_filters_narrow_the_list(admin: Browser, cast: Cast, site: Site) -> None
 
 def test_every_record_leads_to_its_history_of_changes(admin: Browser, cast: Cast, site: Site) -> None:
     reader = readers.add_reader(shell(cast.acme), name="Portal", topic="p", format="edge")
-    key = keys.add_key(shell(cast.acme), "WMS", ["assets:read"], b"hash")
+    key = api_keys.add_key(shell(cast.acme), "WMS", ["assets:read"], b"hash")
     device = devices.add_device(shell(cast.acme), "Gun 1", b"code", clock.now() + clock.HOUR)
     person = people.list_people(cast.acme)[0]
     for shown, kind, record_id in (

@@ -1,7 +1,4 @@
-"""Who may open which page: looped over the routes themselves, so that a new page cannot be forgotten.
-
-Tests of edge/pages/files.py, edge/pages/installation.py, edge/pages/policy.py and edge/pages/site.py.
-"""
+"""Who may open which page: looped over the routes themselves, so that a new page cannot be forgotten."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ from flask import Flask
 from werkzeug.routing import IntegerConverter, Rule
 
 from edge.pages.cookies import SESSION as SESSION_COOKIE
-from edge.pages.files import web_folder
 from edge.pages.guard import RANK
-from edge.store.people import Role
+from edge.pages.static_files import web_folder
+from edge.people.people import Role
 from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]

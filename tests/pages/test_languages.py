@@ -1,7 +1,4 @@
-"""Five languages: nothing untranslated, unescaped or unused, and the right one for whoever asks.
-
-Tests of edge/texts.py.
-"""
+"""Five languages: nothing untranslated, unescaped or unused, and the right one for whoever asks."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
-from edge.auth.sessions import csrf_token
+from edge.database.connection import execute
 from edge.pages.cookies import FORM as FORM_COOKIE
 from edge.pages.languages import FOLDER, LANGUAGES, SOURCE, texts_of_scripts
-from edge.store.database import execute
-from edge.store.people import Role
+from edge.people.people import Role
+from edge.people.sign_in import csrf_token
 from tests.pages.conftest import Browser
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Tests of edge/app.py, edge/metrics.py, edge/pages/certificate.py and edge/store/stats.py."""
+"""Tests of edge/app.py, edge/metrics.py, edge/pages/operations.py and edge/operations/stats.py."""
 
 import json
 import re
@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edge import metrics
 from edge.app import AppSettings, create_app
-from edge.ops import stats
-from edge.ops.backup import Kept, make_backup
-from edge.ops.health import Check, Health
-from edge.store.actors import shell
-from edge.store.organizations import list_organizations
-from edge.store.readers import add_reader
-from tests.ops.conftest import site
+from edge.audit.actors import shell
+from edge.operations import metrics as stats
+from edge.operations.backup import Kept, make_backup
+from edge.operations.health import Check, Health
+from edge.people.organizations import list_organizations
+from edge.readers.readers import add_reader
+from tests.operations.conftest import site
 
 __all__ = ["site"]
 

@@ -1,7 +1,4 @@
-"""Account menu, Sync: sites are added at the hub, and what they told is shown.
-
-Tests of edge/auth/join_codes.py and edge/store/sites.py.
-"""
+"""Account menu, Sync: sites are added at the hub, and what they told is shown."""
 
 from __future__ import annotations
 
@@ -11,15 +8,16 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from edge.auth import join_codes
-from edge.auth.secrets import hash_secret
-from edge.ops.health import Check, Health
-from edge.store import assets, conflicts, lookup, mirrors, sites, target
-from edge.store.actors import shell
-from edge.store.database import writing
-from edge.store.exchange import AssetRecord
-from edge.store.people import Role
-from edge.store.target import HubAccess
+from edge.audit.actors import shell
+from edge.database.connection import writing
+from edge.operations.health import Check, Health
+from edge.people.people import Role
+from edge.people.secrets import hash_secret
+from edge.records import assets, lookup
+from edge.sync import join
+from edge.sync.store import conflicts, hub_link, mirrors, sites
+from edge.sync.store.exchange import AssetRecord
+from edge.sync.store.hub_link import HubAccess
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site, give
 
@@ -31,7 +29,7 @@ def test_a_code_is_shown_once_and_joins_one_site(sign_in_as: SignIn, cast: Cast)
     page = browser.post("/sync/sites", {"code": "BER", "name": "Berlin"})
     found = re.search(r"edge-join-[\w-]+", page.text)
     assert found
-    code = join_codes.read(found[0])
+    code = join.read(found[0])
     assert code.url == "http://localhost"
     assert found[0] not in browser.get("/sync").text
     joined = sites.join(hash_secret(code.secret), b"a" * 32)
@@ -109,18 +107,18 @@ def test_many_conflicts_come_in_pages_below_the_sites_and_those_of_one_site_by_t
 
 
 def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, cast: Cast) -> None:
-    target.begin(shell(cast.acme), HubAccess("https://hub.example", "BER", "The hub", "key"))
-    target.update(last_error="The hub cannot be reached <now>")
+    hub_link.begin(shell(cast.acme), HubAccess("https://hub.example", "BER", "The hub", "key"))
+    hub_link.update(last_error="The hub cannot be reached <now>")
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.get("/sync").text
     assert "site BER of The hub" in page
     assert "cannot be reached &lt;now&gt;" in page
     browser.post("/sync/pause")
-    here = target.find()
+    here = hub_link.find()
     assert here
     assert here.paused_at
     assert "paused" in browser.get("/sync").text
-    target.end(shell(cast.acme))
+    hub_link.end(shell(cast.acme))
     assert browser.post("/sync/pause").status_code == 404
 
 

@@ -24,12 +24,15 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.ops.accounts import Own, new_hash, write_files
-from edge.store import assets, locations, migrate, organizations, readers
-from edge.store.actors import shell
-from edge.store.broker_accounts import set_account
-from edge.store.database import close_database
-from edge.store.tags import NewTag
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.people import organizations
+from edge.readers import readers
+from edge.readers.broker_accounts import set_account
+from edge.readers.broker_files import Own, new_hash, write_files
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from tests.mosquitto import free_port
 from tests.service import LedgerReader, Service, wait_for
 from tests.soak.crash import epc_of

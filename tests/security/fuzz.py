@@ -19,18 +19,22 @@ from typing import NamedTuple
 import orjson
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import HOUR, SECOND
+from edge.database import migrate
+from edge.database.bounds import DEFAULT
+from edge.database.connection import FILE_NAME, close_database, execute, open_database
+from edge.formats.registry import FORMATS, recognise
 from edge.ingest.messages import Message
-from edge.ingest.parsers.formats import FORMATS, recognise
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import check_format
-from edge.store import assets, locations, migrate, organizations, readers, retention
-from edge.store.actors import shell
-from edge.store.bounds import DEFAULT
-from edge.store.database import FILE_NAME, close_database, execute, open_database
-from edge.store.raw_messages import Window
-from edge.store.tags import NewTag
-from tests.ingest.parsers.reader_samples import EPC, MAC, OTHER_EPC
+from edge.people import organizations
+from edge.readers import readers
+from edge.readers.kept_messages import Window
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking import deletion
+from tests.formats.reader_samples import EPC, MAC, OTHER_EPC
 from tests.security.mutations import MAPPING, Mutator
 
 BATCH = 1_000  # as the service takes them
@@ -81,8 +85,8 @@ def run(messages: int, seed: int) -> Result:
             faulthandler.dump_traceback_later(HANGS_AFTER, exit=True)
             slowest = max(slowest, _handle(pipeline, batch, seed))
             if number % SWEEP_EVERY == 0:
-                retention.drop_unknown_tags(DEFAULT.unknown_tags)
-                retention.drop_dead_letters(DEFAULT)
+                deletion.drop_unknown_tags(DEFAULT.unknown_tags)
+                deletion.drop_dead_letters(DEFAULT)
     finally:
         faulthandler.cancel_dump_traceback_later()
         log.removeHandler(poison)

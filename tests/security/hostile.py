@@ -25,17 +25,19 @@ from urllib.parse import quote, urlencode
 
 from flask import Flask
 
-from edge import clock, server
+from edge import clock
 from edge.app import AppSettings, create_app
-from edge.auth import tokens
-from edge.auth.secrets import hash_secret
-from edge.auth.sessions import csrf_token
-from edge.ops.health import Health
-from edge.store import assets, locations, migrate, organizations, people, sessions
-from edge.store.actors import person, shell
-from edge.store.database import FILE_NAME, close_database, open_database
-from edge.store.people import Role
-from edge.store.tags import NewTag
+from edge.audit.actors import person, shell
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.operations.health import Health
+from edge.people import organizations, people, sessions, tokens
+from edge.people.people import Role
+from edge.people.secrets import hash_secret
+from edge.people.sign_in import csrf_token
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.server import server
 from tests.security.fuzz import resident_kib
 
 COOKIE = "a-session-of-an-administrator"

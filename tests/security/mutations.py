@@ -8,8 +8,8 @@ from typing import Any
 import msgpack
 import orjson
 
-from edge.ingest.parsers.formats import FORMATS
-from tests.ingest.parsers.reader_samples import SAMPLES
+from edge.formats.registry import FORMATS
+from tests.formats.reader_samples import SAMPLES
 
 _ODD_TEXTS = (
     "",

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 
 from flask import Flask
 
-from edge import server
+from edge.server import server
 
 HEAD = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 1000000\r\n"
 ASK = b"GET / HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"

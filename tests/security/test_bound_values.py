@@ -16,15 +16,15 @@ from flask import Flask
 
 from edge import clock
 from edge.api.operations import OPERATIONS
+from edge.audit.actors import shell
+from edge.formats.registry import FORMATS
 from edge.ingest.messages import Message
-from edge.ingest.parsers.formats import FORMATS
 from edge.ingest.pipeline import Pipeline
-from edge.store import readers
-from edge.store.actors import shell
-from edge.store.people import Role
+from edge.people.people import Role
+from edge.readers import readers
 from tests.api.conftest import Api
 from tests.conftest import Cast
-from tests.ingest.parsers.reader_samples import EPC, MAC
+from tests.formats.reader_samples import EPC, MAC
 from tests.pages.conftest import Browser
 from tests.security.mutations import messages_of
 from tests.security.test_every_route import SECRET, batch_of, boss, form_of, path_of, rules, theirs

@@ -1,7 +1,5 @@
-"""What one request may make of the memory and the time of the box, door by door: sync, images, tables, files, searches.
-
-Tests of edge/budget.py, edge/pages/plan_images.py, edge/pages/import_jobs.py and edge/store/exports.py.
-"""
+"""What one request may make of the memory and the time of the box, door by door: sync, images, tables, files,
+searches."""
 
 from __future__ import annotations
 
@@ -17,21 +15,24 @@ import pytest
 from flask import Flask
 from PIL import Image
 
-from edge import runtime
-from edge import server as http
-from edge.auth.secrets import hash_secret, new_client_secret
+from edge.api import sync
+from edge.audit.actors import shell
 from edge.budget import WORK, Budget
-from edge.concurrency import FILES_OF_CALLER
+from edge.database.connection import execute, execute_many, limit_statements
 from edge.errors import Invalid, TooLarge, Unavailable
-from edge.pages import import_jobs, plan_images
-from edge.pages.import_rows import COLUMNS
-from edge.pages.plan_images import drawing_of
-from edge.store import assets, imports, sites
-from edge.store.actors import shell
-from edge.store.database import execute, execute_many, limit_statements
-from edge.store.people import Role
-from edge.store.tags import NewTag
-from edge.sync import endpoints, hub, wire
+from edge.limits import FILES_OF_CALLER
+from edge.pages.records import csv_import_jobs
+from edge.pages.records.csv_import_rows import COLUMNS
+from edge.pages.tracking import plan_images
+from edge.pages.tracking.plan_images import drawing_of
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_client_secret
+from edge.records import assets, csv_import
+from edge.records.tags import NewTag
+from edge.runtime import serve
+from edge.server import server as http
+from edge.sync import batch_format, hub
+from edge.sync.store import sites
 from edge.validation import csv_text, values
 from tests.api.conftest import Api, codes, error
 from tests.conftest import Cast
@@ -42,9 +43,9 @@ SMALL_OBJECTS = b"[" + b"{}," * 1_000_000 + b"1]"
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    endpoints._wrong_codes.clear()
+    sync._wrong_codes.clear()
     yield
-    endpoints._wrong_codes.clear()
+    sync._wrong_codes.clear()
     assert WORK.used == 0
 
 
@@ -96,11 +97,11 @@ def test_a_row_of_an_import_adds_no_more_tags_than_a_record_may_have(
     monkeypatch.setattr(values, "MAX_TAGS", 3)
     acme.make(f"/{kind}s", name="Few", external_key="K-1", tags=tags_of(2))
     rows = [
-        imports.NewRecord(2, "K-1", {}, [NewTag("barcode", "X1"), NewTag("barcode", "X2")]),
-        imports.NewRecord(3, "K-2", {"name": "New"}, [NewTag("barcode", f"Y{n}") for n in range(4)]),
-        imports.NewRecord(4, "K-1", {}, [NewTag("barcode", "A0"), NewTag("barcode", "Z1")]),
+        csv_import.NewRecord(2, "K-1", {}, [NewTag("barcode", "X1"), NewTag("barcode", "X2")]),
+        csv_import.NewRecord(3, "K-2", {"name": "New"}, [NewTag("barcode", f"Y{n}") for n in range(4)]),
+        csv_import.NewRecord(4, "K-1", {}, [NewTag("barcode", "A0"), NewTag("barcode", "Z1")]),
     ]
-    outcomes = imports.check_records(acme.organization_id, kind, rows, lambda _: None)
+    outcomes = csv_import.check_records(acme.organization_id, kind, rows, lambda _: None)
     assert [one.result for one in outcomes] == ["faulty", "faulty", "changed"]
     assert "at most 3 tags" in outcomes[0].reason
 
@@ -130,7 +131,7 @@ def test_a_site_cannot_send_a_few_bytes_that_become_millions_of_objects(
 ) -> None:
     """Before, 48 KB killed a hub."""
     header = bearer(app, site_of_hub)
-    monkeypatch.setattr(wire, "unpack", lambda _: pytest.fail("it was unpacked"))
+    monkeypatch.setattr(batch_format, "unpack", lambda _: pytest.fail("it was unpacked"))
     answer = app.test_client().post(f"/sync/v1/{path}", data=zlib.compress(SMALL_OBJECTS, 9), headers=header)
     assert answer.status_code == 413
 
@@ -150,20 +151,24 @@ def test_a_site_with_many_tokens_has_two_requests_answered_at_once(
     def ask(*_: object) -> dict[str, Any]:
         if len(statuses) < 5:  # each answer is made while the one before is
             statuses.append(0)
-            answer = app.test_client().post("/sync/v1/masters", data=wire.pack({}), headers=bearer(app, site_of_hub))
+            answer = app.test_client().post(
+                "/sync/v1/masters", data=batch_format.pack({}), headers=bearer(app, site_of_hub)
+            )
             statuses.append(answer.status_code)
         return {}
 
     monkeypatch.setattr(hub, "masters", ask)
     for _ in range(2):
         statuses.clear()
-        answer = app.test_client().post("/sync/v1/masters", data=wire.pack({}), headers=bearer(app, site_of_hub))
+        answer = app.test_client().post(
+            "/sync/v1/masters", data=batch_format.pack({}), headers=bearer(app, site_of_hub)
+        )
         assert (answer.status_code, statuses) == (200, [0, 0, 503, 200])
 
 
 def test_a_message_to_a_site_is_short_whatever_it_sent(app: Flask, site_of_hub: tuple[str, str]) -> None:
     """Before, 5 MB of it were stored, and shown to everybody who looked at the page of the sites."""
-    body = wire.pack({"v": "x" * 5_000_000, "assets": [], "locations": []})
+    body = batch_format.pack({"v": "x" * 5_000_000, "assets": [], "locations": []})
     answer = app.test_client().post("/sync/v1/changes", data=body, headers=bearer(app, site_of_hub))
     assert answer.status_code == 400
     assert len(answer.data) < 1200
@@ -171,9 +176,9 @@ def test_a_message_to_a_site_is_short_whatever_it_sent(app: Flask, site_of_hub: 
 
 
 def test_what_a_batch_costs_is_measured_without_unpacking_it() -> None:
-    assert wire.cost(wire.pack(list(range(1000))), wire.MOST_OF_BATCH) > 128_000
+    assert batch_format.cost(batch_format.pack(list(range(1000))), batch_format.MOST_OF_BATCH) > 128_000
     with pytest.raises(TooLarge):
-        wire.cost(zlib.compress(b"x" * 200_000_000), wire.MOST_OF_BATCH)
+        batch_format.cost(zlib.compress(b"x" * 200_000_000), batch_format.MOST_OF_BATCH)
 
 
 def test_assets_for_a_site_come_in_pages_of_a_few_megabytes(site_of_hub: tuple[str, str], cast: Cast) -> None:
@@ -284,14 +289,16 @@ def test_line_ends_of_every_system_and_within_quotes_are_understood() -> None:
 
 
 def test_as_many_rows_as_one_file_may_have_are_kept_of_all_imports(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_jobs, "MOST_ROWS", 10)
-    monkeypatch.setattr(import_jobs, "_run", lambda job: setattr(job, "is_done", True))
+    monkeypatch.setattr(csv_import_jobs, "MOST_ROWS", 10)
+    monkeypatch.setattr(csv_import_jobs, "_run", lambda job: setattr(job, "is_done", True))
     jobs = []
     for _ in range(3):
-        jobs.append(import_jobs.start(import_jobs.Job(shell(cast.acme), "asset", lines=[csv_text.Line(1, {})] * 6)))
+        jobs.append(
+            csv_import_jobs.start(csv_import_jobs.Job(shell(cast.acme), "asset", lines=[csv_text.Line(1, {})] * 6))
+        )
         while not jobs[-1].is_done:
             time.sleep(0.001)
-    assert [import_jobs.find(cast.acme, job.id) is not None for job in jobs] == [False, False, True]
+    assert [csv_import_jobs.find(cast.acme, job.id) is not None for job in jobs] == [False, False, True]
 
 
 # Files and searches -----------------------------------------------------------------------------------------------
@@ -348,7 +355,7 @@ def test_the_statements_of_a_read_have_their_time_together(cast: Cast) -> None:
 
 
 def test_a_server_that_begins_no_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = runtime._Server(SimpleNamespace(run=lambda: time.sleep(30)), "127.0.0.1", 0)  # type: ignore[arg-type]
-    for seconds, is_ok in ((1.0, True), (runtime.HTTP_STUCK_SECONDS + 1, False)):
+    served = serve._Server(SimpleNamespace(run=lambda: time.sleep(30)), "127.0.0.1", 0)  # type: ignore[arg-type]
+    for seconds, is_ok in ((1.0, True), (serve.HTTP_STUCK_SECONDS + 1, False)):
         monkeypatch.setattr(http, "stuck_seconds", lambda _, seconds=seconds: seconds)
         assert served.check().ok is is_ok

@@ -1,7 +1,4 @@
-"""What a stranger, a terminal and a log get to see.
-
-Tests of edge/terminal.py.
-"""
+"""What a stranger, a terminal and a log get to see."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from edge.ops.health import Check
-from edge.store.people import Role
+from edge.operations.health import Check
+from edge.people.people import Role
 from edge.terminal import PrintableStream
 from tests.pages.conftest import Browser
 from tests.pages.test_guard import path_of

@@ -14,32 +14,25 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from edge import clock
-from edge.auth import devices
+from edge.audit.actors import Actor, shell
+from edge.audit.actors import person as actor_of
+from edge.database.connection import execute
+from edge.events import destinations
+from edge.events.destinations import DestinationKind, Filter, NewDestination
+from edge.handhelds import scans, stock_takes
+from edge.handhelds.scans import Submitted
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.pages import import_jobs
-from edge.pages.import_jobs import Job
-from edge.store import (
-    assets,
-    carriers,
-    dead_letters,
-    event_destinations,
-    handheld,
-    keys,
-    locations,
-    people,
-    readers,
-    sites,
-    stock_takes,
-)
-from edge.store.actors import Actor, shell
-from edge.store.actors import person as actor_of
-from edge.store.database import execute
-from edge.store.dead_letters import NewDeadLetter
-from edge.store.event_destinations import DestinationKind, Filter, NewDestination
-from edge.store.handheld import Submitted
-from edge.store.people import Role
-from edge.store.tags import NewTag
+from edge.pages.records import csv_import_jobs
+from edge.pages.records.csv_import_jobs import Job
+from edge.people import api_keys, enrolment, people
+from edge.people.people import Role
+from edge.readers import dead_letters, readers
+from edge.readers.dead_letters import NewDeadLetter
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.sync.store import sites
+from edge.tracking import carriers
 from tests.api.conftest import Api
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -77,11 +70,11 @@ def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
     )
     dead_letters.add([NewDeadLetter(cast.acme, reader.id, "site/dock", SECRET.encode(), 11, SECRET, clock.now())])
     stock_takes.begin(boss, f"{SECRET}-take", dock.id, with_sublocations=False, expected=[pallet.id], started_at=1)
-    handheld.submit(boss, [Submitted(f"{SECRET}-scan", "30AA1", dock.id, clock.now())], clock.now())
+    scans.submit(boss, [Submitted(f"{SECRET}-scan", "30AA1", dock.id, clock.now())], clock.now())
     carriers.load(boss, pallet.id, box.id, clock.now())
     site = sites.add_site(boss, "ACME", SECRET, b"code")
     new = NewDestination(DestinationKind.WEBHOOK, SECRET, "https://acme.example/ACME-SECRET", b"", Filter(frozenset()))
-    job = import_jobs.start(Job(boss, "asset"))
+    job = csv_import_jobs.start(Job(boss, "asset"))
     assert job.ended.wait(30)
     return {
         "asset_id": pallet.id,
@@ -89,15 +82,15 @@ def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
         "tag_id": pallet.tags[0].id,
         "reader_id": reader.id,
         "person_id": boss.person_id,
-        "device_id": devices.invite(boss, SECRET)[0].id,
-        "key_id": keys.add_key(boss, SECRET, keys.SCOPES, b"hash").id,
+        "device_id": enrolment.invite(boss, SECRET)[0].id,
+        "key_id": api_keys.add_key(boss, SECRET, api_keys.SCOPES, b"hash").id,
         "stock_take_id": f"{SECRET}-take",
         "external_key": pallet.external_key,
         "site_no": site.no,
         "remote_id": 7,
         "job_id": job.id,
         "letter": dead_letters.list_letters(cast.acme, 9)[0].no,
-        "destination": event_destinations.add(boss, new).no,
+        "destination": destinations.add(boss, new).no,
         "scan": f"{SECRET}-scan",
         "kind": "asset",
         "code": "x",

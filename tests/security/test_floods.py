@@ -1,7 +1,4 @@
-"""A reader's account that sends what it likes: bounded as it arrives, each reader by itself, and counted.
-
-Tests of edge/store/bounds.py.
-"""
+"""A reader's account that sends what it likes: bounded as it arrives, each reader by itself, and counted."""
 
 from __future__ import annotations
 
@@ -13,13 +10,15 @@ import orjson
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
+from edge.database.bounds import MOST_PORTS, Bounds, until_swept
+from edge.database.connection import execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.routing import LONGEST_REMEMBERED, MAX_REMEMBERED, Router
-from edge.store import locations, readers, retention
-from edge.store.actors import shell
-from edge.store.bounds import MOST_PORTS, Bounds, until_swept
-from edge.store.database import execute
+from edge.readers import readers
+from edge.records import locations
+from edge.tracking import deletion
 from tests.conftest import Cast
 
 BOUNDS = Bounds(unknown_tags=40, dead_letters=8, dead_letter_bytes=4_000, unassigned_topics=20)
@@ -92,7 +91,7 @@ def test_a_tag_that_is_known_to_be_unknown_is_counted_on(box: Box) -> None:
 
 def test_a_sweep_makes_room_for_new_ones(box: Box) -> None:
     box.send(*(("site/flooding/x", read(f"{n:024X}")) for n in range(200)))
-    while retention.drop_unknown_tags(BOUNDS.unknown_tags, limit=3):
+    while deletion.drop_unknown_tags(BOUNDS.unknown_tags, limit=3):
         pass
     assert count("unknown_tag") <= BOUNDS.unknown_tags
     box.send(("site/flooding/x", read("E2BB")))
@@ -152,5 +151,5 @@ def test_a_sweep_of_what_a_flood_left_holds_nobody_up(box: Box, cast: Cast) -> N
         (cast.acme, box.flooding),
     )
     began = time.process_time()
-    assert retention.drop_unknown_tags(5_000) == retention.ROWS
+    assert deletion.drop_unknown_tags(5_000) == deletion.ROWS
     assert time.process_time() - began < 0.1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edge.store.people import Role
+from edge.people.people import Role
 from tests.pages.conftest import Browser
 from tests.security.hostile import run, serving
 

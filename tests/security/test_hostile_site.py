@@ -1,7 +1,4 @@
-"""A hub takes from a site only what its own API could have created: a stolen box breaks no list, here or elsewhere.
-
-Tests of edge/store/record_checks.py.
-"""
+"""A hub takes from a site only what its own API could have created: a stolen box breaks no list, here or elsewhere."""
 
 from __future__ import annotations
 
@@ -10,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from edge.database.connection import execute
 from edge.errors import Conflict, Invalid, TooLarge, Unreadable
-from edge.ops.checks import data
-from edge.ops.findings import Level
-from edge.store import assets, lookup, sites
-from edge.store.database import execute
-from edge.store.exchange import AssetRecord, LocationRecord
-from edge.store.record_checks import checked
-from edge.store.record_copies import in_order
-from edge.sync import wire
+from edge.operations.doctor import data
+from edge.operations.doctor.findings import Level
+from edge.records import assets, lookup
+from edge.sync import batch_format
+from edge.sync.store import sites
+from edge.sync.store.exchange import AssetRecord, LocationRecord
+from edge.sync.store.record_checks import checked
+from edge.sync.store.record_copies import in_order
 from edge.validation.values import MAX_INT64
 from tests.api.conftest import make_app, sign_up
 from tests.sync.world import EPOCH, Hub, SiteBox
@@ -155,7 +153,7 @@ def test_parents_come_first_however_long_their_chain_is() -> None:
 
 
 def greeting(epoch: str, former: list[str], **changed: object) -> bytes:
-    return wire.pack(
+    return batch_format.pack(
         {"versions": [1], "instance": "i", "cursor": [epoch, 0, ""], "former": former, "report": {}, **changed}
     )
 
@@ -181,20 +179,20 @@ def test_a_site_begins_anew_a_thousand_times(hub: Hub, stolen: Stolen, monkeypat
 
 
 def test_a_batch_has_a_bound_for_its_records(hub: Hub, stolen: Stolen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MOST_RECORDS", 3)
+    monkeypatch.setattr(batch_format, "MOST_RECORDS", 3)
     with pytest.raises(TooLarge):
-        hub.answer(stolen.site_no, "changes", wire.pack({"v": 1, "assets": [[]] * 2, "locations": [[]] * 2}))
+        hub.answer(stolen.site_no, "changes", batch_format.pack({"v": 1, "assets": [[]] * 2, "locations": [[]] * 2}))
 
 
 def test_names_from_a_site_are_one_line_of_ordinary_length() -> None:
-    assert wire._name("a\nb\u202e" + "x" * 1000) == "a b " + "x" * 251
+    assert batch_format._name("a\nb\u202e" + "x" * 1000) == "a b " + "x" * 251
 
 
 def test_a_report_has_few_numbers() -> None:
-    assert wire.checked_report({"waiting": 3}) == {"waiting": 3}
+    assert batch_format.checked_report({"waiting": 3}) == {"waiting": 3}
     for hostile in ({str(number): 1 for number in range(51)}, {"a": []}, [], {"a": 2**70}):
         with pytest.raises((TypeError, ValueError, AttributeError)):
-            wire.checked_report(hostile)
+            batch_format.checked_report(hostile)
 
 
 def test_a_good_record_passes_unchanged() -> None:

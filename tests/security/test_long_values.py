@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from edge.ops.bundle import redacted
-from edge.store import assets, locations
-from edge.store.actors import shell
+from edge.audit.actors import shell
+from edge.operations.support_bundle import redacted
+from edge.records import assets, locations
 from tests.api.conftest import Api, codes, data
 from tests.conftest import Cast
 from tests.pages.conftest import Browser

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 
-from edge.auth.sessions import csrf_token
 from edge.ingest.routing import CUSTOM, check_format
 from edge.pages.formats import NONE
-from edge.store import readers
-from edge.store.people import Role
+from edge.people.people import Role
+from edge.people.sign_in import csrf_token
+from edge.readers import readers
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, give
 

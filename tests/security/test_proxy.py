@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from edge import connections, server
+from edge.server import connections, server
 
 CADDYFILE = (Path(__file__).parents[2] / "systemd" / "Caddyfile").read_text("utf-8")
 

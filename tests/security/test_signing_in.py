@@ -1,8 +1,4 @@
-"""Who can be locked out of an account, by whom; and what ends when a person's role or password changes.
-
-Tests of edge/addresses.py, edge/auth/known_browsers.py, edge/auth/sessions.py, edge/buckets.py and
-edge/store/sessions.py.
-"""
+"""Who can be locked out of an account, by whom; and what ends when a person's role or password changes."""
 
 from __future__ import annotations
 
@@ -12,20 +8,20 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from edge import buckets, clock
-from edge.addresses import client_network
-from edge.auth import devices, known_browsers, passwords, sessions, tokens
-from edge.auth.badges import hash_pin
-from edge.auth.secrets import hash_secret
-from edge.auth.sessions import Refused, SignIn, sign_in, sign_in_on_device
-from edge.buckets import MOST_KEYS, Buckets
+from edge import clock, limits
+from edge.audit import trail
+from edge.audit.actors import person as actor_of
+from edge.audit.actors import shell
+from edge.database.connection import execute
 from edge.errors import Invalid
-from edge.store import audit_trail, people
-from edge.store import sessions as session_store
-from edge.store.actors import person as actor_of
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.people import MOST_WRONG_PINS, PersonRow, Role
+from edge.limits import MOST_KEYS, Buckets, client_network
+from edge.people import enrolment, known_browsers, passwords, people, tokens
+from edge.people import sessions as session_store
+from edge.people import sign_in as sessions
+from edge.people.passwords import hash_pin
+from edge.people.people import MOST_WRONG_PINS, PersonRow, Role
+from edge.people.secrets import hash_secret
+from edge.people.sign_in import Refused, SignIn, sign_in, sign_in_on_device
 from tests.conftest import Cast
 from tests.pages.conftest import EMAIL, PASSWORD, Browser, Site
 
@@ -114,7 +110,7 @@ def test_a_wrong_date_locks_nobody_out(ada: PersonRow, monkeypatch: pytest.Monke
 
 def test_buckets_take_little_room_however_many_keys_come(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = 0.0
-    monkeypatch.setattr(buckets.time, "monotonic", lambda: moment)
+    monkeypatch.setattr(limits.time, "monotonic", lambda: moment)
     kept = Buckets(burst=2, per_second=1)
     assert [kept.take("worst").allowed for _ in range(3)] == [True, True, False]
     for number in range(2 * MOST_KEYS):
@@ -134,7 +130,7 @@ class TestPins:
         return people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, pin_hash=pin_hash)
 
     def enter(self, cast: Cast, person: PersonRow, pin: str) -> SignIn | Refused:
-        enrolled = devices.enrol(devices.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
+        enrolled = enrolment.enrol(enrolment.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
         assert enrolled
         options = {"pin_required": False, "address": LAN, "hours": 12}
         return sign_in_on_device(enrolled[0], person_id=person.id, pin=pin, **options)  # type: ignore[arg-type]
@@ -147,12 +143,12 @@ class TestPins:
             attempt("wrong", "192.168.1.99", email=f"a{number}@acme.example")
         assert isinstance(attempt(), Refused)
         assert isinstance(self.enter(cast, otto, "4711"), SignIn)
-        gun = devices.enrol(devices.invite(shell(cast.acme), "Gun of the boss")[1])
+        gun = enrolment.enrol(enrolment.invite(shell(cast.acme), "Gun of the boss")[1])
         assert gun
         assert isinstance(sign_in(EMAIL, PASSWORD, address=LAN, hours=12, device=gun[0]), SignIn)
 
     def test_a_device_has_as_many_attempts_as_a_network(self, cast: Cast, ada: PersonRow) -> None:
-        gun = devices.enrol(devices.invite(shell(cast.acme), "Stolen gun")[1])
+        gun = enrolment.enrol(enrolment.invite(shell(cast.acme), "Stolen gun")[1])
         assert gun
         tried = [
             sign_in(f"a{number}@x.example", "wrong", address=f"10.0.{number}.1", hours=12, device=gun[0])
@@ -182,7 +178,7 @@ class TestPins:
         assert locked.reason == sessions.PIN_LOCKED
         people.update_person(shell(cast.acme), otto.id, pin_hash=hash_pin("0815", Role.OPERATOR))
         assert isinstance(self.enter(cast, otto, "0815"), SignIn)
-        assert "person.pin_locked" in {row.action for row in audit_trail.recent(cast.acme)}
+        assert "person.pin_locked" in {row.action for row in trail.recent(cast.acme)}
 
 
 class TestWhatEnds:
@@ -242,7 +238,7 @@ class TestScansInAnothersName:
 
     @pytest.fixture
     def gun(self, cast: Cast) -> int:
-        return devices.invite(shell(cast.acme), "Gun 1")[0].id
+        return enrolment.invite(shell(cast.acme), "Gun 1")[0].id
 
     def send(self, browser: Browser, **item: object) -> dict[str, Any]:
         answer = browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": [item]})
@@ -294,7 +290,7 @@ class TestScansInAnothersName:
         assert undone["result"] == "refused"
         self.scan(operator, site, "brought", person=self.id_of(boss))
         assert self.send(operator, id="undo-brought", undo="scan-brought")["result"] == "undone"
-        assert audit_trail.recent(cast.acme)[0].actor_id == str(self.id_of(operator))
+        assert trail.recent(cast.acme)[0].actor_id == str(self.id_of(operator))
 
     @pytest.mark.parametrize("act", ["lost", "found", "finish", "cancel"])
     def test_the_audit_names_who_sent_what_another_one_did(
@@ -306,14 +302,14 @@ class TestScansInAnothersName:
         assert self.send(now, id="the-stock-take", **begun)["result"] == "done"
         item = {"act": act, "asset": site.pallet.id, "stock_take": "the-stock-take", "at": at}
         assert self.send(now, id="an-act-of-it", session=session, **item)["result"] == "done"
-        line = audit_trail.recent(cast.acme)[0]
+        line = trail.recent(cast.acme)[0]
         assert line.actor_id == str(self.id_of(now))
         assert line.detail["done_by"] == people.find_person(cast.acme, self.id_of(before)).name  # type: ignore[union-attr]
 
     def test_a_count_of_another_device_is_taken_back_by_nobody_else(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
     ) -> None:
-        other_gun = devices.invite(shell(cast.acme), "Gun 2")[0].id
+        other_gun = enrolment.invite(shell(cast.acme), "Gun 2")[0].id
         theirs, own = sign_in_as(Role.OPERATOR, device_id=other_gun), sign_in_as(Role.OPERATOR, device_id=gun)
         at, them = clock.now() // 1000, self.id_of(theirs)
         session_store.add_session(actor_of(cast.acme, them, "Them", gun), b"also here", clock.now() + clock.HOUR)

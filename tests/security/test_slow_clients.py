@@ -1,7 +1,4 @@
-"""Clients that take their time, many at once: they are shut out, and lock nobody else out.
-
-Tests of edge/connections.py.
-"""
+"""Clients that take their time, many at once: they are shut out, and lock nobody else out."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ import pytest
 from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
-from edge import connections, receiving
-from edge.addresses import client_network
-from edge.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
-from tests.test_server import ASK, serving
+from edge.limits import client_network
+from edge.server import connections, receiving
+from edge.server.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
+from tests.server.test_server import ASK, serving
 
 PATIENCE = 30
 SLOW = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 1000\r\n"

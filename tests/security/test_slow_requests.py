@@ -1,7 +1,4 @@
-"""Slow requests of one caller: they never hold all threads, and are paid for by their time.
-
-Tests of edge/concurrency.py.
-"""
+"""Slow requests of one caller: they never hold all threads, and are paid for by their time."""
 
 from __future__ import annotations
 
@@ -15,12 +12,11 @@ import pytest
 from flask import Flask, Response
 
 from edge.api import guard
-from edge.buckets import Buckets
-from edge.concurrency import RESERVED, ConcurrencyLimit
 from edge.labels import pdf
+from edge.limits import RESERVED, Buckets, ConcurrencyLimit
 from edge.pages.guard import require_role
-from edge.store import assets
-from edge.store.people import Role
+from edge.people.people import Role
+from edge.records import assets
 from tests.api.conftest import Api, error
 from tests.pages.conftest import Browser
 
@@ -118,7 +114,7 @@ def test_a_refusal_and_a_failure_release_the_slot(app: Flask, acme: Api, sign_in
 
 def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("edge.buckets.time.monotonic", lambda: now)
+    monkeypatch.setattr("edge.limits.time.monotonic", lambda: now)
     buckets = Buckets(burst=200, per_second=50)
     buckets.charge("key", 5.0)
     refused = buckets.take("key")

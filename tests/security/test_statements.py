@@ -12,14 +12,14 @@ from flask import Flask
 
 from edge import app as application
 from edge import clock
+from edge.audit.actors import shell
+from edge.database import connection as store
+from edge.database.connection import TOO_SLOW, database, execute, limit_statements, writing
 from edge.errors import Unavailable
-from edge.store import database as store
-from edge.store.actors import shell
-from edge.store.assets import create
-from edge.store.database import TOO_SLOW, database, execute, limit_statements, writing
-from edge.store.raw_messages import Pack, Window
-from edge.store.recent_reads import RecentReads
-from edge.store.stays import Quality, Scan
+from edge.readers.kept_messages import Pack, Window
+from edge.records.assets import create
+from edge.tracking.recent_reads import RecentReads
+from edge.tracking.stays import Quality, Scan
 from tests.api.conftest import Api, error
 from tests.conftest import Cast
 

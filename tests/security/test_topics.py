@@ -1,7 +1,4 @@
-"""What readers publish belongs to one organization: nobody of another one sees it, claims it, or crowds it out.
-
-Tests of edge/ops/checks/readers.py and edge/store/topic_owners.py.
-"""
+"""What readers publish belongs to one organization: nobody of another one sees it, claims it, or crowds it out."""
 
 from __future__ import annotations
 
@@ -12,18 +9,19 @@ from typing import Any
 import pytest
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import HOUR
+from edge.database.bounds import Bounds, until_swept
+from edge.database.connection import execute, writing
 from edge.errors import Conflict, Invalid
+from edge.formats.registry import proposed_filter
 from edge.ingest.messages import Message
-from edge.ingest.parsers.formats import proposed_filter
 from edge.ingest.pipeline import Pipeline
-from edge.ops.checks import readers as checks
-from edge.store import ledger, organizations, raw_messages, readers, topic_owners, unassigned_topics
-from edge.store.actors import shell
-from edge.store.bounds import Bounds, until_swept
-from edge.store.database import execute, writing
-from edge.store.people import Role
-from edge.store.raw_messages import ROW_BYTES, Pack, Window
+from edge.operations.doctor import readers as checks
+from edge.people import organizations, topic_owners
+from edge.people.people import Role
+from edge.readers import kept_messages, ledger, readers, unassigned_topics
+from edge.readers.kept_messages import ROW_BYTES, Pack, Window
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -133,4 +131,4 @@ def test_in_the_window_of_messages_a_flood_pushes_out_its_own(cast: Cast) -> Non
     kept = {row[:2] for row in execute("SELECT organization_id, reader_id FROM raw_message")}
     assert set(sources) <= kept
     assert execute("SELECT sum(size) FROM raw_message").fetchone()[0] <= 100_000
-    assert raw_messages.newest() >= len(flood)
+    assert kept_messages.newest() >= len(flood)

@@ -10,9 +10,9 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from edge.api.operations import OPERATIONS
-from edge.store import keys
-from edge.store.keys import SCOPES, SYNC_SCOPE
-from edge.store.people import RANK, Role
+from edge.people import api_keys
+from edge.people.api_keys import SCOPES, SYNC_SCOPE
+from edge.people.people import RANK, Role
 from tests.api.conftest import AGENT, Api
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
@@ -127,4 +127,4 @@ def test_no_page_opens_to_a_token(app: Flask, acme: Api, site: Site) -> None:
 def test_nobody_makes_a_key_with_the_scope_of_a_site(cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
     form = {"name": "x", "assets": "read", "sync": "write", "scope": SYNC_SCOPE, "scopes": SYNC_SCOPE}
     assert sign_in_as(Role.ADMINISTRATOR).post("/keys/new", form).status_code == 200
-    assert [list(key.scopes) for key in keys.list_keys(cast.acme)] == [["assets:read"]]
+    assert [list(key.scopes) for key in api_keys.list_keys(cast.acme)] == [["assets:read"]]

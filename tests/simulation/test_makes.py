@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from itertools import islice
 
 from edge.clock import SECOND
-from edge.store.heard import AntennaKind, weight_of
-from edge.store.recent import ALWAYS, Recent
-from edge.store.retrace import State, retrace
+from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.retrace import State, retrace
+from edge.tracking.signal_strength import AntennaKind, weight_of
 from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.radio import BLE, Antenna
 from tests.simulation.warehouse import WALK, Reading, Scenario, Trace, traces

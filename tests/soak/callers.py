@@ -38,7 +38,7 @@ def _load_with_notes(self: SourceFileLoader, fullname: str) -> Any:
 
 
 def _add_notes(node: ast.AST, name: str, *, is_within: bool) -> None:
-    """`edge/store/scans.py::record`; what is defined within a function has the name of the function."""
+    """`edge/tracking/positions.py::record`; what is defined within a function has the name of the function."""
     for one in ast.iter_child_nodes(node):
         inner, is_function = name, isinstance(one, _Function)
         if not is_within and isinstance(one, ast.ClassDef):

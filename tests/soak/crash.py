@@ -24,10 +24,13 @@ from typing import NamedTuple
 import orjson
 
 from edge import clock
-from edge.store import assets, locations, migrate, organizations, readers
-from edge.store.actors import shell
-from edge.store.database import close_database, writing
-from edge.store.tags import NewTag
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database, writing
+from edge.people import organizations
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from tests.mosquitto import Mosquitto, mosquitto
 from tests.service import LedgerReader, Service, wait_for
 

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from edge.ops import archives
-from edge.ops.backup import newest_backup
-from edge.store import migrate
-from edge.store.actors import shell
-from edge.store.organizations import add_organization
-from edge.store.recovery import recover
-from tests.ops import damage
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.repair import recover
+from edge.operations import archives
+from edge.operations.backup import newest_backup
+from edge.people.organizations import add_organization
+from tests.operations import damage
 
 
 def main(seeds: int) -> None:

@@ -40,17 +40,43 @@ ROOT = Path(__file__).parents[2]
 REASONS = Path(__file__).with_name("survivors.toml")
 COPIED = ("edge", "tests", "web", "data", "systemd", ".ci", "README.md", "pyproject.toml")
 MODULES = (
-    *(f"edge/store/{name}.py" for name in (
-        "evidence", "scans", "retrace", "recent", "recent_reads", "stay_changes", "stays", "carriers", "handheld",
-        "stock_takes", "receipts", "held_messages", "raw_messages", "regained", "matching", "incoming", "outgoing",
-        "target", "changes", "mirrors", "events", "event_making", "event_progress",
-    )),
-    "edge/ingest/*.py", "edge/sync/*.py", "edge/events/*.py", "edge/pages/scan.py",
-)  # fmt: skip
+    "edge/events/log.py",
+    "edge/events/making.py",
+    "edge/events/progress.py",
+    "edge/handhelds/scans.py",
+    "edge/handhelds/stock_takes.py",
+    "edge/ingest/held_messages.py",
+    "edge/ingest/stored_receipts.py",
+    "edge/readers/kept_messages.py",
+    "edge/readers/matching.py",
+    "edge/sync/store/change_feed.py",
+    "edge/sync/store/hub_link.py",
+    "edge/sync/store/incoming.py",
+    "edge/sync/store/mirrors.py",
+    "edge/sync/store/outgoing.py",
+    "edge/sync/store/recovered_history.py",
+    "edge/tracking/carriers.py",
+    "edge/tracking/evidence.py",
+    "edge/tracking/late_reads.py",
+    "edge/tracking/packed_reads.py",
+    "edge/tracking/positions.py",
+    "edge/tracking/recent_reads.py",
+    "edge/tracking/retrace.py",
+    "edge/tracking/stays.py",
+    "edge/ingest/*.py",
+    "edge/sync/*.py",
+    "edge/events/*.py",
+    "edge/pages/handhelds/scan.py",
+)
 TESTS = (
-    *(f"tests/{name}" for name in ("store", "ingest", "sync", "events", "simulation")),
-    *(f"tests/pages/test_{name}.py" for name in ("scan", "stock_takes", "readers", "inbox", "sync")),
-    "tests/pages/test_event_destinations.py",
+    *(f"tests/{name}" for name in ("database", "audit", "records", "tracking", "readers", "handhelds", "ingest",
+    "sync", "events", "simulation")),
+    "tests/pages/handhelds/test_scan.py",
+    "tests/pages/handhelds/test_stock_takes.py",
+    "tests/pages/readers/test_readers.py",
+    "tests/pages/readers/test_inbox.py",
+    "tests/pages/test_sync.py",
+    "tests/pages/test_events.py",
     "tests/api/test_tracking.py",
 )  # fmt: skip
 LIBRARIES = (

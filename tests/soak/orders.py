@@ -10,9 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from edge.store import migrate, organizations
-from edge.store.actors import shell
-from tests.store.orders import differing, make_world
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.people import organizations
+from tests.database.orders import differing, make_world
 
 AT_ONCE = 100
 

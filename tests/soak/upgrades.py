@@ -22,11 +22,11 @@ from tests.soak.installed_site import ROOT, Ports, Row, Site, install, show, wai
 
 NEW = "/root/edge-new"
 LOG = "/root/upgrade.log"
-MIGRATION = "edge/store/migrations/$(printf %04d $(($(ls edge/store/migrations/*.sql | wc -l) + 1)))_next.sql"
-START = "sed -i '0,/^from edge/s//{}\\nfrom edge/' edge/runtime.py"  # what is run as the service starts
+MIGRATION = "edge/database/migrations/$(printf %04d $(($(ls edge/database/migrations/*.sql | wc -l) + 1)))_next.sql"
+START = "sed -i '0,/^from edge/s//{}\\nfrom edge/' edge/runtime/serve.py"  # what is run as the service starts
 # Ways to break a release: what is changed in its checkout.
 BROKEN = {
-    "syntax": "echo 'def' >>edge/runtime.py",
+    "syntax": "echo 'def' >>edge/runtime/serve.py",
     "a dependency that does not exist": "echo 'edge-needs-this==1 --hash=sha256:00' >>systemd/requirements.txt",
     "a dependency that was changed": "sed -i 's/sha256:[0-9a-f]*/sha256:00/g' systemd/requirements.txt",
     "a migration that fails": f"echo 'CREATE TABLE asset (id INTEGER) STRICT;' >{MIGRATION}",
@@ -34,7 +34,7 @@ BROKEN = {
     "it starts for too long": START.format("import time; time.sleep(300)"),
     "a page that fails": "echo '{{ 1/0 }}' >web/templates/board.html",
     "reads are not recorded": "sed -i 's/^def record(/def record(*_, **__):\\n    return []\\n\\n\\ndef unused(/'"
-    " edge/store/scans.py",
+    " edge/tracking/positions.py",
     "it starts in a trial only": START.format(
         'import sys\\nif "mqtt.accounts_dir=" not in " ".join(sys.argv) and "serve" in sys.argv:\\n'
         '    raise SystemExit("broken at the site only")'

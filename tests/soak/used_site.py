@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edge.auth.secrets import hash_secret, new_client_secret, new_token
-from edge.auth.sessions import csrf_token
-from edge.store import actors, assets, keys, locations, migrate, organizations, people, readers, sessions
-from edge.store.actors import shell
-from edge.store.database import close_database
-from edge.store.reader_clocks import READER
-from edge.store.tags import NewTag
+from edge.audit import actors
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.people import api_keys, organizations, people, sessions
+from edge.people.secrets import hash_secret, new_client_secret, new_token
+from edge.people.sign_in import csrf_token
+from edge.readers import readers
+from edge.readers.clocks import READER
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from tests.mosquitto import Mosquitto
 from tests.soak.clients import MAKES, Creator, Handheld, Link, Publisher
 from tests.soak.supervised import SupervisedService
@@ -53,7 +57,7 @@ class UsedSite:
         self.assets = {tag: assets.create(who, name=tag, tags=[NewTag("rfid", tag)]).id for tag in TAGS}
         self.assets[BARCODE] = assets.create(who, name="By hand", tags=[NewTag("barcode", BARCODE)]).id
         secret, cookie = new_client_secret(), new_token()
-        key = keys.add_key(who, "Chaos", keys.SCOPES, hash_secret(secret))
+        key = api_keys.add_key(who, "Chaos", api_keys.SCOPES, hash_secret(secret))
         person = people.add_person(who, "Ann", people.Role.OPERATOR)
         until = time.time_ns() // 1000 + 30 * DAY_MICROS
         sessions.add_session(actors.person(organization, person.id, person.name), hash_secret(cookie), until)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge.store import database, sites
+from edge.database import connection
 from edge.sync import sender
+from edge.sync.store import sites
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(database.PRAGMAS, "synchronous", "off")
+    monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
     for module in (sender, sites):  # boxes are copied back more often than in life
         monkeypatch.setattr(module, "RENEW_AGAIN", 0)
     yield
-    database.close_database()
+    connection.close_database()

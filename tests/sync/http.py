@@ -8,11 +8,11 @@ from typing import Any
 from flask import Flask
 
 from edge.app import AppSettings, create_app
-from edge.auth.secrets import hash_secret
-from edge.ops.health import Health
-from edge.store import sites
-from edge.store.database import FILE_NAME, close_database, open_database
+from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.operations.health import Health
+from edge.people.secrets import hash_secret
 from edge.sync.client import HubClient
+from edge.sync.store import sites
 from tests.sync.world import Hub, SiteBox
 
 SECRET = "edge_" + "0" * 64

@@ -21,12 +21,13 @@ from pathlib import Path
 import waitress
 
 from edge.app import AppSettings, create_app
+from edge.audit.actors import person
+from edge.database.connection import FILE_NAME, close_database, open_database
 from edge.errors import EdgeError
-from edge.ops.health import Health
-from edge.store import assets, handheld
-from edge.store.actors import person
-from edge.store.database import FILE_NAME, close_database, open_database
-from edge.store.handheld import Submitted
+from edge.handhelds import scans
+from edge.handhelds.scans import Submitted
+from edge.operations.health import Health
+from edge.records import assets
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError, Sender
 from tests.sync.tls import Certificate
@@ -121,9 +122,9 @@ def _live(box: SiteBox, chance: random.Random) -> None:
                 box.scan_now(chance.choice(ids), chance.randrange(3), at)
             elif what < 0.95:
                 scan = f"scan-{chance.randrange(10**9)}"
-                handheld.submit(hand, [Submitted(scan, "P-1", box.docks[0], at)], at + SECOND)
+                scans.submit(hand, [Submitted(scan, "P-1", box.docks[0], at)], at + SECOND)
                 if what < 0.9:
-                    handheld.undo(hand, scan, GAP)
+                    scans.undo(hand, scan, GAP)
             else:
                 assets.patch(box.actor, chance.choice(ids), {"name": f"Pallet {chance.randrange(99)}"})
         time.sleep(0.002)

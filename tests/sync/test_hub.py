@@ -1,7 +1,4 @@
-"""Assets are known everywhere, kept at one box, and a clash is listed until somebody decides.
-
-Tests of edge/store/conflicts.py, edge/store/mirrors.py and edge/store/record_copies.py.
-"""
+"""Assets are known everywhere, kept at one box, and a clash is listed until somebody decides."""
 
 from __future__ import annotations
 
@@ -14,29 +11,18 @@ import orjson
 import pytest
 
 from edge import clock
+from edge.database.connection import database, execute
 from edge.errors import Conflict
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.store import (
-    antenna_names,
-    assets,
-    board,
-    changes,
-    conflicts,
-    exports,
-    incoming,
-    locations,
-    lookup,
-    mirrors,
-    readers,
-    sites,
-    tracking,
-)
-from edge.store.database import database, execute
-from edge.store.tags import NewTag
-from edge.store.why import why_here
+from edge.readers import readers
+from edge.records import assets, locations, lookup
+from edge.records.tags import NewTag
 from edge.sync import hub, sender
 from edge.sync.sender import LinkError
+from edge.sync.store import change_feed, conflicts, incoming, mirrors, sites
+from edge.tracking import antenna_names, board, exports, report
+from edge.tracking.why import why_here
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
 
 
@@ -85,7 +71,7 @@ def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Comp
     with hub.in_use():
         asset = lookup.asset_by_key(hub.organization_id, "P-1")
         assert asset
-        history = tracking.list_history(hub.organization_id, asset.id, limit=10)
+        history = report.list_history(hub.organization_id, asset.id, limit=10)
         assert [row.location_external_key for row in history.rows] == ["HAM-DOCK-2", "BER-DOCK-1", "BER-DOCK-0"]
         assert history.total_count == 3
         assert [row.duration_seconds for row in history.rows] == [4 * 3600, 3600, None]
@@ -157,7 +143,7 @@ def test_a_site_that_was_away_for_longer_than_the_hub_keeps_changes_gets_all_ass
     company.settle()
     keys = add_ten(company)
     with company.hub.in_use():
-        while changes.trim(changes.newest() - kept, 1000):
+        while change_feed.trim(change_feed.newest() - kept, 1000):
             pass
     company.ham.fetch()
     assert keys <= keys_at(company.ham)
@@ -172,7 +158,7 @@ def test_a_link_that_breaks_between_two_pages_leaves_no_asset_out(
     company.settle()
     keys = add_ten(company)
     with company.hub.in_use():
-        changes.trim(changes.newest(), 1000)
+        change_feed.trim(change_feed.newest(), 1000)
     pages = 0
 
     def break_down(send: Callable[[], Any]) -> Any:
@@ -247,7 +233,7 @@ def test_a_clash_with_a_record_of_the_hub_ends_when_that_takes_another_key(compa
         assert assets.get(hub.organization_id, ours).external_key == "OUR-1"
     in_hub = find(hub, "P-1")
     with hub.in_use():
-        assert tracking.list_history(hub.organization_id, in_hub, limit=10).total_count == 1
+        assert report.list_history(hub.organization_id, in_hub, limit=10).total_count == 1
     company.settle()
     assert find(company.ham, "P-1") == theirs
     assert find(company.ber, "OUR-1")
@@ -275,7 +261,7 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
         conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
         asset = lookup.asset_by_key(hub.organization_id, "P-1")
         assert asset
-        assert tracking.list_history(hub.organization_id, asset.id, limit=10).total_count == 2
+        assert report.list_history(hub.organization_id, asset.id, limit=10).total_count == 2
     company.settle()
     for site, mine in ((company.ber, here), (company.ham, there)):
         assert find(site, "P-1") == mine
@@ -286,7 +272,7 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
     company.ham.scan(there, 2, EPOCH + 9 * HOUR)
     company.settle()
     with hub.in_use():
-        assert tracking.list_history(hub.organization_id, asset.id, limit=10).total_count == 3
+        assert report.list_history(hub.organization_id, asset.id, limit=10).total_count == 3
     assert hub.rows("SELECT * FROM conflict") == hub.rows("SELECT * FROM set_aside") == []
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import assets, conflicts, regained, sites
-from edge.store.exchange import HubState
+from edge.records import assets
 from edge.sync.sender import LinkError, Sender
+from edge.sync.store import conflicts, recovered_history, sites
+from edge.sync.store.exchange import HubState
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
 
 
@@ -172,7 +173,7 @@ def test_a_key_that_was_created_again_before_a_restored_site_was_recovered_settl
     if is_reported:
         company.settle()
     with ber.in_use():
-        regained.begin(ber.actor)
+        recovered_history.begin(ber.actor)
     company.settle()
     company.assert_settled()
     assert id_of(ber, "P-1") == again

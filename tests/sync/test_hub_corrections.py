@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edge import clock
-from edge.store.location_corrections import Correction, correct
+from edge.readers.location_corrections import Correction, correct
 from tests.events.receiver import receiving
 from tests.sync.test_hub_events import Company
 from tests.sync.world import GAP, HOUR, SECOND, assert_equal

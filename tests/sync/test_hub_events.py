@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.auth import sealed
-from edge.auth.secrets import new_webhook_secret
+from edge.events import destinations, making
+from edge.events.destinations import DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
 from edge.outbound import Network
-from edge.store import event_destinations, event_making
-from edge.store.event_destinations import DestinationKind, NewDestination
-from edge.store.events import KINDS, Filter
+from edge.people import secrets
+from edge.people.secrets import new_webhook_secret
 from tests.events.conftest import SILENCE, deliver, make_events
 from tests.events.receiver import Receiver, receiving
 from tests.sync.world import HOUR, SECOND, Hub, SiteBox
@@ -30,12 +30,12 @@ class Company:
         self.receiver = receiver
         with self.hub.in_use():
             new = NewDestination(
-                *(DestinationKind.WEBHOOK, "ERP", receiver.url, sealed.seal(new_webhook_secret())),
+                *(DestinationKind.WEBHOOK, "ERP", receiver.url, secrets.seal(new_webhook_secret())),
                 Filter(frozenset(KINDS)),
                 Network.LOOPBACK,
             )
-            self.webhook = event_destinations.add(self.hub.actor, new).no
-            event_making.start(SILENCE)
+            self.webhook = destinations.add(self.hub.actor, new).no
+            making.start(SILENCE)
         self.ber, self.ham = (SiteBox(folder / code, code, self.hub) for code in ("BER", "HAM"))
         for site in (self.ber, self.ham):
             site.join()
@@ -46,7 +46,7 @@ class Company:
         before = len(self.receiver.received)
         with self.hub.in_use():
             make_events()
-            deliver(event_destinations.get(self.hub.organization_id, self.webhook))
+            deliver(destinations.get(self.hub.organization_id, self.webhook))
         found = [one.told for one in self.receiver.received[before:]]
         assert {told["data"]["asset"]["external_key"] for told in found} <= {"P-1"}
         return [(told["type"], key_of(told, "location"), key_of(told, "previous_location")) for told in found]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge import clock
-from edge.store.database import FILE_NAME
+from edge.database.connection import FILE_NAME
 from edge.sync.sender import Sender
 from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox
 

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import actors, assets, changes, locations, organizations, readers, target
-from edge.store.exchange import Batch, Cursor, Origin, Patch, Stay, TrackState
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
-from edge.store.tags import NewTag
+from edge.audit import actors
+from edge.people import organizations
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.sync import batch_format, verify
 from edge.sync import hub as hub_module
-from edge.sync import verify, wire
+from edge.sync.store import change_feed, hub_link
+from edge.sync.store.exchange import Batch, Cursor, Origin, Patch, Stay, TrackState
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
 
 
@@ -67,14 +71,14 @@ def test_a_site_sends_only_what_is_of_the_organization_that_reports(ber: SiteBox
     ber.scan(ber.pallet, 0, EPOCH + 10 * HOUR)
     ber.sync()
     with ber.in_use():
-        changes.add_names(ber.organization_id)
-        changes.add_names(rival.organization_id)
+        change_feed.add_names(ber.organization_id)
+        change_feed.add_names(rival.organization_id)
     ber.sync()
     assert secrets_at(ber.hub) == []
     assert ber.rows("SELECT what, reason FROM set_aside") == [], "nor was it sent, and refused"
     assert ber.hub.rows("SELECT count(*) FROM track") == [(1,)]
     with ber.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
         assert verify.compare(here, ber.call) == []
 
@@ -103,14 +107,14 @@ def test_a_site_cannot_name_a_record_of_another_organization_by_its_id(ber: Site
     ber.sync()
     rival = Rival(ber.hub)
     with ber.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
     ours = ber.docks[0]
     for asset, place in ((-rival.asset, ours), (ber.pallet, -rival.dock), (-rival.asset, -rival.dock)):
         track = TrackState(77, asset, place, EPOCH, EPOCH, EPOCH, 0, 0)
         stays = Patch(77, EPOCH, EPOCH, [Stay(EPOCH, 0, 0, 0, 0, 0, 0, None)])
         batch = Batch(here.acked_seq + 5, 0, [], [], {}, {}, [track], [], [Origin(place, None, None, None)], [stays])
-        answer = ber.hub.answer(ber.site_no, "changes", wire.encode(here.cursor, batch))
+        answer = ber.hub.answer(ber.site_no, "changes", batch_format.encode(here.cursor, batch))
         assert not answer["applied"]
         needed = {*answer["needs"]["assets"], *answer["needs"]["locations"]}
         assert needed == {ref for ref in (asset, place) if ref < 0}
@@ -128,7 +132,7 @@ def test_a_site_is_asked_only_about_its_own_history(ber: SiteBox) -> None:
         site.sync()
     for site in (ber, ham):
         with site.in_use():
-            here = target.find()
+            here = hub_link.find()
             assert here
             assert verify.compare(here, site.call) == []
 
@@ -143,8 +147,8 @@ def test_a_batch_of_one_site_does_not_move_the_cursor_of_another(ber: SiteBox) -
     ber.sync()
     assert ber.hub.rows(f"SELECT epoch, acked_seq, chain, horizon FROM site WHERE no = {ham.site_no}") == [before]
     with ber.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
     late = Batch(here.acked_seq + 5, 0, [], [], {}, {}, [], [1], [], [])
-    assert not ber.hub.answer(ham.site_no, "changes", wire.encode(here.cursor, late))["applied"]
-    assert ber.hub.answer(ber.site_no, "changes", wire.encode(Cursor(*here.cursor), late))["applied"]
+    assert not ber.hub.answer(ham.site_no, "changes", batch_format.encode(here.cursor, late))["applied"]
+    assert ber.hub.answer(ber.site_no, "changes", batch_format.encode(Cursor(*here.cursor), late))["applied"]

@@ -1,7 +1,4 @@
-"""The hub as a backup of its sites: a new box gets records and history back, a restored one what it lacks.
-
-Tests of edge/store/regained.py and edge/store/site_copies.py.
-"""
+"""The hub as a backup of its sites: a new box gets records and history back, a restored one what it lacks."""
 
 from __future__ import annotations
 
@@ -9,31 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from edge.auth.secrets import hash_secret
+from edge.audit.actors import person, shell
+from edge.database.connection import close_database
 from edge.errors import Conflict
-from edge.ops import backup
-from edge.ops.backup import Kept
-from edge.store import (
-    antenna_names,
-    assets,
-    board,
-    conflicts,
-    handheld,
-    locations,
-    lookup,
-    people,
-    regained,
-    site_copies,
-    sites,
-)
-from edge.store.actors import person, shell
-from edge.store.database import close_database
-from edge.store.handheld import Submitted
-from edge.store.people import Role
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
-from edge.store.target import HubAccess
+from edge.handhelds import scans
+from edge.handhelds.scans import Submitted
+from edge.operations import backup
+from edge.operations.backup import Kept
+from edge.people import people
+from edge.people.people import Role
+from edge.people.secrets import hash_secret
+from edge.records import assets, locations, lookup
 from edge.sync.sender import LinkError, Stopped
+from edge.sync.store import conflicts, recovered_history, site_copies, sites
+from edge.sync.store.hub_link import HubAccess
+from edge.tracking import antenna_names, board
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
 
@@ -51,7 +40,7 @@ class NewBox(SiteBox):
             sites.offer_again(self.hub.actor, self.site_no, hash_secret("again"))
             sites.join(hash_secret("again"), hash_secret("another secret"))
         with self.in_use():
-            regained.join(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
+            recovered_history.join(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
 
 
 @pytest.fixture
@@ -73,7 +62,7 @@ def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
     with site.in_use():
         ann = people.add_person(site.actor, "Ann", Role.OPERATOR)
         hand = person(site.organization_id, ann.id, "Ann")
-        handheld.submit(hand, [Submitted("scan-1", "P-2", site.docks[2], EPOCH + 3 * HOUR)], EPOCH + 4 * HOUR)
+        scans.submit(hand, [Submitted("scan-1", "P-2", site.docks[2], EPOCH + 3 * HOUR)], EPOCH + 4 * HOUR)
         old = assets.create(site.actor, name="Retired", external_key="P-9").id
         assets.delete(site.actor, old)
         locations.delete(site.actor, locations.create(site.actor, name="Gone", external_key="GONE").id)
@@ -188,7 +177,7 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
     ber.scan(ber.pallet, 0, EPOCH + 50 * HOUR)  # the service was started first
     ber.sync()
     with ber.in_use():
-        regained.begin(ber.actor)
+        recovered_history.begin(ber.actor)
     ber.recover()
     after = site_dump(ber)
     assert {row[:6] for row in before["history"]} - {row[:6] for row in after["history"]} <= {
@@ -205,5 +194,5 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
 def test_a_box_with_records_of_its_own_refuses(ber: SiteBox, tmp_path: Path) -> None:
     other = SiteBox(tmp_path / "other", "OTHER", ber.hub)
     with other.in_use(), pytest.raises(Conflict, match="already has assets or locations"):
-        regained.join(other.actor, HubAccess("https://hub", "BER", "The hub", "key"))
+        recovered_history.join(other.actor, HubAccess("https://hub", "BER", "The hub", "key"))
     assert other.rows("SELECT * FROM target") == []

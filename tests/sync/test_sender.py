@@ -1,7 +1,4 @@
-"""What a site sees and keeps is at its hub, row for row.
-
-Tests of edge/store/incoming.py and edge/store/outgoing.py.
-"""
+"""What a site sees and keeps is at its hub, row for row."""
 
 from __future__ import annotations
 
@@ -10,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from edge.store import assets, incoming, locations, parents
-from edge.store.stay_changes import take_back
-from edge.store.tags import NewTag
+from edge.records import assets, location_tree, locations
+from edge.records.tags import NewTag
 from edge.sync import sender
+from edge.sync.store import incoming
+from edge.tracking.late_reads import take_back
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
 
 
@@ -119,7 +117,7 @@ def test_records_keep_what_they_are_by_id_whatever_their_key(ber: SiteBox) -> No
         assets.detach_tag(actor, first, tag.id)
         assets.attach_tag(actor, second, NewTag(tag.tag_type, tag.value))
         locations.rename(actor, ber.docks[0], "GATE")
-        locations.patch(actor, ber.docks[1], {}, parent=parents.Parent(ber.docks[2], parents.UNSET))
+        locations.patch(actor, ber.docks[1], {}, parent=location_tree.Parent(ber.docks[2], location_tree.UNSET))
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
     with ber.in_use():

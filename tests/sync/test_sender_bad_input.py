@@ -1,7 +1,4 @@
-"""Whatever comes over the line, each side says in words what is wrong, goes on when it is right, and loses nothing.
-
-Tests of edge/store/sync_state.py, edge/sync/client.py and edge/sync/endpoints.py.
-"""
+"""Whatever comes over the line, each side says in words what is wrong, goes on when it is right, and loses nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +14,15 @@ import pytest
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
 from edge import clock
-from edge.auth.secrets import hash_secret
 from edge.errors import Unavailable
-from edge.store import assets, incoming, keys, sites, sync_state, target
+from edge.people import api_keys
+from edge.people.secrets import hash_secret
+from edge.records import assets
+from edge.sync import batch_format
 from edge.sync import sender as sender_side
-from edge.sync import wire
 from edge.sync.client import HubClient
 from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
+from edge.sync.store import hub_link, incoming, sites, state
 from tests.sync.http import SECRET, Answer, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
@@ -100,14 +99,14 @@ def test_a_key_that_is_revoked_meanwhile(ber: SiteBox) -> None:
     with ber.hub.in_use():
         site = sites.get_site(ber.hub.organization_id, ber.site_no)
         assert site.api_key_id
-        keys.revoke_key(ber.hub.actor, site.api_key_id)
+        api_keys.revoke_key(ber.hub.actor, site.api_key_id)
     ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
     assert "refuses the key of this site" in refused(link)
     with ber.hub.in_use():
-        assert "its key was revoked" in sync_state.of_sites(ber.hub.organization_id)[0].trouble
+        assert "its key was revoked" in state.of_sites(ber.hub.organization_id)[0].trouble
     link = Connected(ber)  # a new code
     with ber.in_use():
-        target.renew_key(ber.actor, target.HubAccess("https://hub", "BER", "The hub", "new"))
+        hub_link.renew_key(ber.actor, hub_link.HubAccess("https://hub", "BER", "The hub", "new"))
     attempt(link)
     assert_equal(ber)
 
@@ -115,7 +114,7 @@ def test_a_key_that_is_revoked_meanwhile(ber: SiteBox) -> None:
 def test_a_key_without_the_scope_of_a_site(ber: SiteBox) -> None:
     link = Connected(ber)
     with ber.hub.in_use():
-        key = keys.add_key(ber.hub.actor, "WMS", ["assets:read"], hash_secret(SECRET))
+        key = api_keys.add_key(ber.hub.actor, "WMS", ["assets:read"], hash_secret(SECRET))
     link.client._credentials["client_id"] = key.id
     assert "403: this key is not that of a site" in refused(link)
 
@@ -128,14 +127,14 @@ def test_a_hub_of_another_environment(ber: SiteBox) -> None:
 
 def test_a_batch_that_would_inflate_without_end(ber: SiteBox) -> None:
     link = Connected(ber)
-    bomb = zlib.compress(b"[" + b" " * (wire.MAX_INFLATED + 1) + b"]")
+    bomb = zlib.compress(b"[" + b" " * (batch_format.MAX_INFLATED + 1) + b"]")
     assert len(bomb) < 100_000
     for path in ("changes", "hello", "digests"):
         with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="413: the request is too large"):
             link.client.call(path, bomb)
     assert "too large" in link.told_at_hub()
     with ber.in_use(), pytest.raises(BatchRefused, match="413"):
-        link.client.call("changes", b"x" * (wire.MAX_BODY + 1))
+        link.client.call("changes", b"x" * (batch_format.MAX_BODY + 1))
     attempt(link)
     assert_equal(ber)
     assert link.told_at_hub() == ""
@@ -159,7 +158,7 @@ def test_a_site_sends_no_more_at_once_than_a_hub_takes(ber: SiteBox, monkeypatch
         return answered
 
     link.line.spoil = measuring
-    monkeypatch.setattr(wire, "MAX_BODY", 1500)  # two of the descriptions
+    monkeypatch.setattr(batch_format, "MAX_BODY", 1500)  # two of the descriptions
     attempt(link)
     assert max(sizes) <= 1500
     assert_equal(ber)
@@ -342,9 +341,9 @@ def test_a_clock_that_is_off_is_told_at_both_ends_and_changes_nothing(
     link.line.spoil = ahead
     attempt(link)
     with ber.in_use():
-        assert "10800 s apart" in sync_state.trouble_of_site() or "10799 s apart" in sync_state.trouble_of_site()
-        target.update(last_contact_at=0)
+        assert "10800 s apart" in state.trouble_of_site() or "10799 s apart" in state.trouble_of_site()
+        hub_link.update(last_contact_at=0)
     attempt(link)
     with ber.hub.in_use():
-        assert "s apart" in sync_state.of_sites(ber.hub.organization_id)[0].trouble
+        assert "s apart" in state.of_sites(ber.hub.organization_id)[0].trouble
     assert_equal(ber)

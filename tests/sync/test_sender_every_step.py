@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from edge.store import assets, regained, sync_state, target
-from edge.store import database as database_module
-from edge.store.database import close_database, database
+from edge.database import connection as database_module
+from edge.database.connection import close_database, database
+from edge.records import assets
 from edge.sync.sender import LinkError
+from edge.sync.store import hub_link, recovered_history, state
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
 
 
@@ -77,7 +78,7 @@ def restored_hub(world: World) -> None:
     changes(world)
     world.ber.settle()
     with world.ber.in_use():
-        target.trim(EPOCH * 1000, 1000)
+        hub_link.trim(EPOCH * 1000, 1000)
     world.hub.restore(saved)
 
 
@@ -89,7 +90,7 @@ def restored_site(world: World) -> None:
     world.ber.settle()
     world.ber.restore(saved)
     with world.ber.in_use():
-        regained.begin(world.ber.actor)
+        recovered_history.begin(world.ber.actor)
 
 
 def dies_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ def die(folder: Path, prepare: Callable[[World], None], every: int, monkeypatch:
         assert_equal(world.ber)
         assert world.ber.rows("SELECT * FROM set_aside") == world.hub.rows("SELECT * FROM set_aside") == []
         with world.ber.in_use():
-            assert sync_state.trouble_of_site() == ""
+            assert state.trouble_of_site() == ""
         commit += every
     return deaths
 

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from edge.auth.secrets import hash_secret
-from edge.store import database, people, sites
-from edge.store.people import Role
-from edge.store.target import find
+from edge.database import connection
+from edge.people import people
+from edge.people.people import Role
+from edge.people.secrets import hash_secret
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError, Sender
+from edge.sync.store import sites
+from edge.sync.store.hub_link import find
 from tests.mosquitto import free_port
 from tests.service import wait_for
 from tests.sync import processes, tls
@@ -134,7 +136,7 @@ def test_a_certificate_that_counts_for_nothing(tmp_path: Path, days: int, author
 
 
 def main() -> None:
-    database.PRAGMAS["synchronous"] = "off"  # processes are killed, the computer is not
+    connection.PRAGMAS["synchronous"] = "off"  # processes are killed, the computer is not
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()

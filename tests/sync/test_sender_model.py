@@ -16,15 +16,20 @@ from typing import Any
 
 import pytest
 
+from edge.audit.actors import person
+from edge.database import connection as database_module
+from edge.database.connection import close_database, database, execute
 from edge.errors import EdgeError
-from edge.store import assets, handheld, locations, people, readers, regained, retention
-from edge.store import database as database_module
-from edge.store.actors import person
-from edge.store.database import close_database, database, execute
-from edge.store.handheld import Submitted
-from edge.store.people import Role
-from edge.store.tags import NewTag
+from edge.handhelds import scans
+from edge.handhelds.scans import Submitted
+from edge.people import people
+from edge.people.people import Role
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.tags import NewTag
 from edge.sync.sender import LinkError, Sender, Stopped
+from edge.sync.store import recovered_history
+from edge.tracking import deletion
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, assert_equal
 
 STEPS = 60
@@ -85,11 +90,11 @@ class Life:
         self.scans.append(scan)
         key = f"{self.site.name}-{self.chance.randrange(4)}"
         submitted = Submitted(scan, key, self.chance.choice(self.site.docks), self.moment())
-        handheld.submit(self.hand, [submitted], EPOCH + 100 * HOUR)
+        scans.submit(self.hand, [submitted], EPOCH + 100 * HOUR)
 
     def undo(self) -> None:
         if self.scans:
-            handheld.undo(self.hand, self.chance.choice(self.scans), GAP)
+            scans.undo(self.hand, self.chance.choice(self.scans), GAP)
 
     @property
     def hand(self) -> Any:
@@ -126,7 +131,7 @@ class Life:
         readers.change_reader(self.site.actor, self.site.reader_id, {"name": f"Gate {self.chance.randrange(9)}"})
 
     def prune(self) -> None:
-        retention.drop_history(EPOCH + self.chance.randrange(3) * HOUR)
+        deletion.drop_history(EPOCH + self.chance.randrange(3) * HOUR)
 
 
 class BadLink:
@@ -246,7 +251,7 @@ def bring_to_rest(site: SiteBox) -> None:
         site.settle(500)
     if site.rows("SELECT 1 FROM target WHERE restored_from IS NOT NULL"):
         with site.in_use():
-            regained.begin(site.actor)
+            recovered_history.begin(site.actor)
         site.settle(500)
 
 
@@ -254,7 +259,7 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
     chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
-    for module in ("edge.sync.sender", "edge.store.sites"):  # boxes are copied back more often than in life
+    for module in ("edge.sync.sender", "edge.sync.store.sites"):  # boxes are copied back more often than in life
         monkeypatch.setattr(f"{module}.RENEW_AGAIN", 0)
     hub = Hub(folder / "hub", "hub")
     lives = [Life(SiteBox(folder / code, code, hub), chance) for code in CODES]

@@ -1,7 +1,4 @@
-"""Boxes that come back from a backup, and boxes that are copies of others.
-
-Tests of edge/store/target.py.
-"""
+"""Boxes that come back from a backup, and boxes that are copies of others."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import changes, target
-from edge.store.exchange import Batch, Cursor
-from edge.sync import verify, wire
+from edge.sync import batch_format, verify
 from edge.sync.sender import LinkError, Sender, Stopped
+from edge.sync.store import change_feed, hub_link
+from edge.sync.store.exchange import Batch, Cursor
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
 
@@ -55,10 +52,10 @@ def test_a_batch_that_waits_is_not_taken_for_accepted_by_a_hub_that_was_restored
     ber.spoil = lambda _send: (_ for _ in ()).throw(LinkError("the line is cut"))
     with ber.in_use():
         if is_trimmed:
-            changes.trim(changes.newest(), 1000)
+            change_feed.trim(change_feed.newest(), 1000)
         with pytest.raises(LinkError):
             Sender(ber.call).push()
-        here = target.find()
+        here = hub_link.find()
         assert here
         assert here.pending
     ber.spoil = lambda send: send()
@@ -74,7 +71,7 @@ def test_a_restored_hub_gets_what_the_feed_still_has_and_the_rest_by_comparing(b
     travel(ber, 10)
     ber.sync()
     with ber.in_use():
-        changes.trim(changes.newest() - kept, 1000)
+        change_feed.trim(change_feed.newest() - kept, 1000)
     ber.hub.restore(saved)
     ber.settle()
     assert_equal(ber)
@@ -98,13 +95,13 @@ def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_compari
     ber.add_asset("P-2")
     ber.sync()
     with ber.in_use():
-        target.trim(EPOCH * 1000, 1000)
+        hub_link.trim(EPOCH * 1000, 1000)
     assert ber.rows("SELECT count(*) FROM change") == [(0,)]
     ber.hub.restore(saved)
     travel(ber, 20)
     ber.sync()
     with ber.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
         assert here.verify_wanted
         assert "Sent again" in verify.repair(here, verify.compare(here, ber.call))
@@ -197,7 +194,7 @@ def test_a_restored_site_is_another_state_before_it_says_a_word(ber: SiteBox) ->
 
 def test_a_batch_that_follows_on_another_past_is_not_applied(ber: SiteBox) -> None:
     with ber.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
     late = Batch(here.acked_seq + 5, 0, [], [], {}, {}, [], [1], [], [])
     for base in (
@@ -205,9 +202,9 @@ def test_a_batch_that_follows_on_another_past_is_not_applied(ber: SiteBox) -> No
         Cursor(here.epoch, here.acked_seq - 1, here.chain),
         Cursor("another", here.acked_seq, here.chain),
     ):
-        assert not ber.hub.answer(ber.site_no, "changes", wire.encode(base, late))["applied"]
+        assert not ber.hub.answer(ber.site_no, "changes", batch_format.encode(base, late))["applied"]
     assert_equal(ber)
-    assert ber.hub.answer(ber.site_no, "changes", wire.encode(here.cursor, late))["applied"]
+    assert ber.hub.answer(ber.site_no, "changes", batch_format.encode(here.cursor, late))["applied"]
 
 
 def test_a_copy_that_spoke_first_to_a_restored_hub_is_noticed(ber: SiteBox) -> None:

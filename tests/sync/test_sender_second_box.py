@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from edge import clock
-from edge.store import sites, sync_state
-from edge.store.database import FILE_NAME, close_database
+from edge.database.connection import FILE_NAME, close_database
 from edge.sync import worker
 from edge.sync.sender import SecondBox
+from edge.sync.store import sites, state
 from edge.sync.worker import Pace, Worker
 from tests.sync.http import Connected
 from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox, assert_equal
@@ -47,8 +47,8 @@ class Clone(SiteBox):
 def trouble(box: Box) -> str:
     with box.in_use():
         if box.name != "hub":
-            return sync_state.trouble_of_site()
-        [reported] = sync_state.of_sites(box.organization_id)
+            return state.trouble_of_site()
+        [reported] = state.of_sites(box.organization_id)
         return reported.trouble
 
 

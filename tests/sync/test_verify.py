@@ -1,7 +1,4 @@
-"""Whether site and hub agree can be asked, and a difference is named and mended with little traffic.
-
-Tests of edge/store/digests.py.
-"""
+"""Whether site and hub agree can be asked, and a difference is named and mended with little traffic."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from edge import clock
-from edge.store import target
-from edge.store.database import FILE_NAME
+from edge.database.connection import FILE_NAME
 from edge.sync import verify
+from edge.sync.store import hub_link
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, hub_dump, site_dump
 
 
@@ -33,7 +30,7 @@ def ber(tmp_path: Path) -> SiteBox:
 
 def ask(site: SiteBox) -> list[str]:
     with site.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
         found = verify.compare(here, site.call)
         verify.repair(here, found)
@@ -45,9 +42,9 @@ def test_every_night_all_is_compared_in_slices(ber: SiteBox, monkeypatch: pytest
     monkeypatch.setattr(clock, "now", lambda: EPOCH + 70 * HOUR)
     spoil(ber.hub, "UPDATE history SET seen_for = seen_for + 1 WHERE row", 30)
     with ber.in_use():
-        target.update(joined_at=0)
+        hub_link.update(joined_at=0)
         slices = []
-        while (here := target.find()) and verify.is_due(here):
+        while (here := hub_link.find()) and verify.is_due(here):
             slices.append(verify.next_slice(here, ber.call))
     assert [bool(told) for told in slices] == [False, False, True, False]
     assert ber.rows("SELECT verify_result FROM target") == [("1 difference: 2023-11-16 P-2. Sent again: 1.",)]

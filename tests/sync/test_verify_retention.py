@@ -1,7 +1,4 @@
-"""History that one side has dropped is no difference to the other, and what the hub never got is listed.
-
-Tests of edge/store/retention.py.
-"""
+"""History that one side has dropped is no difference to the other, and what the hub never got is listed."""
 
 from __future__ import annotations
 
@@ -9,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edge.store import retention, target
 from edge.sync import verify
+from edge.sync.store import hub_link
+from edge.tracking import deletion
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 
 SOME = EPOCH + 30 * HOUR
@@ -28,7 +26,7 @@ def ber(tmp_path: Path) -> SiteBox:
 
 def differences(site: SiteBox) -> list[str]:
     with site.in_use():
-        here = target.find()
+        here = hub_link.find()
         assert here
         return [str(one) for one in verify.compare(here, site.call)]
 
@@ -43,7 +41,7 @@ def test_history_that_one_side_no_longer_keeps_is_no_difference(ber: SiteBox, wh
     ber.sync()
     box = ber.hub if who == "hub" else ber
     with box.in_use():
-        assert retention.drop_history(SOME) == 30
+        assert deletion.drop_history(SOME) == 30
     assert differences(ber) == []
     ber.sync()
     assert (rows(box), rows(ber if who == "hub" else ber.hub)) == (30, 60)
@@ -54,7 +52,7 @@ def test_what_the_site_dropped_stays_at_the_hub_also_when_all_of_it_is_sent_agai
     ber.sync()
     saved = ber.hub.back_up()
     with ber.in_use():
-        retention.drop_history(SOME)
+        deletion.drop_history(SOME)
     ber.scan(ber.pallet, 0, EPOCH + 70 * HOUR)
     ber.sync()
     ber.hub.restore(saved)
@@ -70,7 +68,7 @@ def test_history_that_is_dropped_before_the_hub_has_it_is_listed(ber: SiteBox, i
         for step in range(60, 90):
             ber.scan(ber.pallet, step % 3, EPOCH + step * HOUR)
     with ber.in_use():
-        retention.drop_history(SOME if is_first_copy else EPOCH + 70 * HOUR)
+        deletion.drop_history(SOME if is_first_copy else EPOCH + 70 * HOUR)
     day = "2023-11-16" if is_first_copy else "2023-11-17"
     assert ber.rows("SELECT what FROM set_aside") == [(f"history before {day}",)]
 
@@ -79,11 +77,11 @@ def test_history_that_the_hub_has_is_dropped_without_a_word(ber: SiteBox) -> Non
     ber.join()
     ber.sync()
     with ber.in_use():
-        assert retention.drop_history(SOME) == 30
+        assert deletion.drop_history(SOME) == 30
     assert ber.rows("SELECT what FROM set_aside") == []
     ber.scan(ber.pallet, 1, EPOCH + 80 * HOUR)  # not sent, and not dropped
     with ber.in_use():
-        assert retention.drop_history(SOME + 10 * HOUR) == 10
+        assert deletion.drop_history(SOME + 10 * HOUR) == 10
     assert ber.rows("SELECT what FROM set_aside") == []
     ber.settle()
     assert rows(ber.hub) == 61

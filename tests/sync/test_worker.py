@@ -1,7 +1,4 @@
-"""Two real services, a hub and a site: joined by the command, in sync over HTTP, and again after kills.
-
-Tests of edge/commands/sync.py and edge/sync/files.py.
-"""
+"""Two real services, a hub and a site: joined by the command, in sync over HTTP, and again after kills."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from edge.database.connection import FILE_NAME
 from edge.errors import Unavailable
-from edge.store import target
-from edge.store.database import FILE_NAME
 from edge.sync import worker
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError
+from edge.sync.store import hub_link
 from tests.mosquitto import free_port
 from tests.service import ROOT, Service, wait_for
 
@@ -137,8 +134,8 @@ def test_a_store_that_takes_nothing_ends_no_thread(store: Path, monkeypatch: pyt
         raise Unavailable("The disk is full")
 
     monkeypatch.setattr(worker, "UNEXPECTED_SECONDS", 0.01)
-    monkeypatch.setattr(target, "find", refuse)
-    monkeypatch.setattr(target, "update", refuse)
+    monkeypatch.setattr(hub_link, "find", refuse)
+    monkeypatch.setattr(hub_link, "update", refuse)
     running = worker.Worker(store, worker.Pace(0.01, 0, 1), lambda: False)
     running.start()
     try:

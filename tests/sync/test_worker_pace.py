@@ -10,9 +10,9 @@ import pytest
 
 from edge import clock
 from edge.clock import now
-from edge.store import target
 from edge.sync import files, sender, worker
 from edge.sync.sender import LinkError
+from edge.sync.store import hub_link
 from edge.sync.worker import Pace, Worker
 from tests.sync.http import SECRET, Connected
 from tests.sync.world import Hub, SiteBox
@@ -70,13 +70,13 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
 
     monkeypatch.setattr(worker, "HubClient", Client)
     noted: list[str] = []
-    update = target.update
+    update = hub_link.update
 
     def watched(**values: Any) -> None:
         noted.extend([values["last_error"]] if values.get("last_error") else [])
         update(**values)
 
-    monkeypatch.setattr(target, "update", watched)
+    monkeypatch.setattr(hub_link, "update", watched)
     monkeypatch.setattr(sender, "SILENCE", -1)  # the hub is asked in each round
     one: Any = Worker(ber.folder, Pace(5.0, 0, 14), lambda: False)
     one._stopping = rounds

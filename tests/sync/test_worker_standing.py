@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.store import database as database_module
-from edge.store import target
-from edge.store.database import database
+from edge.database import connection as database_module
+from edge.database.connection import database
 from edge.sync import files, hub, sender, worker
 from edge.sync.sender import Sender
+from edge.sync.store import hub_link
 from edge.sync.worker import Pace, Worker
 from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
@@ -116,7 +116,7 @@ def test_a_used_up_day_stops_history_and_never_positions(tmp_path: Path, monkeyp
     site, moved = standing.site, standing.assets[0]
     rows = site.hub.rows("SELECT count(*) FROM history")
     with site.in_use():
-        target.count_bytes(2 << 20, 0)
+        hub_link.count_bytes(2 << 20, 0)
         late = site.add_asset_now("LATE")
         for turn in range(4):
             standing.now += 15 * MINUTE
@@ -138,7 +138,7 @@ def test_a_hub_of_an_earlier_release_gets_positions_as_it_knows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standing = Standing(tmp_path, monkeypatch)
-    monkeypatch.setattr("edge.sync.wire.SEEN", "unheard of")
+    monkeypatch.setattr("edge.sync.batch_format.SEEN", "unheard of")
     monkeypatch.setattr("edge.sync.hub.hello", without("accepts"))
     sent: list[bytes] = []
     tell = Sender._tell

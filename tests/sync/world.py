@@ -13,21 +13,26 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from edge.auth.secrets import hash_secret
+from edge.audit import actors
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database, open_database
 from edge.errors import EdgeError, Unavailable
-from edge.ops import backup
-from edge.ops.backup import Kept
-from edge.store import actors, assets, locations, migrate, organizations, readers, sites, target
-from edge.store.actors import shell
-from edge.store.database import FILE_NAME, close_database, open_database
-from edge.store.parents import UNSET, Parent
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
-from edge.store.tags import NewTag
-from edge.store.target import HubAccess
-from edge.sync import hub, verify, wire
+from edge.operations import backup
+from edge.operations.backup import Kept
+from edge.people import organizations
+from edge.people.secrets import hash_secret
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
+from edge.records.tags import NewTag
+from edge.sync import batch_format, hub, verify
 from edge.sync.recover import recover
 from edge.sync.sender import BatchRefused, LinkError, SecondBox, Sender, Stopped
+from edge.sync.store import hub_link, sites
+from edge.sync.store.hub_link import HubAccess
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -87,13 +92,13 @@ class Hub(Box):
         with self.in_use():
             site = sites.get_site(self.organization_id, site_no)
             if path == "hello":
-                return hub.hello(site, wire.unpack(body), len(body))
+                return hub.hello(site, batch_format.unpack(body), len(body))
             if path == "masters":
-                return hub.masters(site, wire.unpack(body))
+                return hub.masters(site, batch_format.unpack(body))
             if path == "recover":
-                return hub.recover(site, wire.unpack(body))
+                return hub.recover(site, batch_format.unpack(body))
             if path == "digests":
-                return hub.digests(site, wire.unpack(body))
+                return hub.digests(site, batch_format.unpack(body))
             return hub.changes(site, body)
 
 
@@ -118,7 +123,7 @@ class SiteBox(Box):
 
     def join(self) -> None:
         with self.in_use():
-            target.begin(self.actor, HubAccess("https://hub", self.name, "The hub", f"key of {self.name}"))
+            hub_link.begin(self.actor, HubAccess("https://hub", self.name, "The hub", f"key of {self.name}"))
 
     def add_asset(self, key: str, *tags: str) -> int:
         with self.in_use():
@@ -152,7 +157,7 @@ class SiteBox(Box):
                 raise SecondBox(str(error), error.retry_after_seconds) from error
             except Unavailable as error:
                 raise LinkError(str(error), error.retry_after_seconds) from error
-            except (EdgeError, wire.TooLarge) as error:
+            except (EdgeError, batch_format.TooLarge) as error:
                 raise BatchRefused(str(error)) from error
             finally:
                 open_database(self.folder / FILE_NAME)
@@ -180,7 +185,7 @@ class SiteBox(Box):
             sites.offer_again(self.hub.actor, self.site_no, hash_secret("again"))
             sites.join(hash_secret("again"), hash_secret("another secret"))
         with self.in_use():
-            target.renew_key(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
+            hub_link.renew_key(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
 
     def sync(self, rounds: int = 50) -> None:
         """Until nothing is waiting."""
@@ -195,7 +200,7 @@ class SiteBox(Box):
     def settle(self, rounds: int = 100) -> None:
         """As the worker of the service does, until nothing waits and what was to be compared is equal."""
         with self.in_use():
-            here = target.find()
+            here = hub_link.find()
             if here and here.recovering:
                 self._recover()
             sender = Sender(self.call)
@@ -204,7 +209,7 @@ class SiteBox(Box):
                 if not sender.push().is_all:
                     continue
                 sender.pull()
-                here = target.find()
+                here = hub_link.find()
                 assert here
                 if not here.verify_wanted:
                     return

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.ops.conftest import site
+from tests.operations.conftest import site
 
 __all__ = ["site"]

@@ -10,13 +10,13 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
+from edge.audit.actors import shell
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
-from edge.ops.accounts import Own, as_doctor, new_hash, write_files
-from edge.store.actors import shell
-from edge.store.broker_accounts import set_account
-from edge.store.organizations import list_organizations
-from edge.store.readers import add_reader
+from edge.people.organizations import list_organizations
+from edge.readers.broker_accounts import set_account
+from edge.readers.broker_files import Own, as_doctor, new_hash, write_files
+from edge.readers.readers import add_reader
 from tests.mosquitto import free_port
 from tests.service import wait_for
 

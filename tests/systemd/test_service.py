@@ -1,7 +1,4 @@
-"""The whole service as systemd sees it.
-
-Tests of edge/liveness.py.
-"""
+"""The whole service as systemd sees it."""
 
 import http.client
 import json
@@ -13,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from edge import liveness, runtime
-from edge.config import Config
+from edge.config.settings import Config
+from edge.database.connection import close_database
 from edge.ingest.pipeline import Pipeline
-from edge.ops.lock import is_held
-from edge.store.database import close_database
+from edge.operations.files import is_held
+from edge.runtime import readiness, serve
 from tests.mosquitto import free_port, mosquitto
 from tests.service import Service, wait_for
 
@@ -53,12 +50,12 @@ def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: py
     close_database()
     let_go = threading.Event()
     monkeypatch.setattr(Pipeline, "handle_some", lambda _, messages: len(messages) if let_go.wait(30) else 0)
-    monkeypatch.setattr(liveness, "WRITER_STUCK_SECONDS", 1.0)
-    monkeypatch.setattr(runtime, "set_up_log", lambda _: None)
+    monkeypatch.setattr(readiness, "WRITER_STUCK_SECONDS", 1.0)
+    monkeypatch.setattr(serve, "set_up_log", lambda _: None)
     port = free_port()
     with mosquitto(tmp_path) as broker:
         config = Config(data_dir=site, mqtt_broker=broker.url, http_listen=f"127.0.0.1:{port}")
-        with runtime.running(config):
+        with serve.running(config):
             wait_for(lambda: health(port) == (200, True), 20)
             broker.publish("dock", [b"1"])
             try:

@@ -7,7 +7,7 @@
 import { LOCALES, t } from "./scan/texts.js";
 
 const DATE = { year: "numeric", month: "short", day: "numeric" };
-const WORTH_TELLING = 600; // seconds; `edge/pages/words.py` says the same
+const WORTH_TELLING = 600; // seconds; `edge/pages/formatting.py` says the same
 
 export function duration(seconds) {
   seconds = Math.max(0, Math.floor(seconds));

@@ -11,11 +11,13 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from edge import clock
-from edge.store import migrate, organizations, readers
-from edge.store.actors import shell
-from edge.store.database import execute
-from edge.store.scans import record
-from edge.store.stays import Quality, Scan
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import execute
+from edge.people import organizations
+from edge.readers import readers
+from edge.tracking.positions import record
+from edge.tracking.stays import Quality, Scan
 from tests.api.conftest import Api, data, sign_up
 from tests.api.model.compare import accepted, plain, same, shown
 from tests.api.model.organization import NOT_FOUND, Organization

@@ -19,8 +19,8 @@ from PIL import Image
 from werkzeug.routing import Rule
 
 from edge.app import AppSettings, create_app
-from edge.ops.health import Health
-from edge.store.people import Role
+from edge.operations.health import Health
+from edge.people.people import Role
 from tests.security.budget.box import LARGE_FILE, Box
 from tests.soak.crash import TOPIC
 

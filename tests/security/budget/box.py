@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge import clock
-from edge.auth.secrets import hash_secret, new_client_secret
-from edge.auth.sessions import csrf_token
-from edge.store import actors, assets, keys, locations, migrate, organizations, people, readers, sessions, sites
-from edge.store.actors import shell
-from edge.store.database import close_database, execute, execute_many, writing
-from edge.store.people import Role
-from edge.store.tags import NewTag
+from edge.audit import actors
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database, execute, execute_many, writing
+from edge.people import api_keys, organizations, people, sessions
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_client_secret
+from edge.people.sign_in import csrf_token
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.sync.store import sites
 from tests.mosquitto import Mosquitto, mosquitto
 from tests.security.budget.cgroup import Group, limited, memory_max
 from tests.service import LedgerReader, Service, wait_for
@@ -60,7 +65,7 @@ def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
                 actors.person(who.organization_id, row.id, row.name), hash_secret(cookies[role]), until
             )
         secret, code = new_client_secret(), "code"
-        key = keys.add_key(who, "Budget", keys.SCOPES, hash_secret(secret)).id
+        key = api_keys.add_key(who, "Budget", api_keys.SCOPES, hash_secret(secret)).id
         sites.add_site(who, "SITE", "A site", hash_secret(code))
         site = sites.join(hash_secret(code), hash_secret(secret))
         assert site

@@ -21,7 +21,7 @@ function read() {
   }
 }
 
-/** As on the server: `mark` in `edge/auth/badges.py`. */
+/** As on the server: `mark` in `edge/people/passwords.py`. */
 export function markOf(text) {
   let state = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(text)) state = Math.imul(state ^ byte, 0x01000193);

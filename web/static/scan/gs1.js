@@ -1,5 +1,5 @@
 // GS1 codes without a connection: recognizes different spellings of one identifier, and codes that were misread. The rules
-// are those of `edge/store/gs1.py`; only the server reads EPCs in their binary form.
+// are those of `edge/records/gs1.py`; only the server reads EPCs in their binary form.
 
 const GROUP = "\u001d"; // FNC1, which ends a value of variable length
 const SYMBOLOGY = /^\](?:C1|e0|d2|Q3|J1)/; // identifiers that announce an element string

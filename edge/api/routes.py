@@ -1,0 +1,69 @@
+"""The API as it is mounted: a route for each operation, the OpenAPI document, one answer for every error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Flask, Response
+from werkzeug.http import http_date
+
+from edge import clock
+from edge.api import assets, documents, guard, idempotency, locations, middleware, openapi, tokens, tracking
+from edge.api.envelope import ApiError
+from edge.api.operations import OPERATIONS, Operation
+from edge.api.responses import PREFIX
+from edge.api.schemas import ANSWERS, earliest_sunset
+
+RESOURCES = (tokens, assets, locations, tracking)  # imported so that their operations are in the table
+
+
+def register(
+    app: Flask, settings: guard.ApiSettings, version: str, operations: Sequence[Operation] = OPERATIONS
+) -> None:
+    guard.install(app, settings)
+    documents.register(app, lambda: openapi.document(operations, version))
+    for operation in operations:
+        rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
+        app.add_url_rule(rule, f"api.{operation.name}", _view(settings, operation), methods=[operation.method])
+
+
+def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Response]:
+    handler = operation.handler
+
+    def write(**path: Any) -> Response:
+        call = guard.authorize(settings, operation, path)
+        return idempotency.once(call.idempotent, lambda: handler(call)) if call.idempotent else handler(call)
+
+    def read(**path: Any) -> Response:
+        call = guard.authorize(settings, operation, path)
+        guard.limit_concurrency(settings, call.principal.subject)
+        began = time.thread_time()
+        try:
+            return handler(call)
+        finally:
+            guard.charge(settings, call.principal.subject, time.thread_time() - began)
+
+    view = read if operation.method == "GET" else write
+    field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None
+    if operation.sunset or field_sunset:
+        return _deprecated(view, operation.sunset, field_sunset)
+    return view
+
+
+def _deprecated(
+    view: Callable[..., Response], sunset: datetime | None, field_sunset: datetime | None
+) -> Callable[..., Response]:
+    """Says so, and from its own sunset on is gone; that of a field ends only the field (spec: Versioning 5)."""
+    first = min(moment for moment in (sunset, field_sunset) if moment)
+    headers = (("Deprecation", "true"), ("Sunset", http_date(first)))
+
+    def deprecated(**path: Any) -> Response:
+        middleware.request_context().deprecation = headers
+        if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
+            raise ApiError("gone", f"This ended on {http_date(sunset)}")
+        return view(**path)
+
+    return deprecated

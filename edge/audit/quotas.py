@@ -1,0 +1,112 @@
+"""How much people and API keys may add: as bytes in a time, and as numbers of things that nobody needs many of.
+
+Every audited creation and every scan passes here, whatever door it came through; the shell, readers and a hub do not.
+Otherwise one operator could fill the disk within hours, and retention would then have to delete history.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.audit.actors import Actor, ActorKind
+from edge.database.connection import database, execute
+from edge.errors import Conflict, OverQuota, Unavailable
+from edge.limits import Buckets
+
+DISK_NEARLY_FULL = "The disk is nearly full, and the rest is kept for reads and scans; make room and try again"
+MB = 1024 * 1024
+ROW = 500  # bytes that a small record takes with its indexes and its line in the audit
+LINE = 100  # bytes of one row of a stock-take
+_LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
+_of_caller = Buckets(burst=200 * MB, per_second=20 * MB / 3600)
+_of_organization = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)
+
+
+class Cap(NamedTuple):
+    """The most records of a kind that one organization may have; `rows` selects those that count."""
+
+    most: int
+    rows: str
+    way_out: str
+
+
+CAPS = {
+    "key": Cap(
+        500,
+        "api_key WHERE organization_id = ? AND revoked_at IS NULL "
+        "AND NOT EXISTS (SELECT 1 FROM site WHERE api_key_id = api_key.id)",
+        "revoke one first",
+    ),
+    "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", "disable one first"),
+    "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", "revoke one first"),
+    "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
+    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", "remove one first"),
+    "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", "remove one first"),
+    "stock_take": Cap(
+        50_000,
+        "stock_take WHERE organization_id = ?",
+        "they are deleted after retention.history_days; set that lower",
+    ),
+    "open stock_take": Cap(
+        200,
+        "stock_take WHERE organization_id = ? AND finished_at IS NULL AND cancelled_at IS NULL",
+        "sign one off, or cancel it, first",
+    ),
+}
+
+
+class _Reserve:
+    """Space of the disk that is kept for reads and scans."""
+
+    size = 0  # bytes; 0: none, as for commands in the shell
+
+
+def keep_free(size: int) -> None:
+    """From now on, nothing but reads and scans is added when fewer bytes of the disk are free."""
+    _Reserve.size = size
+
+
+def forget() -> None:
+    """As after a restart: what was added counts no longer."""
+    _of_caller.clear()
+    _of_organization.clear()
+
+
+def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
+    """Count bytes that the actor adds. Within the transaction, so that nothing is kept of what is refused.
+
+    Raises OverQuota, and Unavailable while the disk is nearly full, unless what is added is a scan.
+    """
+    if actor.kind not in _LIMITED or size == 0:
+        return
+    if not is_scan:
+        _check_disk()
+    caller = f"{actor.kind} {actor.sender_id or actor.id}"
+    for buckets, key in ((_of_caller, caller), (_of_organization, str(actor.organization_id))):
+        budget = buckets.take(key, size)
+        if not budget.allowed:
+            raise OverQuota(budget.retry_after)
+
+
+def check_cap(actor: Actor, kind: str, more: int = 0) -> None:
+    """Raises Conflict when the organization would have more of these than it may. Within the transaction."""
+    cap = CAPS.get(kind)
+    if cap is None or actor.kind not in _LIMITED:
+        return
+    count = execute(f"SELECT count(*) FROM {cap.rows}", (actor.organization_id,)).fetchone()[0]
+    if count + more > cap.most:
+        raise Conflict(f"There are {cap.most:,} of these already ({kind.replace('_', ' ')}); {cap.way_out}")
+
+
+def _check_disk() -> None:
+    """Space that the database file has and does not use counts as free: what retention drops ends up there first."""
+    if not _Reserve.size:
+        return
+    free = shutil.disk_usage(Path(database.database).parent).free
+    if free >= _Reserve.size:
+        return
+    unused = execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").fetchone()[0]
+    if free + unused < _Reserve.size:
+        raise Unavailable(DISK_NEARLY_FULL, retry_after_seconds=60)

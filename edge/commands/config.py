@@ -1,0 +1,81 @@
+"""`edge config`: the settings, and those that can be changed while the service runs."""
+
+from __future__ import annotations
+
+import click
+
+from edge.audit.actors import THE_BOX, Actor
+from edge.commands.context import Setup, in_force, open_site, shell
+from edge.config import live
+from edge.config.changed_settings import changed_settings
+from edge.config.live import CHANGEABLE
+from edge.config.settings import Value
+from edge.database.connection import FILE_NAME
+from edge.errors import EdgeError
+from edge.people import organizations
+from edge.terminal import printable
+
+_NAME = click.Choice(list(CHANGEABLE))
+
+
+@click.group("config", invoke_without_command=True)
+@click.pass_context
+def config(context: click.Context) -> None:
+    """Print every setting with its value, where it came from, and what it is for."""
+    if context.invoked_subcommand:
+        return
+    for value in shown(context.obj):
+        click.echo(f"{value.name} = {value.value}\n    {value.help} [{value.source}]")
+
+
+@config.command("change")
+@click.argument("name", type=_NAME, metavar="NAME")
+@click.argument("value")
+@click.pass_obj
+def change(setup: Setup, name: str, value: str) -> None:
+    """Change a setting while the service runs; it counts over the settings file until it is reset."""
+    open_site(setup)
+    live.change(setup.config, _actor(), name, value)
+    _tell(name)
+
+
+@config.command("reset")
+@click.argument("name", type=_NAME, metavar="NAME")
+@click.pass_obj
+def reset(setup: Setup, name: str) -> None:
+    """Let the settings file, the environment or the default count again."""
+    open_site(setup)
+    live.reset(setup.config, _actor(), name)
+    _tell(name)
+
+
+def shown(setup: Setup) -> list[Value]:
+    """With what was changed, where there is a site. One that cannot be read must not hide the rest.
+
+    Scripts that root runs read this by lines, so no name in the database may add one.
+    """
+    if not (setup.config.data_dir / FILE_NAME).exists():
+        return setup.shown
+    try:
+        open_site(setup)
+        changed, values = changed_settings(), live.by_name(in_force(setup))
+    except EdgeError as error:
+        click.echo(f"edge: what was changed on a page is not known: {error}", err=True)
+        return setup.shown
+    return [
+        one._replace(value=values[one.name], source=f"changed by {printable(changed[one.name].changed_by)}")
+        if one.name in changed
+        else one
+        for one in setup.shown
+    ]
+
+
+def _actor() -> Actor:
+    """So that the administrators of a box with one organization find it in their audit."""
+    rows = organizations.list_organizations()
+    return shell(rows[0].id if len(rows) == 1 else THE_BOX)
+
+
+def _tell(name: str) -> None:
+    at_once = CHANGEABLE[name].counts_at_once
+    click.echo("It counts within seconds." if at_once else "It counts after: sudo systemctl restart edge")

@@ -1,0 +1,154 @@
+"""What every command needs: the settings, an open site, and the organization it works for.
+
+Finds records by what a person types.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from edge.audit import actors
+from edge.audit.actors import Actor
+from edge.config import live
+from edge.config.settings import Config, Value
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, open_database
+from edge.errors import NotFound, SetupError
+from edge.people import organizations, people
+from edge.people.people import PersonRow
+from edge.readers import readers
+from edge.readers.readers import ReaderRow
+from edge.records import assets, locations
+from edge.records.assets import AssetFilter, AssetRow
+from edge.records.locations import LocationFilter, LocationRow
+
+
+class Setup(NamedTuple):
+    """The settings in force, as every command gets them."""
+
+    config: Config
+    shown: list[Value]
+
+
+def open_site(setup: Setup) -> None:
+    """For commands that work on a site that exists; they never change its schema, since the service may be running.
+
+    Raises SetupError when there is none, or it is of another version of this program.
+    """
+    open_file(setup)
+    migrate.check_schema(setup.config.data_dir)
+
+
+def open_file(setup: Setup) -> None:
+    """For commands that must work with any schema, and with a damaged file. Raises SetupError when there is none."""
+    require_database(setup)
+    open_database(setup.config.data_dir / FILE_NAME, checkpoints=False)
+
+
+def require_database(setup: Setup) -> None:
+    if not (setup.config.data_dir / FILE_NAME).exists():
+        raise SetupError(
+            f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
+        )
+
+
+def for_organization(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command `--org`, an open site, and the organization's id as its first argument."""
+
+    @click.option("--org", help="Organization; not needed where there is only one.")
+    @click.pass_obj
+    @functools.wraps(command)
+    def opened(setup: Setup, /, *, org: str | None, **options: Any) -> None:
+        open_site(setup)
+        command(organizations.find_organization(org).id, **options)
+
+    return opened
+
+
+def for_actor(command: Callable[..., None]) -> Callable[..., None]:
+    """As `for_organization`, for commands that write: the first argument says who acts."""
+
+    @for_organization
+    @functools.wraps(command)
+    def acting(organization_id: int, /, **options: Any) -> None:
+        command(shell(organization_id), **options)
+
+    return acting
+
+
+def in_force(setup: Setup) -> Config:
+    """With what was changed while the service ran. The site must be open."""
+    return live.in_force(setup.config)
+
+
+def shell(organization_id: int = actors.THE_BOX) -> Actor:
+    """Whoever types: the account that signed in, also behind sudo."""
+    try:
+        user = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in a container
+        user = str(os.getuid())
+    return actors.shell(organization_id, user)
+
+
+def ask_password() -> str:
+    """Typed twice, or one line of standard input; never an argument, which others on the box could read."""
+    if sys.stdin.isatty():
+        answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
+        return answer
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns as wide as their widest value; None is an empty cell."""
+    cells = [[str(cell) for cell in head], *[["" if cell is None else str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for row in cells:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def asset_of(organization_id: int, key: str) -> AssetRow:
+    """The asset with this external key. Raises NotFound."""
+    found = assets.list_page(organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    if not found:
+        raise NotFound(f"There is no asset {key}. `edge asset list` shows them.")
+    return found[0]
+
+
+def location_of(organization_id: int, key: str) -> LocationRow:
+    """The location with this external key. Raises NotFound."""
+    found = locations.list_page(organization_id, LocationFilter(external_keys=[key]), limit=1).rows
+    if not found:
+        raise NotFound(f"There is no location {key}. `edge location list` shows them.")
+    return found[0]
+
+
+def reader_of(organization_id: int, name: str) -> ReaderRow:
+    """The reader with this name. Raises NotFound."""
+    for row in readers.list_readers(organization_id):
+        if row.name == name:
+            return row
+    raise NotFound(f"There is no reader {name}. `edge reader list` shows them.")
+
+
+def person_of(organization_id: int, email: str) -> PersonRow:
+    """The person with this email. Raises NotFound."""
+    for row in people.list_people(organization_id):
+        if (row.email or "").lower() == email.strip().lower():
+            return row
+    raise NotFound(f"There is no person with the email {email}. `edge user list` shows them.")
+
+
+def location_id_of(organization_id: int, key: str | None) -> int | None:
+    """None for no key. Raises NotFound."""
+    return location_of(organization_id, key).id if key else None
+
+
+def key_of(organization_id: int, location_id: int | None) -> str:
+    return locations.get(organization_id, location_id).external_key if location_id else ""

@@ -1,0 +1,162 @@
+"""`edge backup`, `edge restore`, `edge repair`: keeping what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from edge import clock
+from edge.commands.context import Setup, open_file, open_site, require_database, shell
+from edge.config.settings import Config
+from edge.errors import SetupError
+from edge.operations import archives
+from edge.operations import backup as backups
+from edge.operations import restore_drill as drill
+from edge.operations.files import hold
+from edge.operations.snapshots import CopyFacts
+
+
+@click.command()
+@click.pass_obj
+def backup(setup: Setup) -> None:
+    """Back up the database, while the service runs, and remove the backups that are too old to be kept."""
+    open_file(setup)  # also of an older schema: an upgrade begins with a backup
+    config = setup.config
+    kept = backups.Kept(config.backup_daily, config.backup_weekly)
+    second = None
+    if config.backup_second_dir:
+        second = backups.Second(config.backup_second_dir, config.backup_second_recipient)
+    made = backups.make_backup(config.data_dir, config.backup_folder, kept, second)
+    click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
+    for path in made.removed:
+        click.echo(f"Removed {path.name}")
+    if made.second_fault:
+        raise SetupError(f"The second copy failed: {made.second_fault}")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--at", metavar="TIME", help="The state of that time, from the continuous backup: 2026-03-02T08:15")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--identity", type=click.Path(path_type=Path), help="File with the private key of an encrypted backup.")
+@click.pass_obj
+def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity: Path | None) -> None:
+    """Replace the database of this box by a backup. Stop the service first; the present database is set aside.
+
+    Without FILE it is the newest point of the continuous backup or, where there is none, the newest backup.
+    """
+    config, folder = setup.config, setup.config.backup_continuous_dir
+    if at is not None and (file is not None or folder is None):
+        raise click.UsageError("--at takes the continuous backup: without FILE, and with backup.continuous_dir set")
+    moment = _moment(at, config.time_zone) if at is not None else None
+    if file is None and folder is None:
+        file = _newest_backup(config)
+    source = str(file) if file else f"the continuous backup in {folder}, {f'of {at}' if at else 'as it last was'}"
+    if not yes:
+        click.confirm(f"Replace the database in {config.data_dir} by {source}?", abort=True)
+    with hold(config.data_dir):
+        if file:
+            restored = backups.restore_backup(shell(), file, config.data_dir, identity)
+        elif folder:
+            restored = backups.restore_continuous(shell(), folder, config.data_dir, moment)
+    click.echo(f"Restored {source}: {_told(restored.facts)}.")
+    click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
+    if restored.facts.is_site:
+        click.echo("The hub may know what came after this backup. To get that back: edge sync recover")
+    if restored.kept_aside:
+        click.echo(f"The previous database is {restored.kept_aside}; delete it when all is well.")
+
+
+@click.command("trust-clock")
+@click.pass_obj
+def trust_clock(setup: Setup) -> None:
+    """Confirm that this box's clock is right, though far ahead of what was recorded, as after a long time off."""
+    require_database(setup)
+    clock.confirm(setup.config.data_dir)
+    click.echo(f"It is {clock.rfc3339(clock.now())}. The clock is trusted from now on.")
+
+
+@click.command("restore-drill")
+@click.pass_obj
+def restore_drill(setup: Setup) -> None:
+    """Restore the newest backups aside, and compare them with the live database; a timer does it every month."""
+    open_site(setup)
+    config = setup.config
+    report = drill.run(config.data_dir, config.backup_folder, config.backup_continuous_dir)
+    if not report.is_ok:
+        raise SetupError(f"The restore drill failed: {report.text}")
+    click.echo(f"Restored aside and compared: {report.text}")
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def repair(setup: Setup, yes: bool) -> None:
+    """Repair a damaged database: what can be read of it, and the rest from the newest backup. Stop the service first.
+
+    The damaged database is kept.
+    """
+    require_database(setup)
+    config = setup.config
+    if not yes:
+        click.confirm(f"Replace the database in {config.data_dir} by what can be recovered of it?", abort=True)
+    folders = [folder for folder in (config.backup_folder, config.backup_second_dir) if folder]
+    with hold(config.data_dir):
+        repaired = backups.repair_database(shell(), config.data_dir, folders, config.backup_continuous_dir)
+    click.echo(f"Recovered {_told(repaired.facts)}.")
+    for line in _origins(repaired):
+        click.echo(line)
+    click.echo(f"The damaged database is {repaired.kept_aside}; delete it when all is well.")
+
+
+def _origins(repaired: backups.Repaired) -> Iterator[str]:
+    """Which rows came from where, and what is lost."""
+    recovered, origin = repaired.recovered, repaired.backup
+    kept = sum(recovered.rows.values()) - sum(recovered.from_backup.values()) - sum(recovered.from_search.values())
+    yield f"{kept} rows come from the damaged database"
+    yield from (f"Not usable: {reason}" for reason in repaired.unusable)
+    if origin is None:
+        yield "There was no backup for what is on damaged pages"
+    for table, count in recovered.from_backup.items():
+        yield f"{count} rows of {table} come from {origin}"
+    for table, count in recovered.from_search.items():
+        yield f"{count} rows of {table} come from the search index: check their names and keys, whose case is lost"
+    for table, count in recovered.unreadable.items():
+        since = f", newer than {origin}," if origin else ""
+        yield f"{count} damaged pages held rows of {table}; those{since} that were on them are lost"
+    for table, count in recovered.rejected.items():
+        yield f"Lost {count} rows of {table}: they contradict others, or what they belong to is lost"
+    if recovered.has_new_secrets:
+        yield "The secret of this site's ids was lost, and a new one was made. A hub takes this box for a new one"
+
+
+def _newest_backup(config: Config) -> Path:
+    newest = backups.newest_backup(config.backup_folder)
+    if newest is None:
+        raise SetupError(f"There is no backup in {config.backup_folder}. Give the file of one.")
+    return newest.path
+
+
+def _moment(text: str, time_zone: str) -> int:
+    """A time without an offset is one of this site."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(f"--at {text} is not a time; write it like 2026-03-02T08:15") from error
+    return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=clock.zone(time_zone)))
+
+
+@click.command("backup-key")
+def backup_key() -> None:
+    """Make a pair of keys for encrypted copies of the backups. Neither of them is kept on this box."""
+    private, public = archives.new_key()
+    click.echo(f"{private}\n    Keep this away from the box; without it nobody can read the copies.")
+    click.echo(f'second_recipient = "{public}"\n    goes into the settings, under [backup].')
+
+
+def _told(facts: CopyFacts) -> str:
+    newest = clock.rfc3339(facts.newest_scan_at) if facts.newest_scan_at is not None else "none"
+    return f"{facts.organizations} organizations, {facts.assets} assets, newest scan {newest}"

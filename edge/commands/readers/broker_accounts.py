@@ -1,0 +1,75 @@
+"""`edge account`, `edge accounts`: what readers sign in to the broker with."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import click
+
+from edge.audit.actors import Actor
+from edge.commands.context import Setup, for_actor, open_site, reader_of
+from edge.config.settings import Config, read_secret
+from edge.errors import SetupError
+from edge.ingest import broker_probe
+from edge.ingest.sessions import Broker
+from edge.readers import broker_accounts, broker_files
+from edge.validation.topics import has_wildcard
+
+
+@click.command()
+@click.argument("reader")
+@for_actor
+@click.pass_obj
+def account(setup: Setup, actor: Actor, reader: str) -> None:
+    """Make the account of a reader at the broker, or give it a new password; shown once."""
+    make_account(setup.config, actor, reader_of(actor.organization_id, reader).id)
+
+
+@click.command("accounts")
+@click.pass_obj
+def list_accounts(setup: Setup) -> None:
+    """List the readers' accounts at the broker, and rewrite its files."""
+    open_site(setup)
+    write_accounts(setup.config)
+    for row in broker_accounts.list_accounts():
+        click.echo(f"{row.name}  publishes under {row.topic}")
+
+
+@click.command("broker-session", hidden=True)
+@click.argument("socket")
+@click.pass_obj
+def leave_session(setup: Setup, socket: str) -> None:
+    """Create our sessions at a broker that lost them, before readers connect: what they publish would be lost."""
+    config = setup.config
+    broker = Broker(config.mqtt_broker, config.mqtt_client_id)
+    count = broker_accounts.SESSIONS if config.mqtt_accounts_dir else 1
+    broker_probe.leave_sessions(broker, config.mqtt_topics, socket, count)
+
+
+def make_account(config: Config, actor: Actor, reader_id: int) -> None:
+    """Prints user and password, the only time the password is seen."""
+    made, password = broker_files.give_account(actor, reader_id, config.mqtt_broker)
+    write_accounts(config)
+    click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
+    click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would disconnect it")
+    if has_wildcard(made.topic):
+        click.echo(
+            "with + or # it can fill the memory of the broker with retained messages: give it a topic without, if"
+        )
+        click.echo('its messages have one topic, and switch "retain" off in the reader')
+
+
+def _ports(config: Config) -> str:
+    plain = str(urlsplit(config.mqtt_broker).port or 1883)
+    if not config.mqtt_tls_port:
+        return plain
+    return (
+        f"{config.mqtt_tls_port} with TLS, if the reader can (give it the authority from /certificate); {plain} without"
+    )
+
+
+def write_accounts(config: Config) -> None:
+    if not (config.mqtt_accounts_dir and config.mqtt_password_file):
+        raise SetupError("Accounts need both mqtt.accounts_dir and mqtt.password_file. Set both.")
+    password = read_secret(config.mqtt_password_file, "mqtt.password_file")
+    broker_files.write_files(config.mqtt_accounts_dir, broker_files.own_account(config.mqtt_broker, password))

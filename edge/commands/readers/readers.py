@@ -1,0 +1,321 @@
+"""`edge reader`: connect a reader, see whether it is heard, and try out its messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.commands.context import Setup, for_actor, for_organization, key_of, location_id_of, print_table, reader_of
+from edge.commands.readers import antennas
+from edge.commands.readers.broker_accounts import make_account
+from edge.errors import Invalid
+from edge.formats.examples import examples
+from edge.formats.reads import Attempt, Guess
+from edge.formats.registry import FORMATS, recognise
+from edge.ingest.routing import CUSTOM, check_format
+from edge.ingest.try_out import try_out
+from edge.readers import dead_letters, ignored_messages, ledger, mapped_fields, readers, status, unassigned_topics
+from edge.readers.clocks import AUTO, in_words
+from edge.readers.readers import ReaderRow
+from edge.readers.status import AntennaState
+from edge.validation import values
+
+SHOWN_BYTES = 300
+CLOCK_HELP = (
+    "How its times are used: auto (corrected by the offset that is measured), reader (as they are), receipt (not at "
+    "all: the time of receipt counts), or the time zone of a clock that reports none, such as Europe/Berlin."
+)
+
+
+@click.group()
+def reader() -> None:
+    """Readers and gateways that publish over MQTT."""
+
+
+reader.add_command(antennas.antenna)
+reader.add_command(antennas.kind)
+reader.add_command(antennas.offset)
+reader.add_command(antennas.correct)
+reader.add_command(antennas.list_offsets)
+
+
+@reader.command("formats")
+def list_formats() -> None:
+    """List the formats that are understood."""
+    rows = [(row.name, row.title, row.example_topic) for row in FORMATS.values()]
+    print_table(
+        ["FORMAT", "READERS", "TOPIC, FOR EXAMPLE"], [*rows, (CUSTOM, "anything else; edge reader mappings", "")]
+    )
+
+
+@reader.command("add")
+@click.argument("name")
+@click.option("--topic", required=True, help="MQTT topic it publishes to; + and # as in MQTT.")
+@click.option("--format", "format_name", required=True, help="See: edge reader formats")
+@click.option("--location", help="External key of the location it reads; antennas may have their own.")
+@click.option("--min-rssi", default="", help="Weaker reads (dBm) do not count.")
+@click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@click.option("--status-topic", help="MQTT topic of its status and last will, if that is another one.")
+@click.option("--clock", "clock_setting", default=AUTO, help=CLOCK_HELP)
+@click.option("--account", is_flag=True, help="Also make the account it signs in to the broker with.")
+@for_actor
+@click.pass_obj
+def add_reader(
+    setup: Setup,
+    actor: Actor,
+    name: str,
+    topic: str,
+    format_name: str,
+    location: str | None,
+    min_rssi: str,
+    mapping: Path | None,
+    status_topic: str | None,
+    clock_setting: str,
+    account: bool,
+) -> None:
+    """Connect a reader, for example: edge reader add dock1 --topic site/dock1/reads --format csl --location DOCK-1"""
+    described = _mapping_text(mapping)
+    check_format(format_name, described)
+    row = readers.add_reader(
+        actor,
+        name=name,
+        topic=topic,
+        format=format_name,
+        mapping=described,
+        location_id=location_id_of(actor.organization_id, location),
+        min_rssi=values.signal_strength("min_rssi", min_rssi),
+        clock_setting=clock_setting,
+        status_topic=status_topic,
+    )
+    click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
+    if account:
+        make_account(setup.config, actor, row.id)
+
+
+@reader.command("list")
+@for_organization
+def list_readers(organization_id: int) -> None:
+    """List the readers and when each was last heard."""
+    states = status.statuses(organization_id)
+    print_table(
+        ["NAME", "TOPIC", "FORMAT", "LAST HEARD"],
+        [
+            (row.name, row.topic, row.format, _heard(states.get(row.id)))
+            for row in readers.list_readers(organization_id)
+        ],
+    )
+
+
+@reader.command("show")
+@click.argument("name")
+@for_organization
+def show_reader(organization_id: int, name: str) -> None:
+    """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
+    row = reader_of(organization_id, name)
+    state = status.statuses(organization_id).get(row.id)
+    where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
+    click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
+    click.echo(f"Last heard: {_heard(state)}")
+    measured = (state.clock_offset, state.clock_stands_at) if state else (None, None)
+    click.echo(f"Its clock: {in_words(row.clock_setting, *measured)}")
+    if state and state.note:
+        click.echo(f"It says: {state.note}")
+    for remark in mapped_fields.remarks_of(organization_id, row.id):
+        click.echo(f"Check the mapping: {remark}")
+    if antennas := status.antennas(organization_id, row.id):
+        print_table(
+            ["ANTENNA", "LOCATION", "", "LAST READ"],
+            [
+                (one.label if one.port else "all", key_of(organization_id, one.location_id) or "none", _limits(one),
+                 clock.rfc3339(one.last_read_at) if one.last_read_at else "never")
+                for one in antennas
+            ],
+        )  # fmt: skip
+    since = ledger.hour_of(clock.now()) - 24
+    print_table(["LAST 24 HOURS", "MESSAGES", "READS"], ledger.totals(row.id, since))
+    _print_ignored(organization_id, row)
+    _print_unreadable(organization_id, row)
+
+
+@reader.command("change")
+@click.argument("name")
+@click.option("--name", "new_name", help="A new name.")
+@click.option("--topic", help="A new topic.")
+@click.option("--format", "format_name", help="A new format.")
+@click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@click.option("--location", help="External key of the location it reads; empty for none.")
+@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
+@click.option("--status-topic", help="MQTT topic of its status and last will; empty for none.")
+@click.option("--clock", "clock_setting", help=CLOCK_HELP)
+@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
+@for_actor
+def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any) -> None:
+    """Change the given settings and leave the others."""
+    row = reader_of(actor.organization_id, name)
+    changes = {"name": new_name, **{field: options[field] for field in ("topic", "clock_setting", "is_enabled")}}
+    changes = {field: value for field, value in changes.items() if value is not None}
+    if options["format_name"] or options["mapping"]:
+        changes["format"] = options["format_name"] or row.format
+        changes["mapping"] = _mapping_text(options["mapping"]) or row.mapping
+        check_format(changes["format"], changes["mapping"])
+    if options["status_topic"] is not None:
+        changes["status_topic"] = options["status_topic"] or None
+    if options["location"] is not None:
+        changes["location_id"] = location_id_of(actor.organization_id, options["location"])
+    if options["min_rssi"] is not None:
+        changes["min_rssi"] = values.signal_strength("min_rssi", options["min_rssi"])
+    if not changes:
+        raise click.UsageError("Say what to change; see: edge reader change --help")
+    after = readers.change_reader(actor, row.id, changes)
+    click.echo(f"Changed reader {after.name}: {', '.join(changes)}")
+    if "location_id" in changes:
+        antennas.print_offers(actor.organization_id, row.id, None, row.location_id)
+
+
+@reader.command("try")
+@click.argument("name", required=False)
+@click.option("--file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A message.")
+@click.option("--message", help="A message as text.")
+@click.option("--topic", help="The topic it came on; without a message, the last one on this topic of no reader.")
+@click.option("--format", "format_name", help="Another format than the reader's.")
+@click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
+@for_organization
+def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
+    """Show what becomes of a message, before anything is saved.
+
+    Without a message it is the last one of the reader that its format did not know. For example:
+    edge reader try dock1 --file message.json --format zebra
+    """
+    row = reader_of(organization_id, name) if name else None
+    topic, payload = _message_to_try(organization_id, row, options)
+    format_name = options["format_name"] or (CUSTOM if options["mapping"] else row.format if row else None)
+    if format_name is None:
+        guess = recognise(topic, payload)
+        if guess.name is None:
+            raise click.UsageError(f"Say which --format; perhaps {', '.join(guess.candidates) or _mapping_of(guess)}")
+        format_name = guess.name
+        click.echo(f"This looks like {format_name}")
+    mapping = _mapping_text(options["mapping"]) or (row.mapping if row else None)
+    attempt = Attempt(topic, payload, format_name, mapping)
+    if row:
+        attempt = Attempt(*attempt[:4], row.location_id, row.min_rssi, row.clock_setting, row.id)
+    trial = try_out(organization_id, attempt)
+    click.echo(f"The message ends as {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
+    for remark in trial.remarks:
+        click.echo(f"Check the mapping: {remark}")
+    if not trial.reads:
+        if other := _another_format(format_name, recognise(topic, payload)):
+            click.echo(f"But {other}")
+        return
+    print_table(
+        ["TAG", "ANTENNA", "LOCATION", "DBM", "TIME", "ENDS AS"],
+        [
+            (
+                one.read.value,
+                one.read.antenna_name or one.read.antenna or "",
+                key_of(organization_id, one.location_id),
+                "" if one.read.rssi is None else f"{one.read.rssi:g}",
+                "of receipt" if one.observed_at is None else clock.rfc3339(one.observed_at),
+                one.bucket,
+            )
+            for one in trial.reads
+        ],
+    )
+
+
+def _message_to_try(organization_id: int, row: ReaderRow | None, options: dict[str, Any]) -> tuple[str, bytes]:
+    topic = options["topic"] or (row.topic if row else "")
+    if options["file"]:
+        return topic, options["file"].read_bytes()
+    if options["message"] is not None:
+        return topic, options["message"].encode()
+    if row:
+        for ignored in ignored_messages.list_messages(organization_id, row.id):
+            return ignored.topic, ignored.payload
+    heard = unassigned_topics.find_topic(organization_id, topic) if topic else None
+    if heard is None:
+        raise click.UsageError("Give a message: --file FILE or --message TEXT")
+    return heard.topic, heard.sample
+
+
+@reader.command("mappings")
+@click.argument("name", required=False)
+def show_mappings(name: str | None) -> None:
+    """List the mappings to begin with, or print one: edge reader mappings cassia > cassia.json"""
+    if name is None:
+        print_table(
+            ["NAME", "FOR", "TOPIC, FOR EXAMPLE"], [(row.name, row.title, row.topic) for row in examples().values()]
+        )
+        return
+    if name not in examples():
+        raise click.UsageError(f"There is no mapping called {name}; see: edge reader mappings")
+    click.echo(json.dumps(examples()[name].mapping, indent=2))
+
+
+@reader.command("remove")
+@click.argument("name")
+@for_actor
+def remove_reader(actor: Actor, name: str) -> None:
+    """Remove a reader. What it recorded stays."""
+    readers.remove_reader(actor, reader_of(actor.organization_id, name).id)
+    click.echo(f"Removed reader {name}")
+
+
+def _print_ignored(organization_id: int, row: ReaderRow) -> None:
+    for message in ignored_messages.list_messages(organization_id, row.id)[:1]:
+        guess = recognise(message.topic, message.payload)
+        looks = f"; {other}" if (other := _another_format(row.format, guess)) else ""
+        note = f" ({message.note})" if message.note else ""
+        click.echo(
+            f"The last message that {row.format} does not know, {clock.rfc3339(message.received_at)} on "
+            f"{message.topic}{note}{looks}:\n  {_start_of(message.payload)}"
+        )
+
+
+def _print_unreadable(organization_id: int, row: ReaderRow) -> None:
+    for letter in dead_letters.list_letters(organization_id, SHOWN_BYTES, 1, row.id):
+        click.echo(
+            f"The last message that could not be read, {clock.rfc3339(letter.received_at)} on {letter.topic}: "
+            f"{letter.reason}\n  {_start_of(letter.payload)}"
+        )
+
+
+def _another_format(present: str, guess: Guess) -> str:
+    """What else could read a message in which the present format finds no tag; empty if nothing is known."""
+    if guess.name:
+        return f"it looks like {guess.name}" if guess.name != present else ""
+    return f"it could be read by {_mapping_of(guess)}" if guess.mapping else ""
+
+
+def _mapping_of(guess: Guess) -> str:
+    return f'the mapping "{guess.mapping}"; see: edge reader mappings' if guess.mapping else "a mapping"
+
+
+def _start_of(payload: bytes) -> str:
+    start = payload[:SHOWN_BYTES].decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else " " for letter in start)
+
+
+def _mapping_text(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid.one("mapping", "invalid_value", f"{file} cannot be read: {error}") from error
+
+
+def _heard(state: status.ReaderStatus | None) -> str:
+    if state is None:
+        return "never since it was set up"
+    return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
+
+
+def _limits(row: ReaderRow | AntennaState) -> str:
+    weak = f" from {row.min_rssi:g} dBm" if row.min_rssi is not None else ""
+    return weak + ("" if row.is_enabled else " (off)")

@@ -1,0 +1,173 @@
+"""`edge trial`: tries this release on a copy of the site; systemd/edge-upgrade runs it before it switches."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import click
+
+from edge import clock
+from edge.audit import actors
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.errors import SetupError
+from edge.ingest import broker_probe
+from edge.ingest.sessions import Broker
+from edge.operations import archives
+from edge.operations.upgrade import trial
+from edge.operations.upgrade.trial_outcomes import Outcome
+from edge.people import api_keys, organizations, people, sessions
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_client_secret, new_token
+from edge.readers import readers
+from edge.readers.reader_messages import ReaderMessage, all_messages
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+
+TOPICS, TAG = "edge-trial", "E2801160600002054CC2096F"
+TOPIC = f"{TOPICS}/reads"
+
+
+@click.command("trial", hidden=True)
+@click.argument("backup", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--before", type=click.Path(path_type=Path), help="Folder of the release that runs, to compare with.")
+@click.pass_context
+def try_release(context: click.Context, backup: Path, folder: Path, before: Path | None) -> None:
+    """Unpack BACKUP into FOLDER, run this release on it beside the site, and follow reads through it."""
+    with _scratch(folder):
+        archives.unpack(backup, folder / FILE_NAME)
+        schema, seconds = _migrate(folder)
+        made = _make_synthetic()
+        messages = all_messages()
+        after = migrate.present_schema()
+        close_database()
+        expected = _outcome_before(context, backup, folder / "before", before, messages) if before else None
+        with trial.broker(folder) as port:
+            started = _follow_read(context, folder, made, port, messages, expected)
+    told = {
+        "messages_replayed": len(messages) if expected else 0,
+        "schema_before": schema,
+        "schema_after": after,
+        "migration_seconds": seconds,
+        "start_seconds": started,
+        "start_limit": trial.start_limit(started, seconds),
+    }
+    click.echo(json.dumps(told))
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[None]:
+    """An empty folder, removed afterwards; what an interrupted trial left in it is removed first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
+
+
+def _migrate(folder: Path) -> tuple[int, float]:
+    """The schema it had, and the seconds it took to bring it to this release's."""
+    open_database(folder / FILE_NAME)
+    before, began = migrate.present_schema(), time.monotonic()
+    migrate.migrate(folder, keeps_copy=False)
+    return before, round(time.monotonic() - began, 1)
+
+
+def _make_synthetic() -> trial.Synthetic:
+    """In an organization of its own, so that nothing of the site interferes."""
+    name = f"Trial {secrets.token_hex(4)}"
+    organization_id = organizations.add_organization(actors.service(), name, TOPICS).id
+    actor = actors.service(organization_id)
+    location = locations.create(actor, name="Trial", external_key="EDGE-TRIAL")
+    asset = assets.create(actor, name="Trial", external_key="EDGE-TRIAL", tags=[NewTag("rfid", TAG)])
+    readers.add_reader(actor, name="Trial", topic=TOPIC, format="edge", location_id=location.id)
+    secret, cookie = new_client_secret(), new_token()
+    key = api_keys.add_key(actor, "Trial", api_keys.SCOPES, hash_secret(secret))
+    person = people.add_person(actor, "Trial", Role.ADMINISTRATOR)
+    somebody = actors.person(organization_id, person.id, person.name)
+    sessions.add_session(somebody, hash_secret(cookie), clock.now() + clock.HOUR)
+    return trial.Synthetic(asset.external_key, location.external_key, key.id, secret, cookie)
+
+
+def _outcome_before(
+    context: click.Context, backup: Path, folder: Path, program: Path, messages: list[ReaderMessage]
+) -> Outcome | None:
+    """What the release that runs makes of the messages, on a copy of its own; None if there are none."""
+    if not messages:
+        return None
+    folder.mkdir(mode=0o700)
+    archives.unpack(backup, folder / FILE_NAME)
+    with trial.broker(folder) as port:
+        listen = f"127.0.0.1:{trial.free_port()}"
+        broker = Broker(f"mqtt://127.0.0.1:{port}", "")
+        command = _command(context, folder, listen, broker.url, str(program / "bin" / "python"))
+        with trial.service(command, folder, f"http://{listen}"):
+            trial.wait_until_ready(f"http://{listen}")
+            return trial.replay(folder / FILE_NAME, messages, partial(broker_probe.publish, broker), None)[0]
+
+
+def _follow_read(
+    context: click.Context,
+    folder: Path,
+    made: trial.Synthetic,
+    broker_port: int,
+    messages: list[ReaderMessage],
+    expected: Outcome | None,
+) -> float:
+    """The seconds until the service answered."""
+    listen = f"127.0.0.1:{trial.free_port()}"
+    broker = Broker(f"mqtt://127.0.0.1:{broker_port}", "")
+    payload = json.dumps({"reads": [{"tag": TAG}]}).encode()
+    base = f"http://{listen}"
+    with trial.service(_command(context, folder, listen, broker.url), folder, base) as started:
+        trial.follow_read(base, made, lambda: broker_probe.publish(broker, TOPIC, payload))
+        trial.open_pages(base, made)
+        if expected:
+            _, fault = trial.replay(folder / FILE_NAME, messages, partial(broker_probe.publish, broker), expected)
+            if fault:
+                raise SetupError(fault)
+    return round(started, 1)
+
+
+def _command(
+    context: click.Context, folder: Path, listen: str, broker_url: str, python: str = sys.executable
+) -> list[str]:
+    """The settings of the site, except for those that would affect the site itself."""
+    changed = {
+        "data_dir": folder,
+        "http.listen": listen,
+        "mqtt.broker": broker_url,
+        "mqtt.topics": ",".join(_topics(context.obj.config.mqtt_topics)),
+        "mqtt.password_file": "",
+        "mqtt.ca_file": "",
+        "mqtt.accounts_dir": "",
+        "backup.dir": "",
+        "backup.second_dir": "",
+        "backup.continuous_dir": "",
+        "retention.low_disk_mb": 0,
+    }
+    file = context.parent.params["file"] if context.parent else None
+    config = [f"--config={file}"] if file else []
+    return [
+        python,
+        "-m",
+        "edge",
+        *config,
+        *(f"--set={name}={value}" for name, value in changed.items()),
+        "serve",
+    ]
+
+
+def _topics(of_site: tuple[str, ...]) -> tuple[str, ...]:
+    """What the site subscribes to, and the topic of the trial; nothing twice, since it would be delivered twice."""
+    return of_site if "#" in of_site else (*of_site, f"{TOPICS}/#")

@@ -1,0 +1,43 @@
+"""Settings of the box that were changed while it ran, on a page or in the shell."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute
+
+
+class ChangedSetting(NamedTuple):
+    """`value` as it is written after `--set`."""
+
+    name: str
+    value: str
+    changed_at: int
+    changed_by: str
+
+
+def changed_settings() -> dict[str, ChangedSetting]:
+    rows = execute("SELECT name, value, changed_at, changed_by FROM setting")
+    return {row[0]: ChangedSetting(*row) for row in rows}
+
+
+def change_setting(actor: Actor, name: str, value: str, before: str) -> None:
+    """The value comes validated; `before` is what is in force."""
+    with acting(actor) as act:
+        execute(
+            "INSERT INTO setting (name, value, changed_at, changed_by) VALUES (?, ?, ?, ?) ON CONFLICT (name) "
+            "DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at, changed_by = excluded.changed_by",
+            (name, value, clock.now(), actor.name),
+        )
+        act.note("setting.changed", Subject("setting", name, name), {"value": {"old": before, "new": value}})
+
+
+def reset_setting(actor: Actor, name: str, after: str) -> None:
+    """The settings file, the environment or the default counts again, which say `after`."""
+    with acting(actor) as act:
+        found = execute("DELETE FROM setting WHERE name = ? RETURNING value", (name,)).fetchone()
+        if found:
+            act.note("setting.reset", Subject("setting", name, name), {"value": {"old": found[0], "new": after}})

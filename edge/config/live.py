@@ -1,0 +1,161 @@
+"""Settings that are changed while the service runs, on a page or in the shell; kept in the database.
+
+They count over the settings file, the environment and `--set`, until they are reset. Of those it takes only what nobody
+can lock themselves out with: no address, file or secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+from edge.audit.actors import Actor
+from edge.config import changed_settings as store
+from edge.config.changed_settings import ChangedSetting
+from edge.config.settings import Config
+from edge.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+
+class Changeable(NamedTuple):
+    """`words` are all it may be, where it is no free text."""
+
+    counts_at_once: bool = True
+    words: tuple[str, ...] = ()
+
+
+CHANGEABLE = {
+    "http.public_url": Changeable(),
+    "pages.time_zone": Changeable(),
+    "pages.session_hours": Changeable(),
+    "pages.pin_required": Changeable(words=("true", "false")),
+    "ingest.sighting_gap_seconds": Changeable(),
+    "ingest.smoothing": Changeable(counts_at_once=False, words=("auto", "off")),
+    "retention.history_days": Changeable(),
+    "retention.audit_days": Changeable(),
+    "retention.low_disk_mb": Changeable(),
+    "events.unseen_hours": Changeable(),
+    "events.reader_offline_minutes": Changeable(),
+}
+_ITEMS = {item.metadata["name"]: item for item in fields(Config)}
+
+
+class SettingState(NamedTuple):
+    """A setting as it is now; values as texts. `base` is what counts when it is reset."""
+
+    name: str
+    value: str
+    base: str
+    default: str
+    help: str
+    changed: ChangedSetting | None
+    changeable: Changeable | None
+    waits_for_restart: bool
+
+
+class LiveSettings:
+    """What is in force. The database must be open."""
+
+    def __init__(self, base: Config) -> None:
+        self._base = base
+        self._followers: list[Callable[[Config], None]] = []
+        self._refreshing = threading.Lock()
+        self._at_start = self.config = in_force(base)
+
+    def follow(self, follower: Callable[[Config], None]) -> None:
+        """It is called after each change, in the thread of whoever changed or noticed it."""
+        self._followers.append(follower)
+
+    def change(self, actor: Actor, name: str, raw: str) -> None:
+        """Raises Invalid with what to write."""
+        change(self._base, actor, name, raw)
+        self.refresh()
+
+    def reset(self, actor: Actor, name: str) -> None:
+        """Raises Invalid."""
+        reset(self._base, actor, name)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what another process has changed."""
+        with self._refreshing:
+            found = in_force(self._base)
+            if found == self.config:
+                return
+            self.config = found
+            for follower in self._followers:
+                follower(found)
+
+    def states(self) -> list[SettingState]:
+        changed = store.changed_settings()
+        return [self._state(name, changed.get(name)) for name in _ITEMS]
+
+    def _state(self, name: str, changed: ChangedSetting | None) -> SettingState:
+        item, changeable = _ITEMS[name], CHANGEABLE.get(name)
+        now, at_start = getattr(self.config, item.name), getattr(self._at_start, item.name)
+        waits = bool(changeable and not changeable.counts_at_once and now != at_start)
+        base, text = getattr(self._base, item.name), item.metadata["help"]
+        return SettingState(
+            name, written(now), written(base), written(item.default), text, changed, changeable, waits
+        )  # fmt: skip
+
+
+def in_force(base: Config) -> Config:
+    """With what was changed. What this release does not know, or no longer takes, is told and left out."""
+    found = {}
+    for name, changed in store.changed_settings().items():
+        try:
+            found[_ITEMS[name].name] = _cast(name, changed.value)
+        except Invalid:
+            log.warning(
+                "The setting %s cannot be %r, as %s chose; it is ignored", name, changed.value, changed.changed_by
+            )
+    return replace(base, **found)
+
+
+def by_name(config: Config) -> dict[str, Any]:
+    return {name: getattr(config, item.name) for name, item in _ITEMS.items()}
+
+
+def change(base: Config, actor: Actor, name: str, raw: str) -> None:
+    """`base` is without what was changed. Raises Invalid with what to write."""
+    value, before = written(_cast(name, raw)), _value(in_force(base), name)
+    if value != before:
+        store.change_setting(actor, name, value, before)
+
+
+def reset(base: Config, actor: Actor, name: str) -> None:
+    """Raises Invalid."""
+    _check(name)
+    store.reset_setting(actor, name, _value(base, name))
+
+
+def written(value: Any) -> str:
+    """As after `--set`."""
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _value(config: Config, name: str) -> str:
+    return written(getattr(config, _ITEMS[name].name))
+
+
+def _cast(name: str, raw: str) -> Any:
+    _check(name)
+    try:
+        return _ITEMS[name].metadata["cast"](raw.strip())
+    except ValueError as error:
+        raise Invalid.one("value", "invalid_value", f"Write {error}") from error
+
+
+def _check(name: str) -> None:
+    if name not in CHANGEABLE:
+        others = ", ".join(CHANGEABLE)
+        raise Invalid.one("name", "invalid_value", f"{name} is for the settings file. What can be changed: {others}")

@@ -1,0 +1,170 @@
+"""Bring a database file to the current schema: numbered SQL steps, each with its record in one transaction."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+from sqlite3 import complete_statement
+from typing import NamedTuple
+
+from edge import clock
+from edge.database import known_databases, triggers
+from edge.database.connection import FILE_NAME, execute, open_database, writing
+from edge.database.instance import move_badge_key_out
+from edge.errors import Damaged, SetupError
+
+
+def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
+    """Open the database of `data_dir`, create it if it is new, and apply the steps it lacks; returns their names.
+
+    Only for whoever holds the lock of the data directory. The file is copied before the first step changes it, unless
+    the caller has a copy already. Raises SetupError for a schema newer than this program.
+    """
+    path = data_dir / FILE_NAME
+    path.touch(mode=0o600)
+    if not path.stat().st_size:
+        _prepare(path)
+    open_database(path)
+    steps = _steps()
+    present = present_schema()
+    if present > len(steps):
+        raise known_databases.too_new(path, present, len(steps))
+    known_databases.check_origin(path, present, [name for name, _ in steps])
+    missing = steps[present:]
+    if missing and present:
+        known_databases.check_columns(path, lambda fresh: create_schema(fresh, present))
+    if missing and present and keeps_copy:
+        _copy_aside(path, present)
+    if missing and present:
+        move_badge_key_out(data_dir)
+    for number, (name, sql) in enumerate(missing, start=present + 1):
+        _apply(number, name, sql)
+    if execute("SELECT one FROM instance").fetchone() is None:
+        _found_instance()
+    return [name for name, _ in missing]
+
+
+def _prepare(path: Path) -> None:
+    """What counts only before anything is written. To set it again, each connection would wait for the writer."""
+    with closing(sqlite3.connect(path)) as new:
+        new.execute("PRAGMA auto_vacuum = incremental")
+        new.execute("PRAGMA journal_mode = wal")
+
+
+def check_schema(data_dir: Path) -> None:
+    """Check the schema of the open database. Raises SetupError or Damaged if this program cannot work with it."""
+    present, newest = present_schema(), newest_schema()
+    if not present:
+        raise Damaged(f"{data_dir / FILE_NAME} is empty; stop the service and restore a backup: edge restore FILE")
+    if present > newest:
+        raise known_databases.too_new(data_dir / FILE_NAME, present, newest)
+    if present < newest:
+        raise SetupError(
+            f"{data_dir / FILE_NAME} has schema {present} and this version of edge needs {newest}. Start the service, "
+            "which upgrades it: systemctl restart edge"
+        )
+
+
+def present_schema() -> int:
+    number: int = execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
+def newest_schema() -> int:
+    return len(_steps())
+
+
+class SchemaObject(NamedTuple):
+    """A table, index, trigger or view, as in SQLite's own list."""
+
+    kind: str
+    name: str
+    table: str
+    sql: str
+
+
+def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
+    """What a database of this schema must have, and what it may have, with the objects of sync, events, Litestream."""
+    optional = (*triggers.OPTIONAL, *triggers.TRIGGERS.values(), *OF_LITESTREAM)
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        create_schema(fresh, number)
+        always = schema_of(fresh)
+        for statement in optional:
+            fresh.execute(statement)
+        return always, schema_of(fresh)
+
+
+def create_schema(connection: sqlite3.Connection, number: int) -> None:
+    """Create it in an empty database, as `migrate` would."""
+    for position, (name, sql) in enumerate(_steps()[:number], start=1):
+        for statement in _statements(sql):
+            connection.execute(statement)
+        connection.execute(_RECORD_OF_STEPS)
+        connection.execute("INSERT INTO schema_step VALUES (?, ?, ?)", (position, name, clock.now()))
+    connection.execute(f"PRAGMA user_version = {number:d}")
+
+
+def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:
+    """Without what SQLite creates by itself: automatic indexes and the tables of its statistics."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    found = {SchemaObject(*row) for row in rows}
+    return {item for item in found if item.kind != "table" or not item.name.startswith("sqlite_")}
+
+
+# What the continuous backup keeps in the database that it follows.
+OF_LITESTREAM = (
+    "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+    "CREATE TABLE _litestream_lock (id INTEGER)",
+)
+
+_RECORD_OF_STEPS = "CREATE TABLE IF NOT EXISTS schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)"
+
+
+def _steps() -> list[tuple[str, str]]:
+    folder = resources.files("edge.database.migrations")
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files]
+
+
+def _apply(number: int, name: str, sql: str) -> None:
+    with writing():
+        for statement in _statements(sql):
+            execute(statement)
+        execute(_RECORD_OF_STEPS)
+        execute("INSERT INTO schema_step VALUES (?, ?, ?)", (number, name, clock.now()))
+        execute(f"PRAGMA user_version = {number:d}")
+
+
+def _statements(sql: str) -> list[str]:
+    """`executescript` would commit, so the steps are run one statement at a time."""
+    statements, pending = [], ""
+    for line in sql.splitlines(keepends=True):
+        pending += line
+        if complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return statements
+
+
+def _found_instance() -> None:
+    with writing():
+        execute(
+            "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, zeroblob(32), ?)",
+            (secrets.token_bytes(32), clock.now()),
+        )
+
+
+def _copy_aside(path: Path, schema: int) -> None:
+    """Under its name only when it is complete; one of the same schema is from an earlier upgrade, and older."""
+    aside = path.with_name(f"{path.name}.schema-{schema}")
+    unfinished = aside.with_name(f"{aside.name}.part")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    execute("VACUUM INTO ?", (str(unfinished),))
+    with unfinished.open("rb") as file:
+        os.fsync(file.fileno())
+    unfinished.replace(aside)

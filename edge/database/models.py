@@ -1,0 +1,158 @@
+"""The Peewee models of the tables that use the query builder; `migrations/` holds the real definition of every table.
+
+A test compares the two. Use the builder where conditions vary or a whole row is written. Write SQL, beside its caller,
+where it is on the path of a scan or of an API request, or needs what the builder cannot express (recursion, windows,
+upserts of several columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from peewee import BlobField, BooleanField, FloatField, IntegerField, Model, TextField
+
+from edge.database.connection import database
+
+
+class Table(Model):
+    class Meta:
+        database = database
+        legacy_table_names = False
+
+
+def rows(query: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of a built query as plain tuples, in the order of its columns."""
+    return iter(query.tuples())
+
+
+class Organization(Table):
+    id = IntegerField(primary_key=True)
+    name = TextField()
+    created_at = IntegerField()
+    topic_prefix = TextField(null=True)
+
+
+class Person(Table):
+    id = IntegerField(primary_key=True)
+    organization_id = IntegerField()
+    email = TextField(null=True)
+    name = TextField()
+    role = TextField()
+    password_hash = TextField(null=True)
+    pin_hash = TextField(null=True)
+    wrong_pins = IntegerField()
+    badge_hash = BlobField(null=True)
+    badge_mark = IntegerField(null=True)
+    language = TextField(null=True)
+    created_at = IntegerField()
+    updated_at = IntegerField()
+    disabled_at = IntegerField(null=True)
+
+
+class Device(Table):
+    id = IntegerField(primary_key=True)
+    organization_id = IntegerField()
+    name = TextField()
+    token_hash = BlobField(null=True)
+    enrolment_hash = BlobField(null=True)
+    enrolment_until = IntegerField(null=True)
+    created_by = IntegerField(null=True)
+    created_at = IntegerField()
+    last_seen_at = IntegerField(null=True)
+    revoked_at = IntegerField(null=True)
+
+
+class WebSession(Table):
+    token_hash = BlobField(primary_key=True)
+    person_id = IntegerField()
+    device_id = IntegerField(null=True)
+    created_at = IntegerField()
+    expires_at = IntegerField()
+    ref = TextField()
+
+
+class ApiKey(Table):
+    id = TextField(primary_key=True)
+    organization_id = IntegerField()
+    name = TextField()
+    scopes = TextField()
+    secret_hash = BlobField()
+    created_by = IntegerField(null=True)
+    created_at = IntegerField()
+    expires_at = IntegerField(null=True)
+    last_used_at = IntegerField(null=True)
+    revoked_at = IntegerField(null=True)
+
+
+class Location(Table):
+    id = IntegerField(primary_key=True)
+    organization_id = IntegerField()
+    parent_id = IntegerField(null=True)
+    external_key = TextField()
+    key_number = IntegerField(null=True)
+    name = TextField()
+    description = TextField(null=True)
+    is_active = BooleanField()
+    valid_from = IntegerField()
+    valid_to = IntegerField(null=True)
+    created_at = IntegerField()
+    updated_at = IntegerField()
+    deleted_at = IntegerField(null=True)
+
+
+class Reader(Table):
+    id = IntegerField(primary_key=True)
+    organization_id = IntegerField()
+    name = TextField()
+    topic = TextField()
+    status_topic = TextField(null=True)
+    format = TextField()
+    mapping = TextField(null=True)
+    location_id = IntegerField(null=True)
+    min_rssi = FloatField(null=True)
+    clock_setting = TextField()
+    is_enabled = BooleanField()
+    created_at = IntegerField()
+    updated_at = IntegerField()
+    deleted_at = IntegerField(null=True)
+
+
+class Antenna(Table):
+    reader_id = IntegerField()
+    port = IntegerField()
+    location_id = IntegerField(null=True)
+    min_rssi = FloatField(null=True)
+    is_enabled = BooleanField()
+
+    class Meta:
+        primary_key = False
+
+
+class BrokerAccount(Table):
+    reader_id = IntegerField(primary_key=True)
+    name = TextField()
+    password_hash = TextField()
+    created_at = IntegerField()
+    session = IntegerField(default=0)
+    is_settled = BooleanField(default=False)
+
+
+class HandheldScan(Table):
+    id = TextField(primary_key=True)
+    organization_id = IntegerField()
+    person_id = IntegerField()
+    sent_by = IntegerField()
+    device_id = IntegerField(null=True)
+    location_id = IntegerField(null=True)
+    asset_id = IntegerField(null=True)
+    code = TextField()
+    outcome = TextField()
+    observed_at = IntegerField()
+    received_at = IntegerField()
+    seq = IntegerField(null=True)
+    undone_at = IntegerField(null=True)
+    waits_for = TextField(null=True)
+    carrier_act = TextField(null=True)
+    carrier_id = IntegerField(null=True)
+    load_ended_at = IntegerField(null=True)

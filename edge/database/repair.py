@@ -1,0 +1,418 @@
+"""Recover a damaged database into a new, sound one: from the pages that can be read, and from the newest backup.
+
+SQLite reads no file whose header is damaged, and no table whose root is. This program knows its schema, so it needs
+neither: every page that still makes sense is assigned to its table (by the schema, the pointer map, the pages above it,
+the same page of the backup, or what is in it), and its rows are copied. What was on damaged pages comes from the
+backup; a row of the backup that was deleted since does not, where the pages around it can be read.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import NamedTuple
+
+from edge import clock
+from edge.database import triggers
+from edge.database.migrate import OF_LITESTREAM, create_schema, newest_schema
+from edge.database.page_file import PageFile
+from edge.database.page_trees import SCHEMA, Coverage, Forest, Row, Tree, known_trees, schema_rows
+from edge.errors import Corrupt
+from edge.records.search import folded_text, split_text
+
+_DERIVED = ("trigram", "version")  # made by triggers as the rest comes in
+_ENDED = {"web_session"}  # never from the backup: a session that was ended since would be open again
+_SAMPLE_FIT = 0.95
+
+
+class Recovered(NamedTuple):
+    """By table: rows in the new file, rows of them from the backup or the search texts, damaged pages, rows rejected.
+
+    A row is rejected if it contradicts others, or belongs to a record that is lost.
+    """
+
+    rows: dict[str, int]
+    from_backup: dict[str, int]
+    from_search: dict[str, int]
+    unreadable: dict[str, int]
+    rejected: dict[str, int]
+    has_new_secrets: bool  # those of the site were lost, and there was no backup that has them
+
+
+class _Source(NamedTuple):
+    """The damaged file, by tree: the groups of its pages, surest first, and which of these begin with the root."""
+
+    forest: Forest
+    groups: dict[str, list[int]]
+    whole: set[int]
+
+
+def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovered:
+    """Write what can be recovered to `target`; the damaged file is only read. `backup` is a copy that was inspected.
+
+    Raises Corrupt if no page of the file can be read as one of this program.
+    """
+    with ExitStack() as stack:
+        file = stack.enter_context(PageFile(damaged))
+        copy = stack.enter_context(closing(_read_only(backup))) if backup else None
+        copied_file = stack.enter_context(PageFile(backup)) if backup else None
+        number = _schema_number(file, copied_file)
+        trees = _trees(number)
+        forest, before = Forest(file), Forest(copied_file) if copied_file else None
+        source, unassigned = _assign(forest, trees, before)
+        if unassigned:
+            with closing(sqlite3.connect(":memory:", isolation_level=None)) as draft:
+                _build(draft, number, trees, source, copy)
+                _assign_by_content(draft, trees, source, unassigned)
+        if not any(source.groups.get(name) for name in trees if name != SCHEMA):
+            raise Corrupt(f"Nothing of {damaged} can be recovered; restore a backup: edge restore")
+        with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
+            fresh.execute("PRAGMA auto_vacuum = incremental")  # as for every new database; see edge.database.migrate
+            built = _build(fresh, number, trees, source, copy)
+            for statement in _optional_triggers(forest, before):  # last: none of this is a change to report
+                fresh.execute(statement)
+            fresh.execute("COMMIT")
+            rows = {name: _count(fresh, name) for name in trees if _is_kept(trees[name])}
+        unreadable = Counter(_damaged_tables(source, trees)) + built.broken
+    filled, regained, lost, rejected = map(_present, (built.filled, built.regained, unreadable, built.rejected))
+    return Recovered(rows, filled, regained, lost, rejected, built.has_new_secrets)
+
+
+def _present(counts: Counter[str]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+
+
+def _schema_number(file: PageFile, backup: PageFile | None) -> int:
+    numbers = (file.schema, backup.schema if backup else None)
+    return next((number for number in numbers if number and 1 <= number <= newest_schema()), newest_schema())
+
+
+def _trees(number: int) -> dict[str, Tree]:
+    with closing(sqlite3.connect(":memory:")) as known:
+        create_schema(known, number)
+        for statement in OF_LITESTREAM:
+            known.execute(statement)
+        known.execute("ANALYZE")
+        return known_trees(known)
+
+
+def _is_kept(tree: Tree) -> bool:
+    is_own = not tree.name.startswith(("sqlite_", "_litestream", *_DERIVED)) and tree.name != "schema_step"
+    return tree.name == tree.table and is_own
+
+
+# Which page belongs to which table ---------------------------------------------------------------------------------
+
+
+def _assign(forest: Forest, trees: Mapping[str, Tree], before: Forest | None) -> tuple[_Source, list[int]]:
+    """The groups of pages whose tree the schema or the backup tells, and those of which neither does."""
+    names = {root: name for _, name, root in reversed(schema_rows(forest)) if root}
+    formerly = _names_of_pages(before) if before else {}
+    source, unassigned = _Source(forest, defaultdict(list), set()), []
+    for group in forest.groups:
+        if group == 1 or (group in names and names[group] not in trees):  # the schema, or a table of statistics
+            continue
+        sample = forest.sample(group)
+        if group in names and _fits(trees[names[group]], forest, group, sample):
+            source.groups[names[group]].insert(0, group)
+            source.whole.add(group)
+            continue
+        pages = Counter(formerly[part.page] for part in forest.parts(group, is_whole=False) if part.page in formerly)
+        likely = [name for name, _ in pages.most_common(1) if name in trees]
+        if likely and sample and _fits(trees[likely[0]], forest, group, sample):
+            source.groups[likely[0]].append(group)
+        elif sample:
+            unassigned.append(group)
+    return source, unassigned
+
+
+def _fits(tree: Tree, forest: Forest, group: int, sample: list[Row]) -> bool:
+    if forest.is_table(group) != tree.has_rowids:
+        return False
+    return sum(map(tree.fits, sample)) >= len(sample) * _SAMPLE_FIT
+
+
+def _names_of_pages(forest: Forest) -> dict[int, str]:
+    """The tree of each page of a sound file."""
+    names = {root: name for _, name, root in schema_rows(forest) if root}
+    return {
+        part.page: names.get(group, SCHEMA) for group in forest.groups for part in forest.parts(group, is_whole=True)
+    }
+
+
+def _assign_by_content(
+    draft: sqlite3.Connection, trees: Mapping[str, Tree], source: _Source, groups: list[int]
+) -> None:
+    """The tree that the rows of a group fit, and whose references lead to rows that were recovered or backed up.
+
+    A tree that was found complete has no further pages.
+    """
+    forest = source.forest
+    complete = {name for name in trees if _is_complete(source, name)}
+    for group in groups:
+        sample = forest.sample(group)
+        fitting = [tree for tree in trees.values() if tree.name not in complete and _fits(tree, forest, group, sample)]
+        scored = [(_plausibility(draft, tree, sample), tree.name) for tree in fitting if tree.name != SCHEMA]
+        if scored:
+            source.groups[max(scored)[1]].append(group)
+
+
+def _is_complete(source: _Source, name: str) -> bool:
+    groups = [group for group in source.groups.get(name, []) if group in source.whole]
+    kinds = source.forest.kinds
+    is_rooted = bool(groups) and kinds[groups[0]] != 0  # a damaged root is known by its number only
+    return is_rooted and all(kinds[part.page] for part in source.forest.parts(groups[0], is_whole=True))
+
+
+def _plausibility(draft: sqlite3.Connection, tree: Tree, sample: list[Row]) -> float:
+    """Which part of what the rows refer to exists, and of their times is a time."""
+    table_of: dict[str, tuple[str, str]] = {}
+    for _, _, parent, column, key, *_ in draft.execute(f"PRAGMA foreign_key_list({tree.table})"):
+        table_of[column] = (parent, key or "rowid")
+    if tree.name != tree.table:
+        table_of["rowid"] = (tree.table, "rowid")
+    right = asked = 0
+    for rowid, found in sample:
+        for place, (column, value) in enumerate(zip(tree.columns, found, strict=False)):
+            number = rowid if place == tree.rowid_column else value
+            if column.name in table_of and number is not None:
+                parent, key = table_of[column.name]
+                asked += 1
+                right += draft.execute(f"SELECT 1 FROM {parent} WHERE {key} = ?", (number,)).fetchone() is not None
+            elif column.name.endswith(("_at", "_from", "_until")) and isinstance(number, int):
+                asked += 1
+                right += number == 0 or 10**15 < number < 10**16  # 2001 to 2286
+    return (right + 1) / (asked + 2)
+
+
+# The new database --------------------------------------------------------------------------------------------------
+
+
+class _Built(NamedTuple):
+    filled: Counter[str]
+    regained: Counter[str]
+    broken: Counter[str]  # cells that could not be read
+    rejected: Counter[str]
+    has_new_secrets: bool
+
+
+def _build(
+    fresh: sqlite3.Connection, number: int, trees: Mapping[str, Tree], source: _Source, copy: sqlite3.Connection | None
+) -> _Built:
+    """Everything in one transaction, which stays open."""
+    create_schema(fresh, number)
+    fresh.execute("BEGIN")
+    built = _Built(Counter(), Counter(), Counter(), Counter(), False)
+    kept = [tree for tree in trees.values() if _is_kept(tree)]
+    for tree in kept:
+        coverage = Coverage()
+        _copy(fresh, tree, source, coverage, built)
+        if copy and tree.name not in _ENDED:
+            _fill(fresh, tree, copy, coverage, built)
+    _keep_sequences(fresh, trees["sqlite_sequence"], source, copy)
+    for kind in ("location", "asset"):
+        built.regained[kind] += _regain_from_search(fresh, kind)
+    for name in _orphans(fresh):
+        built.rejected[name] += 1
+    fresh.execute(_FOLLOW_HISTORY)
+    fresh.execute(_COUNT_HISTORY)
+    _index_what_is_missing(fresh)
+    if fresh.execute("SELECT 1 FROM instance").fetchone():
+        return built
+    fresh.execute(
+        "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, zeroblob(32), ?)",
+        (secrets.token_bytes(32), clock.now()),
+    )
+    return built._replace(has_new_secrets=True)
+
+
+def _copy(fresh: sqlite3.Connection, tree: Tree, source: _Source, coverage: Coverage, built: _Built) -> None:
+    """The rows of the damaged file. Of two with one key the first counts: the other is of a page that was freed."""
+    statements = _Statements(tree)
+    for group in source.groups.get(tree.name, []):
+        for part in source.forest.parts(group, is_whole=group in source.whole):
+            if not source.forest.kinds[part.page]:
+                continue
+            keys, is_sound = [], True
+            for row in source.forest.rows(part.page):
+                if row is None or not tree.fits(row):
+                    built.broken[tree.name] += 1
+                    is_sound = False
+                    continue
+                keys.append(tree.key(row))
+                try:
+                    statements.insert(fresh, row)
+                except sqlite3.IntegrityError:
+                    built.rejected[tree.name] += group in source.whole
+            if is_sound and source.forest.is_leaf(part.page):
+                coverage.add_leaf(part, keys)
+
+
+class _Statements:
+    """Inserts into one table; a row that is older than a column ends before it."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._by_length: dict[int, str] = {}
+
+    def insert(self, fresh: sqlite3.Connection, row: Row) -> None:
+        rowid, found = row
+        given = [value for value, column in zip(found, self._tree.columns, strict=False) if not column.is_generated]
+        if self._tree.rowid_column is not None:
+            given[self._tree.rowid_column] = rowid
+        fresh.execute(self._statement(len(found)), given)
+
+    def _statement(self, length: int) -> str:
+        if length not in self._by_length:
+            names = [column.name for column in self._tree.columns[:length] if not column.is_generated]
+            places = ", ".join("?" * len(names))
+            self._by_length[length] = f"INSERT INTO {self._tree.name} ({', '.join(names)}) VALUES ({places})"
+        return self._by_length[length]
+
+
+def _fill(fresh: sqlite3.Connection, tree: Tree, copy: sqlite3.Connection, coverage: Coverage, built: _Built) -> None:
+    """Rows of the backup whose place in the damaged file could not be read."""
+    present = {row[1] for row in copy.execute(f"PRAGMA table_info({tree.name})")}
+    columns = [column.name for column in tree.columns if not column.is_generated and column.name in present]
+    if not columns:
+        return
+    names, places = ", ".join(columns), ", ".join("?" * len(columns))
+    insert = f"INSERT OR IGNORE INTO {tree.name} ({names}) VALUES ({places})"
+    for found in copy.execute(f"SELECT {'rowid' if tree.has_rowids else 'NULL'}, {names} FROM {tree.name}"):
+        if not coverage.has(tree.key((found[0], list(found[1:])))):
+            built.filled[tree.name] += fresh.execute(insert, found[1:]).rowcount
+
+
+def _keep_sequences(fresh: sqlite3.Connection, tree: Tree, source: _Source, copy: sqlite3.Connection | None) -> None:
+    """Numbers that were given out once are never given out again, even if their rows are gone."""
+    forest = source.forest
+    groups = source.groups.get(tree.name, [])
+    parts = [part for group in groups for part in forest.parts(group, is_whole=False) if forest.kinds[part.page]]
+    told = [tuple(row[1]) for part in parts for row in forest.rows(part.page) if row and tree.fits(row)]
+    told += copy.execute("SELECT name, seq FROM sqlite_sequence").fetchall() if copy else []
+    for name, number in told:
+        if isinstance(number, int):
+            fresh.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (number, name))
+            fresh.execute(_ADD_SEQUENCE, (name, number))
+
+
+_ADD_SEQUENCE = """
+    INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2
+    WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)
+      AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1 AND sql LIKE '%AUTOINCREMENT%')
+"""
+
+
+def _regain_from_search(fresh: sqlite3.Connection, kind: str) -> int:
+    """Create the records of which only the search text is left, so that their tags and their history stay.
+
+    It has name and key in one case only; a key gets capital letters, as most have.
+    """
+    number = 0
+    for id_, text in fresh.execute(
+        f"SELECT id, text FROM searchable WHERE kind = ? AND id NOT IN (SELECT id FROM {kind})", (kind,)
+    ).fetchall():
+        name, key = (*split_text(text), "", "")[:2]
+        number += fresh.execute(_REGAIN.format(kind=kind), (clock.now(), name, key.upper(), id_)).rowcount
+    return number
+
+
+_REGAIN = """
+    INSERT OR IGNORE INTO {kind} (id, organization_id, external_key, name, description, is_active, valid_from, valid_to,
+        created_at, updated_at, deleted_at)
+    SELECT id, organization_id, ?3, ?2, nullif(description, ''), is_active, valid_from, valid_to, valid_from, ?1,
+        deleted_at FROM searchable WHERE id = ?4
+"""
+
+
+def _index_what_is_missing(fresh: sqlite3.Connection) -> None:
+    """Make records findable whose search text was on a damaged page."""
+    fresh.execute("DELETE FROM searchable WHERE id NOT IN (SELECT id FROM asset UNION ALL SELECT id FROM location)")
+    for kind in ("asset", "location"):
+        rows = fresh.execute(
+            "SELECT id, organization_id, is_active, valid_from, valid_to, deleted_at, name, external_key, description "
+            f"FROM {kind} WHERE id NOT IN (SELECT id FROM searchable)"
+        ).fetchall()
+        for id_, organization_id, is_active, valid_from, valid_to, deleted_at, name, key, description in rows:
+            tags = fresh.execute(
+                f"SELECT value FROM tag WHERE {kind}_id = ? AND deleted_at IS NULL ORDER BY id", (id_,)
+            )
+            text = folded_text(name, key, [value for (value,) in tags])
+            fresh.execute(
+                "INSERT INTO searchable VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    id_,
+                    organization_id,
+                    kind,
+                    is_active,
+                    valid_from,
+                    valid_to,
+                    deleted_at,
+                    text,
+                    (description or "").casefold(),
+                ),
+            )
+
+
+def _optional_triggers(forest: Forest, before: Forest | None) -> list[str]:
+    """Those that a database has only while it takes part in sync, or sends events."""
+    present = {name for one in (forest, before) if one for kind, name, _ in schema_rows(one) if kind == "trigger"}
+    known = (*triggers.OPTIONAL, *triggers.TRIGGERS.values())
+    return [statement for statement in known if present & set(statement.split())]
+
+
+def _damaged_tables(source: _Source, trees: Mapping[str, Tree]) -> Iterator[str]:
+    """The table of each damaged page of which that is known."""
+    forest = source.forest
+    owner = {group: name for name, groups in source.groups.items() for group in groups}
+    for number in forest.lost():
+        name = owner.get(forest.group_of(number))
+        if name and _is_kept(trees[name]):
+            yield name
+
+
+def _orphans(connection: sqlite3.Connection) -> Iterator[str]:
+    """Delete rows that refer to lost rows, and then those that referred to these; yields the table of each."""
+    while found := connection.execute("PRAGMA foreign_key_check").fetchall():
+        for table, rowid, _, number in {row[:2]: row for row in found}.values():
+            yield from [table] * _drop_orphan(connection, table, rowid, number)
+
+
+def _drop_orphan(connection: sqlite3.Connection, table: str, rowid: int | None, number: int) -> int:
+    """Returns how many rows went. In a table without rowid all orphans go at once: none can be named."""
+    if rowid is not None:
+        return connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,)).rowcount
+    links = connection.execute("SELECT * FROM pragma_foreign_key_list(?) WHERE id = ?", (table, number)).fetchall()
+    matching = " AND ".join(f"parent.{link[4] or 'rowid'} = {table}.{link[3]}" for link in links)
+    filled = " AND ".join(f"{link[3]} IS NOT NULL" for link in links)
+    return connection.execute(
+        f"DELETE FROM {table} WHERE {filled} AND NOT EXISTS (SELECT 1 FROM {links[0][2]} AS parent WHERE {matching})"
+    ).rowcount
+
+
+# A track of the backup may be older than the history, whose newest row says where its asset is.
+_FOLLOW_HISTORY = """
+    UPDATE track SET row_at = newest.observed_at, row_seq = newest.seq, row_rule = newest.rule,
+        location_id = newest.location_id, dwell_started_at = newest.observed_at,
+        last_seen_at = max(last_seen_at, newest.observed_at + newest.seen_for)
+    FROM (SELECT position_no, observed_at, max(seq) AS seq, seen_for, rule, source.location_id
+          FROM history JOIN source ON source.no = source_no
+          WHERE (position_no, observed_at) IN (SELECT position_no, max(observed_at) FROM history GROUP BY position_no)
+          GROUP BY position_no) AS newest
+    WHERE newest.position_no = track.no AND (newest.observed_at, newest.seq) > (track.row_at, track.row_seq)
+"""
+
+_COUNT_HISTORY = "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no)"
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    number: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+    return number

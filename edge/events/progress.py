@@ -1,0 +1,110 @@
+"""The progress of deliveries: how far each destination has got, what is to be tried again, and the attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.database.connection import execute, execute_many, writing
+
+MOST_ATTEMPTS = 100  # kept of each destination
+LONGEST_PAUSE = 2 * clock.HOUR  # longer than a receiver is ever left alone
+
+
+class Retry(NamedTuple):
+    """An event that was refused, or that waits for one of the same asset that was refused."""
+
+    seq: int
+    subject_id: int
+    since: int
+    attempts: int
+    next_try_at: int
+
+
+class Attempt(NamedTuple):
+    at: int
+    milliseconds: int
+    event_id: str
+    event_kind: str
+    is_delivered: bool
+    told: str
+
+
+class Progress(NamedTuple):
+    """The result of one round of deliveries. `retries` replace those that were there before."""
+
+    seq: int
+    retries: Collection[Retry]
+    attempts: Sequence[Attempt]
+    failures: int
+    failing_since: int | None
+    next_try_at: int
+    last_error: str | None
+    lost: int
+    disabled_reason: str | None = None
+
+
+def retries_of(no: int) -> list[Retry]:
+    found = execute(
+        "SELECT seq, subject_id, since, attempts, next_try_at FROM event_retry WHERE destination_no = ? ORDER BY seq",
+        (no,),
+    )
+    return [Retry(*row) for row in found]
+
+
+def is_due(next_try_at: int, now: int) -> bool:
+    """A later moment than any pause ends was noted before the clock was set back, and counts as past."""
+    return not now < next_try_at <= now + LONGEST_PAUSE
+
+
+def retries_due() -> set[int]:
+    """The destinations with an event that may be tried again now; see `is_due`."""
+    now = clock.now()
+    found = execute(
+        "SELECT DISTINCT destination_no FROM event_retry WHERE next_try_at <= ? OR next_try_at > ?",
+        (now, now + LONGEST_PAUSE),
+    )
+    return {no for (no,) in found}
+
+
+def note_progress(no: int, progress: Progress) -> None:
+    """In one transaction, after the receiver got it: if a kill undoes it, it is sent again under the same id."""
+    delivered = sum(attempt.is_delivered for attempt in progress.attempts)
+    with writing():
+        execute(
+            "UPDATE event_destination SET seq = max(seq, ?), failures = ?, failing_since = ?, next_try_at = ?, "
+            "last_error = ?, delivered = delivered + ?, lost = lost + ?, "
+            "last_success_at = iif(?, ?, last_success_at), "
+            "disabled_at = iif(? IS NULL, disabled_at, ?), disabled_reason = ifnull(?, disabled_reason) WHERE no = ?",
+            (
+                *(progress.seq, progress.failures, progress.failing_since, progress.next_try_at),
+                *(progress.last_error, delivered, progress.lost, delivered, clock.now()),
+                *(progress.disabled_reason, clock.now(), progress.disabled_reason, no),
+            ),
+        )
+        if not execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():
+            return  # removed meanwhile
+        execute("DELETE FROM event_retry WHERE destination_no = ?", (no,))
+        execute_many("INSERT INTO event_retry VALUES (?, ?, ?, ?, ?, ?)", [(no, *retry) for retry in progress.retries])
+        _keep_attempts(no, progress.attempts)
+
+
+def note_test(no: int, attempt: Attempt) -> None:
+    with writing():
+        execute("UPDATE event_destination SET is_test_wanted = 0 WHERE no = ?", (no,))
+        if execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():
+            _keep_attempts(no, [attempt])
+
+
+def _keep_attempts(no: int, attempts: Sequence[Attempt]) -> None:
+    execute_many(
+        "INSERT INTO event_attempt (destination_no, at, milliseconds, event_id, event_kind, is_delivered, told) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(no, *attempt) for attempt in attempts[-MOST_ATTEMPTS:]],
+    )
+    execute(
+        "DELETE FROM event_attempt WHERE destination_no = ? AND no <= (SELECT no FROM event_attempt "
+        "WHERE destination_no = ? ORDER BY no DESC LIMIT 1 OFFSET ?)",
+        (no, no, MOST_ATTEMPTS),
+    )

@@ -1,0 +1,77 @@
+"""Our own plain format, for anyone who writes a gateway or a script.
+
+    {"reads": [{"tag": "3074257BF7194E4000001A85", "type": "rfid", "antenna": 1, "rssi": -58.5,
+                "time": "2026-03-02T08:15:30.412Z"}]}
+
+Of a read only `tag` is required. `type` is `rfid` (the default), `ble` or `barcode`; `antenna` a whole number
+from 1; `rssi` in dBm; `time` RFC 3339 with its zone, or whole milliseconds since 1970. A single read, or an
+array of reads, may stand without the object around it. `{"status": "online"}` is a sign of life,
+`{"status": "offline"}` a last will. Fields of other names are ignored.
+"""
+
+from __future__ import annotations
+
+from edge.formats.fields import MILLISECOND, Fields, Unreadable, antenna, describe, first, instant, rssi
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, single
+from edge.formats.reads import Malformed, Parsed, Read
+from edge.formats.tag_values import value
+from edge.validation.values import TAG_TYPES
+
+_READ_FIELDS = frozenset(("tag", "type", "antenna", "rssi", "time"))
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    return each(payload, _message)
+
+
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether this is a message in our format; to recognise it by, not to read it."""
+    reads = message.get("reads")
+    return isinstance(reads, list) and all(isinstance(read, dict) and "tag" in read for read in reads)
+
+
+def _message(message: Fields) -> Parsed:
+    if "reads" in message:
+        reads = message["reads"]
+        if not isinstance(reads, list):
+            raise Malformed(f"reads is {describe(reads)}: write a list of reads")
+        return collect(reads, _read)
+    if "status" in message:
+        return _status(message["status"])
+    return IGNORED if _READ_FIELDS.isdisjoint(message) else single(message, _read)
+
+
+def _status(status: object) -> Parsed:
+    if status == "online":
+        return STATUS
+    if status == "offline":
+        return OFFLINE
+    raise Malformed(f'status is {describe(status)}: write "online" or "offline"')
+
+
+def _read(read: Fields) -> Read:
+    tag_type = first(read, "type") or "rfid"
+    tag_type = tag_type.strip().lower() if isinstance(tag_type, str) else tag_type
+    if tag_type not in TAG_TYPES:
+        raise Unreadable(f"type is {describe(tag_type)}: write one of {', '.join(TAG_TYPES)}")
+    if "tag" not in read:
+        raise Unreadable("tag is missing")
+    return Read(
+        tag_type,
+        value(tag_type, read["tag"]),
+        (),
+        antenna(read.get("antenna")),
+        rssi(read.get("rssi")),
+        _time(read.get("time")),
+    )
+
+
+def _time(sent: object) -> int | None:
+    if isinstance(sent, float):
+        raise Unreadable(f"time is {describe(sent)}: write whole milliseconds")
+    observed_at = instant(sent, MILLISECOND)
+    if isinstance(observed_at, int):
+        return observed_at
+    if sent in (None, ""):
+        return None
+    raise Unreadable(f"time is {describe(sent)}: write a time since 1970 that ends in Z or in an offset")

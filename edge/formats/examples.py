@@ -1,0 +1,70 @@
+"""The mappings that are shipped as examples, each with a message it reads: `data/mappings/*.json`."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from edge.formats.mapping import parser_for
+from edge.formats.mapping_settings import mapping_from
+from edge.formats.reads import Malformed, Parser, Read
+
+_PACKAGE = Path(__file__).parents[1]
+_FOLDER = "data/mappings"
+_LARGEST_TRIED = 8_192  # bytes; a page may ask of a thousand topics
+_SHORTEST_EPC = 8  # digits; shorter ones are found in any text
+
+
+class Example(NamedTuple):
+    """`message` as text is the payload itself, else its JSON."""
+
+    name: str
+    title: str
+    topic: str
+    mapping: dict[str, Any]
+    message: Any
+
+    @property
+    def payload(self) -> bytes:
+        return (self.message if isinstance(self.message, str) else json.dumps(self.message)).encode()
+
+
+@cache
+def examples() -> dict[str, Example]:
+    """By name. In an installation they are within the package, in a checkout beside it."""
+    folder = next(home / _FOLDER for home in (_PACKAGE, _PACKAGE.parent) if (home / _FOLDER).is_dir())
+    found = [Example(file.stem, **json.loads(file.read_text("utf-8"))) for file in sorted(folder.glob("*.json"))]
+    return {example.name: example for example in found}
+
+
+def example_that_reads(topic: str, payload: bytes) -> Example | None:
+    """Of the examples that make whole reads of a message and nothing else, the simplest that tells most of them."""
+    if len(payload) > _LARGEST_TRIED:
+        return None
+    worth = {}
+    for name, parse in _parsers().items():
+        try:
+            parsed = parse(topic, payload)
+        except Malformed:
+            continue
+        if parsed.reads and not parsed.skipped and all(map(_is_credible, parsed.reads)):
+            worth[name] = (sum(map(_told, parsed.reads)), -len(examples()[name].mapping))
+    return examples()[max(worth, key=lambda name: worth[name])] if worth else None
+
+
+@cache
+def _parsers() -> dict[str, Parser]:
+    return {example.name: parser_for(mapping_from(example.mapping)) for example in examples().values()}
+
+
+def _is_credible(read: Read) -> bool:
+    """A mapping takes much for a tag that is none."""
+    return ":" in read.value if read.tag_type == "ble" else len(read.value) >= _SHORTEST_EPC
+
+
+def _told(read: Read) -> int:
+    """How much of a read is known beside its tag."""
+    facts = (read.aliases or None, read.antenna, read.antenna_name, read.rssi, read.observed_at)
+    return len(facts) - facts.count(None)

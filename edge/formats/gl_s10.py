@@ -1,0 +1,31 @@
+"""GL.iNet GL-S10: a window of advertisements (firmware 3), or one per message (older, open firmware)."""
+
+from __future__ import annotations
+
+from edge.formats import ble
+from edge.formats.fields import MILLISECOND, Fields, instant
+from edge.formats.framing import IGNORED, STATUS, collect, each, single
+from edge.formats.reads import Parsed, Read
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    return each(payload, _message)
+
+
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    return "dev_list" in message or {"adv_data", "scan_resp"} <= message.keys()
+
+
+def _message(message: Fields) -> Parsed:
+    window = message.get("dev_list")
+    if isinstance(window, list):
+        return collect(window, _read)
+    if "adv_data" in message or "scan_resp" in message:
+        return single(message, _read)
+    return STATUS if "jsonrpc" in message and "method" not in message else IGNORED
+
+
+def _read(heard: Fields) -> Read:
+    others = ble.advertised(heard.get("ad"), heard.get("adv_data"), heard.get("scan_resp"))
+    return ble.sighting(heard.get("mac"), others, heard.get("rssi"), instant(heard.get("ts"), MILLISECOND))

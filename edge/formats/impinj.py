@@ -1,0 +1,115 @@
+"""Impinj R700 and R720 (IoT device interface).
+
+Every kind of event comes on one topic, each under a key of its own: `tagInventoryEvent` and so on. The
+reader's connect, will and disconnect messages may come there too: plain text, the last one empty by default.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+
+from edge.formats.fields import (
+    MILLISECOND,
+    Fields,
+    Unreadable,
+    antenna,
+    describe,
+    first,
+    instant,
+    number,
+    one_line,
+    rssi,
+)
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
+from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.tag_values import epc, tid
+
+_EVENTS = frozenset(
+    (
+        "tagInventoryEvent",
+        "antennaConnectedEvent",
+        "antennaDisconnectedEvent",
+        "antennaActivationEvent",
+        "inventoryStatusEvent",
+        "inventoryTerminatedEvent",
+        "diagnosticEvent",
+        "overflowEvent",
+        "gpiTransitionEvent",
+        "tagLocationEntryEvent",
+        "tagLocationUpdateEvent",
+        "tagLocationExitEvent",
+    )
+)
+_PLAIN_TEXT = {b"connected": STATUS, b"connection lost": OFFLINE, b"disconnected": OFFLINE, b"": OFFLINE}
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    return _PLAIN_TEXT.get(bare(payload).lower()) or each(payload, _event)
+
+
+def is_typical(_topic: str, event: Fields) -> bool:
+    """Whether only these readers send this; to recognise them by, not to read them."""
+    kind = event.get("eventType")
+    return not _EVENTS.isdisjoint(event) or (isinstance(kind, str) and f"{kind}Event" in _EVENTS)
+
+
+def _event(event: Fields) -> Parsed:
+    """By key and not by `eventType`, which early 7.x firmware leaves out."""
+    if "tagInventoryEvent" in event or event.get("eventType") == "tagInventory":
+        return single(event, _tag)
+    for key, told in event.items():
+        if key.endswith("Event") and isinstance(told, dict):
+            return Parsed(Kind.STATUS, note=_note(key, told))
+    return STATUS if isinstance(event.get("eventType"), str) else IGNORED
+
+
+def _tag(event: Fields) -> Read:
+    tag = event.get("tagInventoryEvent")
+    if not isinstance(tag, dict):
+        raise Unreadable(f"tagInventoryEvent is {describe(tag)}, not an object")
+    hundredths = number(first(tag, "peakRssiCdbm"), "peakRssiCdbm")
+    return Read(
+        "rfid",
+        _epc(tag),
+        _tid(tag),
+        antenna(tag.get("antennaPort")),
+        rssi(None if hundredths is None else hundredths / 100),
+        instant(first(tag, "lastSeenTime") or event.get("timestamp"), MILLISECOND),
+    )
+
+
+def _epc(tag: Fields) -> str:
+    spelt = first(tag, "epcHex")
+    return epc(_hex(tag.get("epc")) if spelt is None else spelt)
+
+
+def _tid(tag: Fields) -> tuple[str, ...]:
+    try:
+        return tid(first(tag, "tidHex") or _hex(tag.get("tid")))
+    except Unreadable:
+        return ()
+
+
+def _hex(sent: object) -> str | None:
+    """From base64 with `-` and `_`, padded or not."""
+    if sent is None:
+        return None
+    if not isinstance(sent, str):
+        raise Unreadable(f"the EPC is {describe(sent)}, not text")
+    padding = "=" * (-len(sent) % 4)
+    try:
+        return b64decode(sent + padding, altchars="-_", validate=True).hex().upper()
+    except (binascii.Error, ValueError):
+        raise Unreadable(f"the EPC is {describe(sent)}, not base64url") from None
+
+
+def _note(key: str, told: Fields) -> str | None:
+    if key in ("antennaConnectedEvent", "antennaDisconnectedEvent"):
+        state = key.removeprefix("antenna").removesuffix("Event").lower()
+        return one_line(f"antenna {told.get('antennaPort')} {state}")
+    if key == "overflowEvent":
+        return one_line(f"buffer overflow: {told.get('eventsPurged')} events lost")
+    if key == "inventoryStatusEvent":
+        return one_line(f"inventory {told.get('inventoryStatus')}")
+    return "inventory ended" if key == "inventoryTerminatedEvent" else None

@@ -1,0 +1,57 @@
+"""INGICS iGS01 to iGS05: lines such as `$GPRP,C30A114E7F21,E1C8BC3DFF84,-58,0201061AFF4C00…,1772439330`.
+
+A line is a kind, the tag, the gateway, the strength, the raw advertisement, and the time in seconds where the gateway
+was told to send it. Some settings put the lines into JSON: `{"data": ["$GPRP,…"]}`. `$HBRP` is the heartbeat.
+"""
+
+from __future__ import annotations
+
+import re
+
+from edge.formats import ble
+from edge.formats.fields import SECOND, Fields, Unreadable, describe, instant
+from edge.formats.framing import IGNORED, bare, each, gather
+from edge.formats.reads import Malformed, Parsed, Read
+
+_REPORT = re.compile(
+    r"\$[0-9A-Z]{4},([0-9A-Fa-f]{12}),[0-9A-Fa-f]{12},(-?[0-9]{1,3}),([0-9A-Fa-f]*)(?:,([0-9.]{1,20}))?"
+)
+_HEARTBEAT = "$HBRP"
+
+
+def parse(_topic: str, payload: bytes) -> Parsed:
+    inner = bare(payload)
+    if not inner.startswith(b"$"):
+        return each(payload, _wrapped)
+    try:
+        return gather(inner.decode().splitlines(), _line)
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
+
+
+def is_typical(_topic: str, message: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    lines = message.get("data")
+    return isinstance(lines, list) and any(isinstance(line, str) and _REPORT.match(line) for line in lines)
+
+
+def _wrapped(message: Fields) -> Parsed:
+    return gather(message["data"], _line) if is_typical("", message) or _is_heartbeat(message) else IGNORED
+
+
+def _is_heartbeat(message: Fields) -> bool:
+    lines = message.get("data")
+    return isinstance(lines, list) and any(isinstance(line, str) and line.startswith(_HEARTBEAT) for line in lines)
+
+
+def _line(line: object) -> Read | None:
+    if not isinstance(line, str):
+        raise Unreadable(f"{describe(line)} where a line should be")
+    stripped = line.strip()
+    if not stripped or stripped.startswith(_HEARTBEAT):
+        return None
+    found = _REPORT.fullmatch(stripped)
+    if found is None:
+        raise Unreadable(f"{describe(stripped)} is no report of an INGICS gateway")
+    address, strength, advertisement, time = found.groups()
+    return ble.sighting(address, ble.advertised(advertisement), strength, instant(time, SECOND))

@@ -1,0 +1,163 @@
+"""A mapping as an installer writes it: where its reads stand in a message (data/mappings/README.md)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from edge.formats.fields import describe
+from edge.formats.paths import Path, path_from
+from edge.formats.payloads import KINDS
+from edge.validation.values import TAG_TYPES
+
+TIME_UNITS: Final = ("s", "ms", "us", "iso")
+ENCODINGS: Final = ("text", "base64")
+STRIPPABLE: Final = ("pc", "crc")
+
+_COMPANY = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})(?:\[([0-9]{1,3}):([0-9]{1,3})\])?")
+_MOST_LISTS = 4
+_MOST_WORDS = 50
+_LONGEST_TEXT = 100
+
+
+class CompanyData(NamedTuple):
+    """Which bytes behind a company's number in an advertisement are the identity of the tag."""
+
+    company: int
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Where a message holds its reads. Without `list_path` the message is one read, or an array of them.
+
+    `tag_type` holds for every read unless `tag_type_path` leads to the type of each. A message without
+    `required_key` (a path from the message) is no scan: a heartbeat, an alarm. Neither is an entry whose `condition`
+    does not hold.
+    """
+
+    tag_path: Path | None = None
+    tag_type: str = "rfid"
+    tag_type_path: Path | None = None
+    tag_encoding: str = "text"
+    tag_prefix: str = ""
+    epc_strip: tuple[str, ...] = ()
+    uuid_path: Path | None = None
+    major_path: Path | None = None
+    minor_path: Path | None = None
+    advertisement_path: Path | None = None
+    company_data: CompanyData | None = None
+    list_path: tuple[Path, ...] = ()
+    required_key: Path | None = None
+    condition: Path | None = None
+    reader_path: Path | None = None
+    antenna_path: Path | None = None
+    rssi_path: Path | None = None
+    time_path: Path | None = None
+    time_unit: str = "iso"
+    payload: str = "json"
+    delimiter: str = ","
+    columns: tuple[str, ...] = ()
+
+
+_PATHS = (
+    "tag_path",
+    "tag_type_path",
+    "uuid_path",
+    "major_path",
+    "minor_path",
+    "advertisement_path",
+    "required_key",
+    "condition",
+    "reader_path",
+    "antenna_path",
+    "rssi_path",
+    "time_path",
+)
+KEYS = tuple(Mapping.__dataclass_fields__)
+
+
+def mapping_from(settings: dict[str, Any]) -> Mapping:
+    """A mapping as written in a settings file. The `ValueError` names the key and says what to write."""
+    if not isinstance(settings, dict):
+        raise ValueError(f'it is {describe(settings)}: write an object, for example {{"tag_path": "epc"}}')
+    for key in settings:
+        if key not in KEYS:
+            raise ValueError(f"{key} is not a key of a mapping: write one of {', '.join(KEYS)}")
+    paths = {key: path_from(key, settings.get(key)) for key in _PATHS}
+    if not any(paths[key] for key in ("tag_path", "uuid_path", "advertisement_path")):
+        raise ValueError("tag_path is missing: write where the tag stands in a read, for example epc")
+    time_unit = settings.get("time_unit")
+    if paths["time_path"] and time_unit is None:
+        raise ValueError(f"time_unit is missing: write one of {', '.join(TIME_UNITS)}")
+    without_tag = paths["tag_path"] is None  # then a beacon is all that it can be
+    return Mapping(
+        **paths,
+        tag_type=_choice("tag_type", settings.get("tag_type"), TAG_TYPES, "ble" if without_tag else "rfid"),
+        tag_encoding=_choice("tag_encoding", settings.get("tag_encoding"), ENCODINGS, "text"),
+        tag_prefix=_short("tag_prefix", settings.get("tag_prefix"), ""),
+        epc_strip=_words("epc_strip", settings.get("epc_strip"), STRIPPABLE),
+        company_data=_company(settings.get("company_data")),
+        list_path=_lists(settings.get("list_path")),
+        time_unit=_choice("time_unit", time_unit, TIME_UNITS, "iso"),
+        payload=_choice("payload", settings.get("payload"), KINDS, "json"),
+        delimiter=_delimiter(settings.get("delimiter")),
+        columns=_words("columns", settings.get("columns")),
+    )
+
+
+def _lists(written: object) -> tuple[Path, ...]:
+    """One path, or several where lists stand within the entries of a list. They begin at the message anyway."""
+    several = written if isinstance(written, list) else [written]
+    if len(several) > _MOST_LISTS:
+        raise ValueError(f"list_path has {len(several)} lists within each other: write {_MOST_LISTS} at most")
+    paths = [path_from("list_path", one) for one in several]
+    return tuple(path for path in paths if path)
+
+
+def _choice(key: str, written: object, choices: tuple[str, ...], default: str) -> str:
+    if written is None or written == "":
+        return default
+    if isinstance(written, str) and written in choices:
+        return written
+    raise ValueError(f"{key} is {describe(written)}: write one of {', '.join(choices)}")
+
+
+def _words(key: str, written: object, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A list of words, or one alone."""
+    if written is None or written == "":
+        return ()
+    words = [written] if isinstance(written, str) else written
+    advice = f"some of {', '.join(choices)}" if choices else "a list of names"
+    if not isinstance(words, list) or len(words) > _MOST_WORDS or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{key} is {describe(written)}: write {advice}")
+    if choices and not set(words) <= set(choices):
+        raise ValueError(f"{key} has {', '.join(sorted(set(words) - set(choices)))}: write {advice}")
+    return tuple(words)
+
+
+def _short(key: str, written: object, default: str) -> str:
+    if written is None or written == "":
+        return default
+    if isinstance(written, str) and len(written) <= _LONGEST_TEXT:
+        return written
+    raise ValueError(f"{key} is {describe(written)}: write a text of at most {_LONGEST_TEXT} characters")
+
+
+def _delimiter(written: object) -> str:
+    delimiter = "\t" if written == "\\t" else _short("delimiter", written, ",")
+    if len(delimiter) != 1 or delimiter in '\r\n"':
+        raise ValueError(f"delimiter is {describe(written)}: write the one character between two columns")
+    return delimiter
+
+
+def _company(written: object) -> CompanyData | None:
+    if written is None or written == "":
+        return None
+    found = _COMPANY.fullmatch(written) if isinstance(written, str) else None
+    if found is None:
+        raise ValueError(f"company_data is {describe(written)}: write a company and which bytes, such as 0499[18:24]")
+    company, start, end = found.groups()
+    return CompanyData(int(company, 16), int(start or 0), int(end) if end else None)

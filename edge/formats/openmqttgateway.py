@@ -1,0 +1,45 @@
+"""OpenMQTTGateway and Theengs gateway: one device per message, without a time.
+
+A message without `rssi` is no sighting: a tag found absent, an answer to a command, sensor values alone.
+"""
+
+from __future__ import annotations
+
+from edge.formats import ble
+from edge.formats.fields import Fields, first
+from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
+from edge.formats.reads import Parsed, Read
+
+_WILL = {b"online": STATUS, b"offline": OFFLINE}
+_NO_SCANS = frozenset(("SYStoMQTT", "undecoded", "commands"))
+
+
+def parse(topic: str, payload: bytes) -> Parsed:
+    levels = topic.split("/")
+    if not _NO_SCANS.isdisjoint(levels):
+        return IGNORED
+    if levels[-1] == "LWT" and (state := _WILL.get(bare(payload).lower())):
+        return state
+    return each(payload, _message)
+
+
+def is_typical(topic: str, device: Fields) -> bool:
+    """Whether only these gateways send this; to recognise them by, not to read them."""
+    typical = ("mac_type", "mfid", "model_id", "servicedatauuid")
+    return "id" in device and ("BTtoMQTT" in topic.split("/") or not device.keys().isdisjoint(typical))
+
+
+def _message(device: Fields) -> Parsed:
+    if type(device.get("id")) not in (str, int):
+        return IGNORED
+    return STATUS if first(device, "rssi") is None else single(device, _read)
+
+
+def _read(device: Fields) -> Read:
+    """`id` is the MAC, or with a setting the iBeacon's UUID, and then the MAC is in `mac`."""
+    name = str(device["id"])
+    address = first(device, "mac") or ble.mac(name)
+    decoded = ble.ibeacon(first(device, "uuid") or name, device.get("major"), device.get("minor"))
+    raw = ble.of_manufacturer_data(device.get("manufacturerdata"))
+    frame = ble.of_service_data(device.get("servicedatauuid"), device.get("servicedata"))
+    return ble.sighting(address, tuple(dict.fromkeys(decoded + raw + frame)), device["rssi"], None)

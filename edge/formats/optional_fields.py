@@ -1,0 +1,62 @@
+"""The optional paths of a mapping: what they led to, counted. An unreadable field costs nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from edge.formats.fields import Unreadable, describe
+from edge.formats.paths import Path, Scope
+from edge.validation.field_counts import CONDITION, FieldCount, added
+
+_LONGEST_EXAMPLE = 200
+_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "eq": "==", "ne": "!="}
+Value = TypeVar("Value")
+
+
+class OptionalFields:
+    """What the optional paths of one message led to."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, FieldCount] = {}
+
+    def read(self, key: str, path: Path | None, scope: Scope, read: Callable[[Any], Value]) -> Value | None:
+        """The field at a path; None where there is no path, nothing at it, or nothing that can be read."""
+        if path is None:
+            return None
+        try:
+            sent = path.find(scope)
+            value = None if sent is None else read(sent)
+        except Unreadable as reason:
+            self._count(key, FieldCount(1, 0, 1, str(reason)[:_LONGEST_EXAMPLE]))
+            return None
+        self._count(key, FieldCount(1, int(sent is None)))
+        return value
+
+    def holds(self, condition: Path, scope: Scope) -> bool:
+        """Whether an entry is a sighting. Raises Unreadable where it cannot be known.
+
+        Text is never equal to a number, and can neither be larger nor smaller: then the condition is wrong.
+        """
+        try:
+            result, failure = condition.find(scope), None
+        except Unreadable as error:
+            result, failure = None, error
+        reason = "" if result else _mismatch(condition, scope) or str(failure or "")
+        self._count(CONDITION, FieldCount(1, int(result is None and not reason), int(bool(reason)), reason))
+        if failure:
+            raise Unreadable(f"{CONDITION}: {reason}")
+        return bool(result)
+
+    def _count(self, key: str, count: FieldCount) -> None:
+        added(self.counts, {key: count})
+
+
+def _mismatch(condition: Path, scope: Scope) -> str:
+    """Why a condition cannot hold: it compares text with a number, which JMESPath answers with null or false."""
+    for left, operator, right in condition.comparisons(scope):
+        for text, number in ((left, right), (right, left)):
+            if isinstance(text, str) and isinstance(number, int | float) and not isinstance(number, bool):
+                shown = f"{describe(left)} {_SIGNS.get(operator, operator)} {describe(right)}"
+                return f"{shown} never holds: write to_number() around the text"[:_LONGEST_EXAMPLE]
+    return ""

@@ -1,0 +1,74 @@
+"""What shape a message comes in, where an installer shapes it: JSON, lines of text, or MessagePack."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import msgpack
+
+from edge.formats.framing import bare, documents
+from edge.formats.reads import Malformed
+
+KINDS = ("json", "lines", "msgpack")
+HEADER = "header"  # in place of names of columns: the first line of each message holds them
+
+
+def values(payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, ...] = ()) -> list[Any]:
+    """The values of a message. Raises Malformed."""
+    if kind == "lines":
+        return _lines(payload, delimiter, columns)
+    return _unpacked(payload) if kind == "msgpack" else _documents(payload)
+
+
+def _documents(payload: bytes) -> list[Any]:
+    try:
+        return documents(payload)
+    except Malformed as error:
+        begin = bare(payload)[:1]
+        if not begin or begin in b"{[":
+            raise
+        other = "lines" if is_text(payload) else "msgpack"
+        raise Malformed(f'{error}. What is no JSON may be read with "payload": "{other}"') from None
+
+
+def is_text(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any]:
+    """One value for each line that is not blank: an object where the columns have names, else a list."""
+    try:
+        text = bare(payload).decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
+    try:
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True) if any(row)]
+    except csv.Error as error:
+        raise Malformed(f"not lines of columns: {error}") from None
+    if not rows:
+        raise Malformed("the message is empty")
+    if columns == (HEADER,):
+        columns, rows = tuple(name.strip() for name in rows[0]), rows[1:]
+    return [dict(zip(columns, row, strict=False)) for row in rows] if columns else [*rows]
+
+
+def _unpacked(payload: bytes) -> list[Any]:
+    try:
+        value = _readable(msgpack.unpackb(payload))
+    except (ValueError, RecursionError, msgpack.UnpackException) as error:
+        raise Malformed(f"not MessagePack: {str(error)[:100] or type(error).__name__}") from None
+    return value if isinstance(value, list) else [value]
+
+
+def _readable(value: Any) -> Any:
+    """Bytes as hexadecimal digits, as all other formats have them."""
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    if isinstance(value, dict):
+        return {key: _readable(item) for key, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,171 @@
+"""The table of reader formats, and a guess at the format of a topic nobody has set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from edge.formats import (
+    april_brother,
+    csl,
+    edge,
+    espresense,
+    gl_s10,
+    impinj,
+    ingics,
+    kkm,
+    minew,
+    moko,
+    openmqttgateway,
+    ruuvi,
+    smartreader,
+    zebra,
+    zebra_sled,
+)
+from edge.formats.examples import example_that_reads
+from edge.formats.fields import Fields
+from edge.formats.framing import careful, documents
+from edge.formats.reads import Guess, Kind, Malformed, Parsed, Parser
+
+
+class Format(NamedTuple):
+    """`title` and `example_topic` are for the person who sets a reader up.
+
+    `is_typical` says whether only this make sends an object, given its topic. `tag_level` is the level of the topic
+    that names the tag, counted from the end as -1, -2, where each tag has a topic of its own.
+    """
+
+    name: str
+    title: str
+    example_topic: str
+    parse: Parser
+    is_typical: Callable[[str, Fields], bool]
+    tag_level: int | None = None
+
+
+FORMATS: dict[str, Format] = {
+    format_.name: format_._replace(parse=careful(format_.parse))
+    for format_ in (
+        Format("csl", "CSL CS463, CS203X", "site/reader/reads", csl.parse, csl.is_typical),
+        Format(
+            "zebra", "Zebra FX7500, FX9600, FXR60, FXR90, ATR7000", "zebra/reader/data", zebra.parse, zebra.is_typical
+        ),
+        Format(
+            "zebra_sled",
+            "Zebra RFD40, RFD90 sled",
+            "site/DATA/clients/data1event/serial",
+            zebra_sled.parse,
+            zebra_sled.is_typical,
+        ),
+        Format("impinj", "Impinj R700, R720", "impinj/reader/events", impinj.parse, impinj.is_typical),
+        Format(
+            "smartreader",
+            "Impinj with SmartReader",
+            "smartreader/reader/tagEvents",
+            smartreader.parse,
+            smartreader.is_typical,
+        ),
+        Format("gl_s10", "GL.iNet GL-S10", "GL-IoT/dataTopic/C4DEE2310A42", gl_s10.parse, gl_s10.is_typical),
+        Format(
+            "moko", "MOKO MK107, MKGW-mini 03, MKGW3, MKGW4", "/MKGW3/40915a1c77e3/send", moko.parse, moko.is_typical
+        ),
+        Format(
+            "ruuvi",
+            "Ruuvi Gateway",
+            "ruuvi/C4:1F:7A:30:5D:92/C3:0A:11:4E:7F:21",
+            ruuvi.parse,
+            ruuvi.is_typical,
+            tag_level=-1,
+        ),
+        Format(
+            "espresense",
+            "ESPresense",
+            "espresense/devices/c30a114e7f21/dock",
+            espresense.parse,
+            espresense.is_typical,
+            tag_level=-2,
+        ),
+        Format("minew", "Minew G1, MG3, MG4", "/gw/ac233fc0a7d1/status", minew.parse, minew.is_typical),
+        Format(
+            "openmqttgateway",
+            "OpenMQTTGateway, Theengs gateway",
+            "home/gateway/BTtoMQTT/C30A114E7F21",
+            openmqttgateway.parse,
+            openmqttgateway.is_typical,
+            tag_level=-1,
+        ),
+        Format("ingics", "INGICS iGS01 to iGS05", "ingics/gateway/report", ingics.parse, ingics.is_typical),
+        Format("kkm", "KKM gateways", "kbeacon/publish/68B9D3DFE78C", kkm.parse, kkm.is_typical),
+        Format(
+            "april_brother",
+            "April Brother AB gateway V4",
+            "gateway",
+            april_brother.parse,
+            april_brother.is_typical,
+        ),
+        Format("edge", "Plain format for your own gateway", "site/gateway/reads", edge.parse, edge.is_typical),
+    )
+}
+
+
+def filter_for(format_name: str | None, topic: str) -> str:
+    """The topic filter for a reader of that format, from the topic of one of its messages."""
+    level = FORMATS[format_name].tag_level if format_name in FORMATS else None
+    levels = topic.split("/")
+    if level is None or -level > len(levels):
+        return topic
+    levels[level] = "+"
+    return "/".join(levels)
+
+
+def proposed_filter(topic: str, payload: bytes) -> str:
+    """What to listen to where such a message was heard: all topics of a gateway that has one for each tag."""
+    return filter_for(recognise(topic, payload).name, topic)
+
+
+# Above the largest batch a reader sends, a guess is not worth its time.
+_LARGEST_GUESSED = 262_144
+
+
+def recognise(topic: str, payload: bytes) -> Guess:
+    """The probable format of a message: to suggest, never to route by."""
+    if len(payload) > _LARGEST_GUESSED or not payload.strip():
+        return Guess()
+    worth = {name: _understood(format_.parse, topic, payload) for name, format_ in FORMATS.items()}
+    candidates = sorted((name for name in worth if worth[name] > (0, 0)), key=lambda name: worth[name], reverse=True)
+    objects = _objects(payload)
+    if objects is None:
+        sure = [name for name in candidates if worth[name] > _STATUS_ONLY]
+    else:
+        sure = [name for name in candidates if any(FORMATS[name].is_typical(topic, entry) for entry in objects)]
+    if len(sure) == 1:
+        return Guess(sure[0])
+    example = None if candidates else example_that_reads(topic, payload)
+    return Guess(None, tuple(sure or candidates), example.title if example else None)
+
+
+_STATUS_ONLY = (1, 0)
+
+
+def _objects(payload: bytes) -> list[Fields] | None:
+    """None for what is not JSON: that is recognised by its format only, since any device may send `online`."""
+    try:
+        return [entry for entry in documents(payload) if isinstance(entry, dict)]
+    except Malformed:
+        return None
+
+
+def _understood(parse: Parser, topic: str, payload: bytes) -> tuple[int, int]:
+    """Reads say more than a status, and of two that find reads, the one that leaves fewer entries unread.
+
+    A message that its format knows and cannot use, such as a binary one, comes with a note.
+    """
+    try:
+        parsed: Parsed = parse(topic, payload)
+    except Malformed:
+        return (0, 0)
+    if parsed.reads:
+        return (3, -parsed.skipped)
+    if parsed.kind is Kind.IGNORED:
+        return (2, 0) if parsed.note else (0, 0)
+    return _STATUS_ONLY if parsed.kind in (Kind.STATUS, Kind.OFFLINE) else (0, 0)

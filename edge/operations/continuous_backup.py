@@ -1,0 +1,289 @@
+"""Continuous backup: every change of the database follows to another drive within seconds, by Litestream.
+
+Litestream reads the write-ahead log beside the service and never makes it wait. This part starts it, stops it while
+the drive cannot take anything (it would keep what is new on the first disk, without a bound), and says what is wrong.
+Each time the database begins anew, as after a restore, a new folder is begun: a copy is of one history only.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+
+from edge import clock
+from edge.database.connection import FILE_NAME
+from edge.errors import EdgeError, SetupError
+from edge.operations.files import replace_text
+from edge.operations.health import Check
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+LATE_SECONDS = 30.0  # behind for so long, something is wrong
+LEAST_FREE = 64 * 1024 * 1024  # bytes
+KEPT_FOLDERS = 4  # histories of the database: the present one and those of before the last restores
+KEPT_HOURS = 7 * 24  # how far back a minute can be given
+STOP_SECONDS = 10.0
+
+SETTINGS = "continuous.yml"
+_NAME = re.compile(r"(\d{6})-(\d{8}T\d{6}Z)")  # counted, since the clock may go back
+_TIME = "%Y%m%dT%H%M%SZ"
+_LTX = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.ltx")
+
+
+class Position(NamedTuple):
+    """The number of the newest transaction that Litestream has taken, and that has reached the drive."""
+
+    taken: int
+    copied: int
+
+
+def program() -> Path | None:
+    """Installed beside this very Python, or on the PATH."""
+    beside = Path(sys.executable).parent / "litestream"
+    found = str(beside) if beside.exists() else shutil.which("litestream")
+    return Path(found) if found else None
+
+
+def drive_fault(folder: Path, data_dir: Path) -> str | None:
+    """Why nothing can be copied there, with what to do. The folder is not made: it would land on the first disk."""
+    try:
+        if not folder.is_dir():
+            return f"{folder} is not there; plug the drive in and mount it"
+        if folder.stat().st_dev == data_dir.stat().st_dev:
+            return f"{folder} is on the same disk as the database; is the drive mounted?"
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return f"{folder} is read-only; see dmesg, the drive may be failing"
+        free = shutil.disk_usage(folder).free
+        if free < LEAST_FREE:
+            return f"{folder} is full, only {free >> 20} MB are free; make room or use a larger drive"
+        probe = folder / ".edge-probe"
+        probe.write_bytes(b"x" * 4096)
+        probe.unlink()
+    except OSError as error:
+        return f"{folder} cannot be written: {error}"
+    return None
+
+
+def folders(folder: Path) -> list[Path]:
+    """The histories that are kept on the drive, newest first."""
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+
+
+def position(data_dir: Path, target: Path) -> Position:
+    return Position(_newest(_state_folder(data_dir)), _newest(target))
+
+
+def forget_state(data_dir: Path) -> None:
+    """The database is another one now: what comes next is a new history."""
+    shutil.rmtree(_state_folder(data_dir), ignore_errors=True)
+
+
+def restore_point(folder: Path, target: Path, at: int | None = None) -> None:
+    """Write the database as it was at a moment, or as it last was, to `target`. Raises SetupError when it cannot."""
+    tool = _tool()
+    moment = clock.to_datetime(at) if at is not None else None
+    candidates = [path for path in folders(folder) if moment is None or _began(path) <= moment]
+    if not candidates:
+        since = f"; it goes back to {_began(folders(folder)[-1]):%Y-%m-%d %H:%M} UTC" if folders(folder) else ""
+        raise SetupError(f"There is no continuous backup of that time in {folder}{since}.")
+    when = ["-timestamp", clock.rfc3339(at)] if at is not None else []
+    done = subprocess.run(  # noqa: S603  our own program
+        [tool, "restore", "-o", target, *when, candidates[0].absolute().as_uri()],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise SetupError(f"{candidates[0]} cannot be restored: {said[-1] if said else done.returncode}")
+    target.chmod(0o600)
+
+
+class ContinuousBackup:
+    """Litestream as a child of the service, and what is known of it."""
+
+    def __init__(self, data_dir: Path, folder: Path) -> None:
+        self._data_dir = data_dir
+        self._folder = folder
+        self._target = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._fault: str | None = "not started yet"
+        self._current_at = time.monotonic()  # when the drive last had everything
+        self._looked_at = time.monotonic()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="continuous backup", daemon=True)
+
+    def start(self) -> None:
+        """Raises SetupError when Litestream is not installed."""
+        _tool()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(STOP_SECONDS + 1)
+
+    def check(self) -> Check:
+        fault = self._trouble()
+        return Check("continuous_backup", fault is None, fault or "every change is on the other drive within seconds")
+
+    def sample(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(
+            "edge_continuous_backup_ok", "1 while changes follow to the other drive", float(self._trouble() is None)
+        )
+        yield GaugeMetricFamily(
+            "edge_continuous_backup_behind_seconds", "Since when the other drive lacks something", self._behind()
+        )
+        with suppress(OSError):
+            free = shutil.disk_usage(self._folder).free
+            yield GaugeMetricFamily("edge_continuous_backup_free_bytes", "Free space on the other drive", free)
+
+    def _trouble(self) -> str | None:
+        silent = time.monotonic() - self._looked_at
+        if silent > LATE_SECONDS:
+            return f"{self._folder} has not answered for {silent:.0f} s; see dmesg, unplug it and plug it in again"
+        return self._fault
+
+    def _behind(self) -> float:
+        late = time.monotonic() - self._current_at
+        return late if late > 2 * LOOK_SECONDS else 0.0
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._note(self._look())
+                except (EdgeError, OSError) as error:  # the drive was pulled out while it was looked at
+                    self._note(f"{self._folder} cannot be used: {error}")
+                self._stopping.wait(LOOK_SECONDS)
+        finally:
+            self._end()
+
+    def _look(self) -> str | None:
+        """What is wrong now. A drive that is back, or a child that ended, begins again."""
+        fault = drive_fault(self._folder, self._data_dir)
+        self._looked_at = time.monotonic()
+        if fault:
+            self._end()
+            return fault
+        if self._process and self._process.poll() is not None:
+            code, self._process = self._process.returncode, None
+            return f"litestream ended with {code} and is started again; see journalctl -u edge"
+        if self._process is None:
+            self._begin()
+        if self._is_current():
+            self._current_at = time.monotonic()
+        if self._behind() > LATE_SECONDS:
+            return f"the copy in {self._folder} is {self._behind():.0f} s behind; see journalctl -u edge"
+        return None
+
+    def _is_current(self) -> bool:
+        """A log that was written to is taken within a second or two, and then copied."""
+        taken, copied = position(self._data_dir, self._target)
+        log_file = self._data_dir / f"{FILE_NAME}-wal"
+        written = log_file.stat().st_mtime if log_file.exists() else 0.0
+        state = _state_folder(self._data_dir) / "ltx" / "0"
+        newest = state.stat().st_mtime if state.exists() else 0.0
+        return 0 < taken <= copied and written <= newest + 2 * LOOK_SECONDS
+
+    def _note(self, fault: str | None) -> None:
+        if fault != self._fault:
+            if fault:
+                log.error("Continuous backup: %s", fault)
+            else:
+                log.info("Continuous backup: every change follows to %s", self._target)
+        self._fault = fault
+
+    def _begin(self) -> None:
+        self._target = self._choose_target()
+        settings = self._data_dir / SETTINGS
+        replace_text(settings, json.dumps(_settings(self._data_dir, self._target)))
+        # It ends with this process, however this one ends; systemd sees to that itself, and forbids what setpriv does.
+        with_us = [] if "INVOCATION_ID" in os.environ else ["setpriv", "--pdeathsig", "TERM"]
+        command = [*with_us, str(_tool()), "replicate", "-config", str(settings)]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  our own program
+
+    def _choose_target(self) -> Path:
+        """The folder of this history of the database, or a new one."""
+        before = _target_before(self._data_dir / SETTINGS)
+        if _state_folder(self._data_dir).is_dir() and before and before.parent == self._folder and before.is_dir():
+            return before
+        forget_state(self._data_dir)
+        present = folders(self._folder)
+        if present and not _newest(present[0]):
+            return present[0]  # begun, and nothing has come: a copy that fails must not push out those that worked
+        for old in present[KEPT_FOLDERS - 1 :]:
+            shutil.rmtree(old)
+        number = int(present[0].name.partition("-")[0]) + 1 if present else 1
+        fresh = self._folder / f"{number:06}-{clock.to_datetime(clock.now()):{_TIME}}"
+        fresh.mkdir(mode=0o700)
+        return fresh
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def _target_before(settings: Path) -> Path | None:
+    """Where the copies went before; None when that is not known, as when a cut of power damaged the file."""
+    try:
+        return Path(json.loads(settings.read_text("utf-8"))["dbs"][0]["replica"]["path"])
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _settings(data_dir: Path, target: Path) -> dict[str, object]:
+    """JSON is YAML, which Litestream reads."""
+    return {
+        "logging": {"level": "warn", "type": "text", "stderr": True},
+        "snapshot": {"interval": "24h", "retention": f"{KEPT_HOURS}h"},
+        "dbs": [
+            {
+                "path": str((data_dir / FILE_NAME).absolute()),
+                "replica": {"type": "file", "path": str(target.absolute()), "sync-interval": "1s"},
+            }
+        ],
+    }
+
+
+def _tool() -> Path:
+    tool = program()
+    if tool is None:
+        raise SetupError("backup.continuous_dir needs Litestream: pip install 'edge[continuous]', or leave it empty.")
+    return tool
+
+
+def _state_folder(data_dir: Path) -> Path:
+    return data_dir / f".{FILE_NAME}-litestream"
+
+
+def _newest(folder: Path) -> int:
+    """Of the files of transactions there, at whatever level; they are named from-to."""
+    found = (_LTX.fullmatch(file.name) for file in folder.glob("ltx/*/*.ltx"))
+    return max((int(match[2], 16) for match in found if match), default=0)
+
+
+def _began(folder: Path) -> datetime:
+    return datetime.strptime(folder.name.partition("-")[2], _TIME).replace(tzinfo=UTC)

@@ -1,0 +1,140 @@
+"""One encrypted file with which another box takes this one's place: settings, authority, keys and the database.
+
+Nothing in it is ever on a disk in the clear here: a tar is written into a pipe, and encrypted from there to a public
+key of age. The manifest comes last, so that a file that was cut off is known.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, BinaryIO
+
+import orjson
+
+from edge import __version__, clock
+from edge.errors import Corrupt, SetupError
+from edge.operations import archives
+
+KIND = "edge disaster file"
+DATABASE = "database.db.gz"
+# The settings of a site and its authority, as they are in /etc/edge; and keys of the data directory in no backup.
+SETTINGS = (
+    *("edge.toml", "mqtt.password", "signing.key", "https.conf", "authority.crt", "authority.key", "publisher.pub"),
+)
+KEYS = ("badges.key", "events.key", "sync-secret", "sync-authority.crt")
+NEEDED = ("settings/edge.toml", "settings/signing.key", f"data/{DATABASE}")
+_MANIFEST = "manifest.json"
+_LARGEST = 1_048_576  # bytes, of any file but the database
+_CHUNK = 1_048_576
+
+
+def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[str]:
+    """Write the file, or nothing, and return what is in it.
+
+    `data` is a stream of tar with the keys and the newest backup: they belong to the service's user, which reads them.
+    """
+    unfinished = target.with_name(f"{target.name}.part")
+    try:
+        with unfinished.open("wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            with archives.encrypting(file, recipient) as stream:
+                names = _write(stream, settings, data)
+            file.flush()
+            os.fsync(file.fileno())
+        missing = [name for name in NEEDED if name not in names]
+        if missing:
+            raise SetupError(f"{', '.join(missing)} cannot be read, so another box could not take this one's place")
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return names
+
+
+def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
+    """Decrypt into an empty folder, as settings/ and data/. Raises SetupError or Corrupt, and leaves nothing then."""
+    names: dict[str, str] = {}
+    for part in ("settings", "data"):
+        (folder / part).mkdir(mode=0o700)
+    try:
+        with archives.decrypting(file, identity) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            manifest = None
+            for member in archive:
+                content = archive.extractfile(member)
+                if content is None or member.name not in _allowed():
+                    raise Corrupt(f"{file.name} has an unknown file: {member.name[:80]}")
+                if member.name == _MANIFEST:
+                    manifest = orjson.loads(content.read(_LARGEST))
+                else:
+                    names[member.name] = _copy(content, folder / member.name)
+        if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("files") != names:
+            raise Corrupt(f"{file.name} is not whole; copy it here again")
+    except (tarfile.TarError, orjson.JSONDecodeError, EOFError) as error:
+        raise Corrupt(f"{file.name} is damaged ({error}); copy it here again") from error
+    return list(names)
+
+
+def _allowed() -> set[str]:
+    return {_MANIFEST, f"data/{DATABASE}", *(f"settings/{name}" for name in SETTINGS), *(f"data/{key}" for key in KEYS)}
+
+
+def _write(stream: BinaryIO, settings: Path, data: BinaryIO) -> list[str]:
+    digests: dict[str, str] = {}
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        for name in SETTINGS:
+            if (settings / name).is_file():
+                text = (settings / name).read_bytes()
+                digests[f"settings/{name}"] = _add(archive, f"settings/{name}", len(text), io.BytesIO(text))
+        with tarfile.open(fileobj=data, mode="r|") as given:
+            for member in given:
+                name = Path(member.name).name
+                known = name if name in KEYS else DATABASE
+                content = given.extractfile(member) if member.isreg() else None
+                if content and f"data/{known}" not in digests:
+                    digests[f"data/{known}"] = _add(archive, f"data/{known}", member.size, content)
+        manifest = {
+            "kind": KIND,
+            "made_by": f"edge {__version__}",
+            "made_at": clock.rfc3339(clock.now()),
+            "files": digests,
+        }
+        text = orjson.dumps(manifest)
+        _add(archive, _MANIFEST, len(text), io.BytesIO(text))
+    return list(digests)
+
+
+class _Digesting:
+    """Reads on behalf of tarfile, and computes the checksum on the way."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self.digest = sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        chunk = self._source.read(size)
+        self.digest.update(chunk)
+        return chunk
+
+
+def _add(archive: tarfile.TarFile, name: str, size: int, content: IO[bytes]) -> str:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o600
+    source = _Digesting(content)
+    archive.addfile(entry, source)
+    return source.digest.hexdigest()
+
+
+def _copy(content: IO[bytes], target: Path) -> str:
+    digest, size = sha256(), 0
+    with target.open("xb") as file:
+        target.chmod(0o600)
+        while chunk := content.read(_CHUNK):
+            size += len(chunk)
+            if size > _LARGEST and target.name != DATABASE:
+                raise Corrupt(f"{target.name} is too large")
+            digest.update(chunk)
+            file.write(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,247 @@
+"""The computer: room, memory, clock, permissions, and whether the service runs on it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+from urllib.parse import urlsplit
+
+from edge import clock
+from edge.database.connection import FILE_NAME
+from edge.limits import is_loopback
+from edge.operations.counted_time import CountedTime
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.https import ask_as
+from edge.operations.files import is_held
+from edge.operations.own_address import own_address
+from edge.operations.upgrade.closed_doors import is_cut_off
+from edge.tracking.deletion import newest_scan
+
+LEAST_MEMORY_MB = 150
+LEAP_DAYS = 4
+FEWEST_FILES = 1000
+SLOW_WRITE = 2.0  # seconds
+PROGRAM_YEAR = 2026  # a clock before that has not been set
+
+
+def permissions(subject: Subject) -> Finding:
+    database = subject.data_dir / FILE_NAME
+    if not os.access(subject.data_dir, os.W_OK) or not os.access(database, os.W_OK):
+        return problem(f"{database} cannot be written by this user", f"chown -R edge:edge {subject.data_dir}")
+    others = [path.name for path in (subject.data_dir, database) if path.stat().st_mode & 0o007]
+    if others:
+        return warning(f"others on this box can read {', '.join(others)}", f"chmod o-rwx {subject.data_dir} {database}")
+    return ok(f"{subject.data_dir} belongs to the service alone")
+
+
+def disk(subject: Subject) -> Finding:
+    free = shutil.disk_usage(subject.data_dir).free
+    text = f"{free >> 20} MB free beside the database"
+    if free < subject.low_disk_bytes:
+        return problem(
+            f"{text}: the oldest history is being dropped",
+            "make room, or give it a larger disk; see: du -xh / | sort -h",
+        )
+    if free < 2 * subject.low_disk_bytes:
+        return warning(text, f"make room before it is less than {subject.low_disk_bytes >> 20} MB")
+    return ok(text)
+
+
+def inodes(subject: Subject) -> Finding:
+    """A file system with room may still take no more files."""
+    state = os.statvfs(subject.data_dir)
+    if not state.f_files:
+        return ok("this file system has no limit of files")
+    text = f"room for {state.f_favail} more files beside the database"
+    advice = f"find / -xdev -type d -size +1M shows folders with many files; df -i {subject.data_dir}"
+    if state.f_favail < FEWEST_FILES:
+        return problem(text, advice)
+    if state.f_favail < state.f_files // 20:
+        return warning(text, advice)
+    return ok(text)
+
+
+def disk_errors(subject: Subject) -> Finding:
+    """Whether the disk takes writes, how quickly, and what errors its file system has recorded."""
+    advice = "the disk is failing: back up elsewhere now (edge backup), see dmesg, and replace it"
+    try:
+        seconds = _seconds_to_write(subject.data_dir)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "make room: df -h; df -i")
+        return problem(f"{subject.data_dir} cannot be written: {error.strerror}", advice)
+    count = _recorded_errors(subject)
+    if count:
+        return problem(f"the file system has recorded {count} errors", advice)
+    if seconds > SLOW_WRITE:
+        return warning(f"the disk took {seconds:.1f} s to write 4 KB", "see what keeps it busy: iostat; dmesg")
+    return ok("the disk takes writes, and its file system has recorded no errors")
+
+
+def _seconds_to_write(folder: Path) -> float:
+    began = time.monotonic()
+    with TemporaryFile(dir=folder) as file:
+        file.write(bytes(4096))
+        file.flush()
+        os.fsync(file.fileno())
+    return time.monotonic() - began
+
+
+def _recorded_errors(subject: Subject) -> int:
+    """As ext4 counts them; 0 where that is not known."""
+    device = subject.data_dir.stat().st_dev
+    name = (subject.machine.devices / f"{os.major(device)}:{os.minor(device)}").resolve().name
+    try:
+        return int((subject.machine.file_systems / name / "errors_count").read_text("ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def memory(_: Subject) -> Finding:
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    free = int(lines["MemAvailable"].split()[0]) >> 10
+    if free < LEAST_MEMORY_MB:
+        return warning(f"only {free} MB of memory are free", "see what uses it: ps aux --sort -rss | head")
+    return ok(f"{free} MB of memory free")
+
+
+def clock_right(subject: Subject) -> Finding:
+    now, newest = clock.now(), newest_scan()
+    advice = "set it (timedatectl set-time) and let it be kept: timedatectl set-ntp true"
+    if clock.to_datetime(now).year < PROGRAM_YEAR:
+        return problem(f"this box believes it is {clock.rfc3339(now)}", advice)
+    if newest is not None and newest > now + clock.SECOND * 60:
+        return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
+    counted = CountedTime(subject.data_dir, lambda: False)
+    if clock.to_datetime(now - counted.ahead() * clock.DAY).year < PROGRAM_YEAR and not clock.is_vouched(
+        subject.data_dir
+    ):
+        return problem(
+            "the service last ran before this box's clock was set, so nothing is deleted by it",
+            f"if {clock.rfc3339(now)} is right: edge trust-clock. So that it stays right: timedatectl set-ntp true",
+        )
+    if counted.ahead() > LEAP_DAYS and not clock.is_vouched(subject.data_dir):
+        return problem(
+            f"{clock.rfc3339(now)} is {counted.ahead()} days after the service last ran, so nothing is deleted by it",
+            "if it is right: edge trust-clock. If not: timedatectl set-time, and timedatectl set-ntp true",
+        )
+    return ok(f"{clock.rfc3339(now)}, which fits what was recorded")
+
+
+def clock_kept(_: Subject) -> Finding:
+    """As systemd-timesyncd, chrony and ntpd leave their traces."""
+    traces = ("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid")
+    if any(Path(trace).exists() for trace in traces):
+        return ok("the clock is kept by a time service")
+    return warning(
+        "nothing keeps this box's clock right", "apt-get install systemd-timesyncd, or chrony with your own source"
+    )
+
+
+def service(subject: Subject) -> Finding:
+    if is_cut_off(subject.data_dir):
+        return problem("an upgrade ended half way, and reads wait at the broker", "systemctl start edge-upgrade")
+    if is_held(subject.data_dir):
+        return ok("edge serve is running")
+    return problem("edge serve is not running", "systemctl start edge; if it ends again: journalctl -u edge -n 50")
+
+
+def pages(subject: Subject) -> Finding:
+    """Also says whether another program has the port."""
+    try:
+        answer = _ask(subject, "/readyz")
+    except (OSError, ValueError, HTTPException) as error:
+        if not is_held(subject.data_dir) and _is_taken(subject.http_listen):
+            return problem(f"{subject.http_listen} is used by another program", "ss -ltnp shows it; set http.listen")
+        return problem(f"no answer on {subject.http_listen}: {error}", "systemctl status edge")
+    if answer["status"] == "ok":
+        return ok("all parts are well")
+    failing = [check for check in answer.get("checks", []) if not check["ok"]]
+    text = "; ".join(f"{check['name']}: {check['detail']}" for check in failing) or "failing"
+    if failing and not any(check["vital"] for check in failing):
+        return warning(text, "the other checks say what to do")
+    return problem(text, "systemctl restart edge; if it stays: journalctl -u edge -n 50")
+
+
+def public_url(subject: Subject) -> Finding:
+    """What labels carry must lead here, also years after they were printed."""
+    if not subject.public_url:
+        own = own_address(subject.http_listen, subject.machine)
+        if own is None:
+            return ok("not set, and other devices do not reach this box: labels carry keys only")
+        return ok(f'not set: a label carries what its browser used; all alike with http.public_url = "{own}"')
+    if is_loopback(subject.public_url):
+        return problem(
+            f"labels would lead each phone to itself: {subject.public_url}", "set http.public_url to the box's address"
+        )
+    name = urlsplit(subject.public_url).hostname or ""
+    announced = subject.machine.network_name()
+    if announced and name.endswith(".local") and name != f"{announced}.local":
+        return problem(
+            f"labels lead to {name}, and this box is {announced}.local in the network",
+            f"sudo edge-mdns name {name.removesuffix('.local')}, or correct http.public_url",
+        )
+    try:
+        if announced and name == f"{announced}.local":
+            ask_as(subject, subject.public_url)
+        else:
+            with _open(f"{subject.public_url}/healthz", subject) as response:
+                json.load(response)
+    except (OSError, ValueError, HTTPException) as error:
+        return problem(
+            f"labels lead to {subject.public_url}, which does not answer here: {error}",
+            "correct http.public_url, or the name in the DNS, before labels are printed",
+        )
+    return ok(f"labels lead to {subject.public_url}, which answers")
+
+
+def version(subject: Subject) -> Finding:
+    try:
+        running = _ask(subject, "/healthz").get("version", subject.version)  # told only to http.metrics_from
+    except (OSError, ValueError, HTTPException):
+        return ok(f"{subject.version} is installed")
+    if running != subject.version:
+        return warning(f"{running} is running, {subject.version} is installed", "systemctl restart edge")
+    return ok(running)
+
+
+def _ask(subject: Subject, path: str) -> dict[str, Any]:
+    host, _, port = subject.http_listen.rpartition(":")
+    host = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  where it listens, not where we do
+    try:
+        with _open(f"http://{host}:{port}{path}", subject) as response:
+            answer: dict[str, Any] = json.load(response)
+    except urllib.error.HTTPError as error:  # 503 has the same body
+        answer = json.load(error)
+    return answer
+
+
+def _open(url: str, subject: Subject) -> Any:
+    """A certificate counts if the system trusts it, or this box made it."""
+    trusted = ssl.create_default_context()
+    if subject.authority_file is not None and subject.authority_file.is_file():
+        trusted.load_verify_locations(subject.authority_file)
+    request = urllib.request.Request(url, headers={"User-Agent": "edge-doctor"})  # noqa: S310  http or https
+    return urllib.request.urlopen(request, timeout=10, context=trusted)  # noqa: S310  our own address
+
+
+def _is_taken(listen: str) -> bool:
+    host, _, port = listen.rpartition(":")
+    with socket.socket() as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections hold a port for a minute
+        try:
+            attempt.bind((host, int(port)))
+        except OSError:
+            return True
+    return False

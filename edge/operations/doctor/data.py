@@ -1,0 +1,150 @@
+"""What is kept: the database, the backups, and what was dropped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from edge import clock
+from edge.database.connection import FILE_NAME
+from edge.database.migrate import newest_schema, present_schema
+from edge.errors import EdgeError
+from edge.operations import continuous_backup, stats
+from edge.operations import restore_drill as drill
+from edge.operations.backup import check_backup, list_backups, newest_backup
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.health import persisted_warnings
+from edge.tracking.deletion import last_dropped
+from edge.validation import times
+
+LATE = timedelta(hours=36)
+LOST = timedelta(days=7)
+BEHIND = 10  # transactions of Litestream, one a second while something changes
+DRILL_LATE = 40 * clock.DAY
+
+
+def database(subject: Subject) -> Finding:
+    faults = stats.faults()
+    if faults:
+        return problem(
+            f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge repair, or edge restore"
+        )
+    size = (subject.data_dir / FILE_NAME).stat().st_size
+    return ok(f"read whole without a fault, {size >> 10} KB")
+
+
+def schema(_: Subject) -> Finding:
+    present, newest = present_schema(), newest_schema()
+    if present > newest:
+        return problem(f"schema {present}, this version knows {newest}", "install the newer version of edge again")
+    if not present:
+        return problem("the database is empty", "systemctl stop edge; edge restore")
+    if present < newest:
+        return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
+    return ok(f"schema {present}")
+
+
+def records(_: Subject) -> Finding:
+    damaged = stats.damaged_records(times.FIRST, times.LAST)
+    if damaged:
+        named = ", ".join(f"{kind} {key}" for kind, key in damaged[:5])
+        return problem(
+            f"{len(damaged)} records or more cannot be shown: {named}",
+            "they were sent by another box before this version checked it; remove that site, then retire them",
+        )
+    return ok("every record can be shown")
+
+
+def administrators(_: Subject) -> Finding:
+    number = stats.administrators()
+    if not number:
+        return problem("nobody can administer this site", "edge user add --role administrator ...")
+    return ok(f"{number} administrators")
+
+
+def backup_recent(subject: Subject) -> Finding:
+    backups, newest = list_backups(subject.backup_dir), newest_backup(subject.backup_dir)
+    advice = "edge backup makes one now; then see: systemctl status edge-backup.timer edge-backup.service"
+    if newest is None:
+        return problem(f"there is no backup in {subject.backup_dir}", advice)
+    age = datetime.now(UTC) - newest.made_at
+    if age < -LATE:
+        return warning(f"{newest.path.name} is dated in the future; the clock was wrong", advice)
+    text = f"{len(backups)} backups, the newest {age.days} days and {age.seconds // 3600} hours old"
+    if age > LOST:
+        return problem(text, advice)
+    return warning(text, advice) if age > LATE else ok(text)
+
+
+def backup_sound(subject: Subject) -> Finding:
+    newest = newest_backup(subject.backup_dir)
+    if newest is None:
+        return ok("no backup to look at")
+    try:
+        facts = check_backup(newest.path, subject.data_dir)
+    except EdgeError as error:
+        return problem(str(error), "edge backup makes a new one; if that fails, too, the disk may be failing")
+    return ok(f"{newest.path.name} was read whole: {facts.assets} assets")
+
+
+def backup_second(subject: Subject) -> Finding:
+    if subject.second_dir is None:
+        return warning(
+            "backups are on this disk only", "set backup.second_dir to a folder on a USB drive or another disk"
+        )
+    if not subject.second_dir.is_dir():
+        return problem(f"{subject.second_dir} is not there", "plug the disk in and mount it")
+    if subject.second_dir.stat().st_dev == subject.data_dir.stat().st_dev:
+        return warning(f"{subject.second_dir} is on the same disk as the database", "is the USB drive mounted?")
+    first, second = list_backups(subject.backup_dir), list_backups(subject.second_dir)
+    if first and (not second or second[0].made_at < first[0].made_at):
+        return problem(
+            f"{subject.second_dir} lacks the newest backup", "edge backup says why; is it full or read-only?"
+        )
+    return ok(f"{len(second)} backups in {subject.second_dir}")
+
+
+def backup_continuous(subject: Subject) -> Finding:
+    folder = subject.continuous_dir
+    if folder is None:
+        return ok("none: what was scanned since the newest backup is on this disk only")
+    fault = continuous_backup.drive_fault(folder, subject.data_dir)
+    if fault:
+        return problem(fault, "until then nothing is copied; the service goes on, and so will the copy")
+    taken, copied = continuous_backup.position(subject.data_dir, next(iter(continuous_backup.folders(folder)), folder))
+    if not copied:
+        return problem(f"nothing is in {folder} yet", "journalctl -u edge tells why, a minute after its start")
+    if taken > copied + BEHIND:
+        return problem(f"{folder} is {taken - copied} changes behind", "journalctl -u edge tells why")
+    return ok(f"changes follow to {folder} within seconds")
+
+
+def restore_drill(subject: Subject) -> Finding:
+    report = drill.last(subject.data_dir)
+    if report is None:
+        return ok("none yet; edge restore-drill makes one, and a timer every month")
+    if not report.is_ok:
+        return problem(f"the last restore drill failed: {report.text}", "edge backup, then edge restore-drill")
+    if clock.now() - report.at > DRILL_LATE:
+        return warning(f"the last restore drill was on {clock.rfc3339(report.at)}", "systemctl status edge-drill.timer")
+    return ok(f"on {clock.rfc3339(report.at)} came back {report.text}")
+
+
+def history(_: Subject) -> Finding:
+    """Dropping by age is as it should be; dropping for want of room is not."""
+    since = clock.now() - 7 * clock.DAY
+    for row in last_dropped(50):
+        if row.at >= since and row.reason.startswith("only"):
+            return warning(
+                f"history was dropped at {clock.rfc3339(row.at)}, since {row.reason}",
+                "make room, or set retention.history_days lower",
+            )
+    return ok("nothing was dropped for want of room")
+
+
+def warnings(subject: Subject) -> Finding:
+    check = persisted_warnings(subject.data_dir)
+    return (
+        ok("none were left")
+        if check.ok
+        else warning(check.detail, "do what they say; remove a file of the data directory once it is read")
+    )

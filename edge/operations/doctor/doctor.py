@@ -1,0 +1,99 @@
+"""`edge doctor`: look at everything that can be wrong with a site, and say in one line each what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from edge.errors import EdgeError
+from edge.operations.doctor import box, data, events, https, readers, sync, units
+from edge.operations.doctor.findings import Finding, Level, Subject, problem
+
+# The names are stable: monitoring may rely on them.
+CHECKS: dict[str, Callable[[Subject], Finding]] = {
+    "permissions": box.permissions,
+    "disk": box.disk,
+    "inodes": box.inodes,
+    "disk-errors": box.disk_errors,
+    "memory": box.memory,
+    "clock": box.clock_right,
+    "clock-kept": box.clock_kept,
+    "service": box.service,
+    "units": units.units,
+    "restarts": units.restarts,
+    "upgrade": units.upgrade,
+    "settings": units.settings_in_force,
+    "pages": box.pages,
+    "https": https.https,
+    "certificates": https.certificates,
+    "name": units.name_in_network,
+    "public-url": box.public_url,
+    "version": box.version,
+    "database": data.database,
+    "schema": data.schema,
+    "records": data.records,
+    "administrators": data.administrators,
+    "backup": data.backup_recent,
+    "backup-sound": data.backup_sound,
+    "backup-second": data.backup_second,
+    "backup-continuous": data.backup_continuous,
+    "restore-drill": data.restore_drill,
+    "history": data.history,
+    "warnings": data.warnings,
+    "broker": readers.broker,
+    "broker-tls": https.mqtts,
+    "broker-accounts": readers.broker_accounts,
+    "broker-limits": readers.broker_limits,
+    "broker-dropped": readers.broker_dropped,
+    "broker-retained": readers.broker_retained,
+    "readers": readers.readers_heard,
+    "reader-qos": readers.readers_qos,
+    "reader-clock": readers.readers_clock,
+    "antennas": readers.antennas,
+    "topics": readers.topics,
+    "reader-formats": readers.formats,
+    "reader-mappings": readers.mappings,
+    "dead-letters": readers.dead_letters,
+    "events": events.events_delivered,
+    "hub": sync.upstream,
+    "sites": sync.downstream,
+}
+
+# These read the whole database and the newest backup; what runs every hour leaves them out.
+SLOW = {"database", "backup-sound"}
+
+
+class Examined(NamedTuple):
+    name: str
+    finding: Finding
+
+
+def examine(subject: Subject, without: Collection[str] = ()) -> Iterator[Examined]:
+    for name, check in CHECKS.items():
+        if name not in without:
+            yield Examined(name, _made(check, subject))
+
+
+def exit_code(examined: list[Examined]) -> int:
+    """As monitoring expects it: 0 ok, 1 warning, 2 problem."""
+    levels = [Level.OK, Level.WARNING, Level.PROBLEM]
+    return max((levels.index(item.finding.level) for item in examined), default=0)
+
+
+def as_json(examined: list[Examined]) -> str:
+    worst = [Level.OK, Level.WARNING, Level.PROBLEM][exit_code(examined)]
+    checks = [{"id": item.name, **item.finding._asdict()} for item in examined]
+    return json.dumps({"status": worst, "checks": checks}, indent=2, ensure_ascii=False)
+
+
+def _made(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
+    """A check that fails to run is a finding, too, and must not hide the others."""
+    try:
+        return check(subject)
+    except EdgeError as error:
+        return problem(f"could not be checked: {error}", "see the other findings first")
+    except Exception as error:  # noqa: BLE001  whatever it is, it is told
+        return problem(
+            f"could not be checked: {error!r}", "if you cannot tell why, send a bundle: edge doctor --bundle FILE"
+        )

@@ -1,0 +1,15 @@
+"""Who is told of events."""
+
+from __future__ import annotations
+
+from edge.events import destinations
+from edge.operations.doctor.findings import Finding, Subject, ok, some, warning
+
+
+def events_delivered(_: Subject) -> Finding:
+    troubles = destinations.troubles()
+    if troubles:
+        return warning(
+            f"events are not taken: {some(troubles)}", "mend the receiver; then: edge events test NAME, and enable NAME"
+        )
+    return ok(f"{len(destinations.all_destinations())} destinations of events, none of them in trouble")

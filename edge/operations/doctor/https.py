@@ -1,0 +1,179 @@
+"""Pages and broker as people and readers reach them: through Caddy and TLS, with certificates that devices accept."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
+from urllib.parse import urlsplit
+
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+
+RENEWED_DAYS = 30  # before its end a certificate is renewed, by edge-https
+LATE_DAYS = 25
+SOON_DAYS = 7
+AUTHORITY_DAYS = 90
+
+ANY_NAME = "localhost"  # every certificate of edge-https has it; others may be outside of what the authority covers
+
+_SECONDS = 5.0
+_HERE = "127.0.0.1"
+_CONNECT = bytes((0x10, 17, 0, 4)) + b"MQTT" + bytes((4, 2, 0, 10, 0, 5)) + b"probe"  # MQTT 3.1.1, without an account
+_CONNACK = 0x20
+_RENEW = "sudo edge-https renew; systemctl status edge-https.timer edge-https.service"
+
+
+def https_port(subject: Subject) -> int | None:
+    """The port that Caddy serves the pages on; None without HTTPS."""
+    return subject.machine.caddy_port("https")
+
+
+def https(subject: Subject) -> Finding:
+    """The pages by the name and the port that people use."""
+    port = https_port(subject)
+    if port is None:
+        return ok("HTTPS is off")
+    try:
+        with _tls(subject, port) as connection:
+            answer, body = _health(connection, ANY_NAME)
+    except ssl.SSLError as error:
+        return _refused(f"the pages on port {port}", error)
+    except (OSError, HTTPException) as error:
+        return problem(
+            f"nothing answers on port {port}, where people open the pages: {error}",
+            "systemctl start caddy; if it ends again: journalctl -u caddy -n 20",
+        )
+    if answer.status not in (200, 503) or b'"status"' not in body:
+        return problem(
+            f"port {port}, where people open the pages, answers {answer.status} {answer.reason}",
+            "systemctl status edge caddy; if another program answers: ss -ltnp",
+        )
+    redirect = subject.machine.caddy_port("http")
+    if redirect and not _listens(redirect):
+        return warning(
+            f"nothing answers on port {redirect}, where devices fetch the authority's certificate",
+            "systemctl restart caddy; journalctl -u caddy -n 20",
+        )
+    return ok(f"the pages answer on port {port}")
+
+
+def mqtts(subject: Subject) -> Finding:
+    """The broker as readers with TLS reach it."""
+    port = subject.tls_port
+    if not port:
+        return ok("readers use no TLS here")
+    try:
+        with _tls(subject, port) as connection:
+            connection.sendall(_CONNECT)
+            answer = connection.recv(4)
+    except ssl.SSLError as error:
+        return _refused(f"the broker on port {port}", error)
+    except OSError as error:
+        return problem(
+            f"nothing answers on port {port}, where readers use TLS: {error}",
+            "systemctl restart mosquitto; journalctl -u mosquitto -n 20; then: sudo edge-https on --as-before",
+        )
+    if not answer or answer[0] != _CONNACK:
+        return problem(f"what answers on port {port} is no broker", "ss -ltnp shows it; mqtt.tls_port is the port")
+    return ok(f"the broker answers on port {port} with TLS")
+
+
+def certificates(subject: Subject) -> Finding:
+    """Days left on the certificates of pages and broker, and on the authority that devices trust."""
+    left = {f"the certificate of port {port}": days for port, days in _days_left(subject)}
+    if subject.authority_file is not None and subject.authority_file.is_file():
+        days = _days_of_authority(subject)
+        if days is not None and days < AUTHORITY_DAYS:
+            return problem(
+                f"the authority that devices trust ends in {days} days",
+                f"sudo rm {subject.authority_file}; sudo edge-https on --as-before; install it on every device",
+            )
+    if not left:
+        return ok("no certificates of this box")
+    what, days = min(left.items(), key=lambda item: item[1])
+    if days < SOON_DAYS:
+        return problem(f"{what} ends in {days} days, and was not renewed", _RENEW)
+    if days < LATE_DAYS:
+        return warning(f"{what} ends in {days} days, and was not renewed {RENEWED_DAYS} days before", _RENEW)
+    return ok(f"{what} is valid for {days} more days")
+
+
+def _days_left(subject: Subject) -> Iterator[tuple[int, int]]:
+    for port in (https_port(subject), subject.tls_port):
+        if port:
+            try:
+                with _tls(subject, port) as connection:
+                    end = (connection.getpeercert() or {}).get("notAfter")
+            except OSError:  # the checks of these ports report it
+                continue
+            if isinstance(end, str):
+                yield port, _days_until(end)
+
+
+def _days_of_authority(subject: Subject) -> int | None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(subject.authority_file)
+    ends = [end for row in context.get_ca_certs() if isinstance(end := row.get("notAfter"), str)]
+    return min(map(_days_until, ends), default=None)
+
+
+def _days_until(end: str) -> int:
+    return int((ssl.cert_time_to_seconds(end) - time.time()) // 86400)
+
+
+def _refused(what: str, error: ssl.SSLError) -> Finding:
+    """By its certificate, as a phone or a reader would."""
+    reason = getattr(error, "verify_message", None) or error.reason or str(error)
+    if "expired" in reason:
+        return problem(f"devices refuse {what}: its certificate has expired", f"{_RENEW}; is the clock right?")
+    return problem(
+        f"devices refuse {what}: {reason}", "sudo edge-https on --as-before; ss -ltnp shows who answers there"
+    )
+
+
+def ask_as(subject: Subject, url: str) -> None:
+    """Open the pages on this box as by its own name, which the box itself need not be able to look up.
+
+    Raises OSError or HTTPException as a browser would fail.
+    """
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if parts.scheme == "https":
+        with _tls(subject, parts.port or 443, name) as connection:
+            answer, _ = _health(connection, name)
+    else:
+        with socket.create_connection((_HERE, parts.port or 80), timeout=_SECONDS) as plain:
+            answer, _ = _health(plain, name)
+    if answer.status not in (200, 503):
+        raise HTTPException(f"{answer.status} {answer.reason}")
+
+
+def _health(connection: socket.socket, name: str) -> tuple[HTTPResponse, bytes]:
+    connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+    answer = HTTPResponse(connection)
+    answer.begin()
+    return answer, answer.read(4096)
+
+
+@contextmanager
+def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLSocket]:
+    """A connection that trusts this box's authority, and the name of this box only. Raises OSError."""
+    context = ssl.create_default_context()
+    if subject.authority_file is not None and subject.authority_file.is_file():
+        context.load_verify_locations(subject.authority_file)
+    with (
+        socket.create_connection((_HERE, port), timeout=_SECONDS) as plain,
+        context.wrap_socket(plain, server_hostname=name) as connection,
+    ):
+        yield connection
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((_HERE, port), timeout=_SECONDS).close()
+    except OSError:
+        return False
+    return True

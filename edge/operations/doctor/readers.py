@@ -1,0 +1,233 @@
+"""The broker and what comes through it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edge import clock
+from edge.errors import EdgeError
+from edge.operations import stats
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.readers import ignored_messages, ledger, mapped_fields
+from edge.readers.broker_accounts import list_accounts
+from edge.readers.broker_files import shares_of
+from edge.readers.clocks import in_words, is_off
+
+SILENT = clock.DAY
+LEAST_QUEUE = 100_000
+
+DROPPED = "$SYS/broker/publish/messages/dropped"
+WHY_DROPPED = (
+    "edge was away for too long, a reader sends far too much (edge reader show NAME has its ledger), or another "
+    "subscriber is slow; correct that reader, or raise max_queued_messages"
+)
+RETAINED = "$SYS/broker/retained messages/count"
+MANY_RETAINED = 10_000
+
+
+def broker(subject: Subject) -> Finding:
+    if subject.broker_url == "embedded":
+        return warning(
+            "the embedded broker keeps nothing across a restart", "for a real site use mosquitto: systemd/install.sh"
+        )
+    try:
+        answer = subject.ask_broker()
+    except EdgeError as error:
+        return problem(str(error), "systemctl status mosquitto; journalctl -u mosquitto -n 20")
+    return ok(f"{subject.broker_url} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
+
+
+def broker_accounts(subject: Subject) -> Finding:
+    """Whether mosquitto has the accounts and permissions that edge wrote; nobody else may write them.
+
+    Only mosquitto may read its files, so their sizes and times are compared.
+    """
+    if subject.accounts_dir is None or not (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
+        return ok("no accounts are kept for mosquitto")
+    advice = "sudo edge accounts; sudo systemctl restart edge-accounts.service; systemctl status edge-accounts.path"
+    for name, what in (("passwd", "accounts"), ("acl", "permissions")):
+        written, used = subject.accounts_dir / name, subject.machine.mosquitto / f"edge.{name}"
+        if not written.is_file() or not used.is_file():
+            missing = used if written.is_file() else written
+            return problem(f"the {what} of readers are missing: {missing}", advice)
+        if written.stat().st_size != used.stat().st_size or written.stat().st_mtime > used.stat().st_mtime + 60:
+            return problem(
+                f"mosquitto has other {what} of readers than edge gave it: {used} differs from {written}", advice
+            )
+    return ok("mosquitto has the accounts and permissions of the readers")
+
+
+def broker_limits(subject: Subject) -> Finding:
+    """mosquitto by default holds 1,000 messages, none of them of QoS 0, and drops the rest without a word."""
+    if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():
+        return ok("no mosquitto on this box")
+    settings = _mosquitto_settings(subject.broker_settings)
+    shares = shares_of(list_accounts())  # of mosquitto's limit, which is for each of our sessions
+    queue = int(settings.get("max_queued_messages", "1000")) * shares
+    missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
+    if missing or 0 < queue < LEAST_QUEUE:
+        wrong = ", ".join([*(f"{name} is off" for name in missing), f"it holds {queue} messages"])
+        return problem(
+            f"mosquitto would drop reads: {wrong}", "run systemd/install.sh again, it writes conf.d/edge.conf"
+        )
+    if not queue:
+        return ok("mosquitto holds as many messages as there is memory for")
+    days = queue / max(stats.messages_received(clock.now() - clock.DAY), 1)
+    text = f"mosquitto holds {queue} messages while edge is away"
+    if shares > 1:
+        text += f", {queue // shares} of each reader or group of readers"
+    if days < 1:
+        return warning(f"{text}, {days * 24:.0f} hours of today's", "raise max_queued_messages and max_queued_bytes")
+    return ok(f"{text}, {f'{days:.0f} days' if days < 1000 else 'years'} of today's")
+
+
+def broker_dropped(subject: Subject) -> Finding:
+    dropped = _counted_by_broker(subject, DROPPED)
+    lately = ledger.dropped()
+    if lately:
+        return warning(f"the broker has dropped {lately} messages within a day", WHY_DROPPED)
+    if isinstance(dropped, Finding):
+        return dropped
+    if dropped:
+        return warning(f"the broker has dropped {dropped} messages since its start", WHY_DROPPED)
+    return ok("the broker has dropped nothing")
+
+
+def broker_retained(subject: Subject) -> Finding:
+    """An account with a wildcard can retain a message on as many topics as it likes, and mosquitto bounds them by
+    nothing but its memory. To forbid them would shut out the many gateways whose last will is a retained one.
+    """
+    retained = _counted_by_broker(subject, RETAINED)
+    if isinstance(retained, Finding):
+        return retained
+    if retained > MANY_RETAINED:
+        return warning(
+            f"the broker holds {retained} retained messages, which edge does not read",
+            "a reader whose topic has + or # retains all it sends: switch that off in it, or take its account away",
+        )
+    return ok(f"the broker holds {retained} retained messages")
+
+
+def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
+    """What the broker publishes of itself, or why that is not known."""
+    if subject.broker_url == "embedded":
+        return ok("not counted by the embedded broker")
+    try:
+        return int(subject.ask_broker().get(topic, "0"))
+    except EdgeError:
+        return ok("the broker cannot be asked")
+
+
+def readers_heard(_: Subject) -> Finding:
+    rows = [row for row in stats.reader_figures() if row.is_enabled]
+    since = clock.now() - SILENT
+    not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # which `formats` tells
+    not_understood.update(stats.unreadable_readers(since))  # which `dead_letters` tells
+    offline = [row.name for row in rows if row.is_offline]
+    silent = [
+        row.name
+        for row in rows
+        if (row.last_heard_at or 0) < since and not row.is_offline and row.name not in not_understood
+    ]
+    told = [f"not heard for a day: {some(silent)}"] if silent else []
+    told += [f"say that they are offline: {some(offline)}"] if offline else []
+    if told:
+        return warning("; ".join(told), "power, network, and the reader's MQTT settings; edge reader show NAME")
+    return ok(f"{len(rows)} readers, all heard within a day")
+
+
+def readers_qos(_: Subject) -> Finding:
+    weak = [row.name for row in stats.reader_figures() if row.is_enabled and row.qos == 0]
+    if weak:
+        return warning(
+            f"publish at QoS 0: {some(weak)}",
+            "set QoS 1 in the reader; at QoS 0 reads are lost when the radio or cable is",
+        )
+    return ok("every reader that was heard publishes at QoS 1 or better")
+
+
+def readers_clock(_: Subject) -> Finding:
+    off = [
+        f"{row.name} ({in_words(row.clock_setting, row.clock_offset, row.clock_stands_at)})"
+        for row in stats.reader_figures()
+        if row.is_enabled and is_off(row.clock_setting, row.clock_offset, row.clock_stands_at)
+    ]
+    if off:
+        return warning(
+            f"clocks are off: {some(off)}", "give the reader this box, or your time server, as its NTP source"
+        )
+    return ok("the readers' clocks are right")
+
+
+def antennas(_: Subject) -> Finding:
+    unplaced = [f"{name} antenna {port}" for name, port in stats.unplaced_antennas(clock.now() - 7 * clock.DAY)]
+    if unplaced:
+        return warning(f"read but stand nowhere: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
+    return ok("every antenna that reads has a location")
+
+
+def topics(subject: Subject) -> Finding:
+    """A gateway that has a topic for each tag is told once, by the filter it would be set up with."""
+    found: dict[str, bool] = {}
+    for topic, is_owned, sample in stats.unassigned_topics(clock.now() - clock.DAY):
+        found[subject.proposed_filter(topic, sample)] = is_owned
+    outside = [topic for topic, is_owned in found.items() if not is_owned]
+    if outside:
+        return warning(
+            f"heard outside of the topics of all organizations: {some(outside)}",
+            "let these readers publish below what `edge org list` shows, or change that with: edge org topics",
+        )
+    if found:
+        return warning(
+            f"heard but not set up: {some(list(found))}",
+            "set them up on the Readers page or with: edge reader add",
+        )
+    return ok("every topic heard belongs to a reader")
+
+
+def formats(subject: Subject) -> Finding:
+    """A wrong format loses every read without one unreadable message."""
+    ignored = ignored_messages.newest_of_each(clock.now() - clock.DAY)
+    if not ignored:
+        return ok("every message of the last day was of its reader's format")
+    told = []
+    for name, newest in ignored:
+        guess = subject.recognise(newest.topic, newest.payload)
+        told.append(f"{name} (looks like {guess.name})" if guess.name else name)
+    return warning(
+        f"send messages that their format does not know: {some(told)}",
+        "choose the right format, or correct the mapping; edge reader show NAME has the last of them",
+    )
+
+
+def mappings(_: Subject) -> Finding:
+    """A wrong optional path costs no read, and puts reads at the wrong location or time."""
+    found = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
+    if found:
+        return warning(
+            f"mappings that leave something out: {some(found)}",
+            "correct the path or unit in the mapping, and see what becomes of a message with: edge reader try NAME",
+        )
+    return ok("every path of a mapping leads to something")
+
+
+def dead_letters(_: Subject) -> Finding:
+    number = stats.dead_letters(clock.now() - clock.DAY)
+    if number:
+        names = stats.unreadable_readers(clock.now() - clock.DAY)
+        whose = f", of {some(names)}" if names else ""
+        return warning(
+            f"{number} messages of the last day could not be read{whose}", "the Readers page shows them with the reason"
+        )
+    return ok("every message of the last day could be read")
+
+
+def _mosquitto_settings(folder: Path) -> dict[str, str]:
+    """The last value counts, as far as we are concerned; files of conf.d are read after the main one."""
+    found: dict[str, str] = {}
+    for file in (folder / "mosquitto.conf", *sorted((folder / "conf.d").glob("*.conf"))):
+        if file.exists():
+            for line in file.read_text("utf-8", "replace").splitlines():
+                name, _, value = line.strip().partition(" ")
+                found[name] = value.strip()
+    return found

@@ -1,0 +1,49 @@
+"""Whether this site and its hub, or this hub and its sites, keep up with each other."""
+
+from __future__ import annotations
+
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.sync.store import state as sync_state
+
+SECRET = "sync-secret"  # noqa: S105  a file name
+
+
+def upstream(subject: Subject) -> Finding:
+    """This box as a site."""
+    state = sync_state.of_site()
+    if state is None:
+        return ok("reports to no hub")
+    hub = f"{state.here.hub_name} at {state.here.url}"
+    if state.here.stopped:
+        return problem(f"stopped: {state.here.stopped}", "a new code of the hub's page Sync, then: edge sync join CODE")
+    if not (subject.data_dir / SECRET).is_file():
+        return problem(
+            "the key of this site is not here, as after a restore on another box",
+            "make a new code on the hub's page Sync, then: edge sync recover CODE",
+        )
+    if state.mode == "paused":
+        return warning(f"paused; {sync_state.waiting(state.waiting)} for {hub}", "edge sync resume")
+    trouble = sync_state.trouble_of_site()
+    if trouble:
+        return warning(trouble, "edge sync status; is the hub there, and the way to it?")
+    if state.here.restored_from is not None:
+        return warning(
+            "this box was restored from a backup; the hub may know what came after", "edge sync recover, or resend"
+        )
+    if state.set_aside:
+        return warning(f"set aside: {state.set_aside}", "edge sync conflicts tells what and why")
+    return ok(f"{sync_state.waiting(state.waiting)} for {hub}")
+
+
+def downstream(_: Subject) -> Finding:
+    """This box as a hub, of whatever organization."""
+    reported = sync_state.of_sites(None)
+    if not reported:
+        return ok("is a hub of no site")
+    troubled = [f"{row.site.code}: {row.trouble}" for row in reported if row.trouble]
+    if troubled:
+        return warning(some(troubled, 3), "edge sync status at those sites, and the way from there to here")
+    unsettled = [row.site.code for row in reported if row.conflicts or row.set_aside]
+    if unsettled:
+        return warning(f"something clashes or was set aside: {some(unsettled)}", "page Sync, or: edge sync conflicts")
+    return ok(f"{len(reported)} sites keep up" if len(reported) > 1 else "1 site keeps up")

@@ -1,0 +1,169 @@
+"""What systemd runs for a site: services, timers, the name in the network, and an upgrade that did not end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from edge.errors import Unavailable
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.https import https_port
+
+MANY_RESTARTS = 3
+UPGRADE_SECONDS = 20 * 60
+
+_PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,Result,NRestarts,MemoryCurrent,MemoryHigh,ActiveEnterTimestamp"
+_JOBS = ("edge-backup", "edge-drill", "edge-doctor", "edge-accounts", "edge-upgrade")
+_WAITING = ("edge-backup.timer", "edge-drill.timer", "edge-doctor.timer", "edge-accounts.path")
+
+Unit = dict[str, str]
+
+
+def units(subject: Subject) -> Finding:
+    """Every service, timer and job of the site."""
+    if not subject.machine.is_site:
+        return ok("not installed by systemd/install.sh")
+    try:
+        shown = _shown(subject, [*_running(subject), *_waiting(subject), *_jobs(subject)])
+    except Unavailable as error:
+        return problem(f"systemd cannot be asked: {error}", "systemctl --failed")
+    faults = dict(_faults(subject, shown))
+    if not faults:
+        return ok(f"{len(shown)} units are as they should be")
+    first = next(iter(faults))
+    return problem(
+        "; ".join(f"{name} {fault}" for name, fault in faults.items()),
+        f"systemctl unmask {first}; systemctl enable --now {first}; if it fails: journalctl -u {first} -n 20",
+    )
+
+
+def restarts(subject: Subject) -> Finding:
+    """A service that fails again and again, or is about to reach its memory."""
+    if not subject.machine.is_site:
+        return ok("not installed by systemd/install.sh")
+    try:
+        shown = _shown(subject, [name for name in _running(subject) if not name.startswith("avahi")])
+    except Unavailable:
+        return ok("systemd cannot be asked")
+    for name, unit in shown.items():
+        if _number(unit, "NRestarts") >= MANY_RESTARTS:
+            return warning(
+                f"{name} has failed and was started again {unit['NRestarts']} times", f"journalctl -u {name} -n 100"
+            )
+        high, current = _number(unit, "MemoryHigh"), _number(unit, "MemoryCurrent")
+        if high and current > high * 9 // 10:
+            return warning(
+                f"{name} uses {current >> 20} MB, and is slowed down at {high >> 20} MB",
+                f"systemctl restart {name}; if it comes back, send a bundle: edge doctor --bundle FILE",
+            )
+    return ok("no service fails repeatedly")
+
+
+def settings_in_force(subject: Subject) -> Finding:
+    """Whether the settings file was changed after the service had read it."""
+    if not subject.machine.is_site or not subject.machine.settings.is_file():
+        return ok("no settings file of an installation")
+    try:
+        unit = _shown(subject, ["edge.service"])["edge.service"]
+    except (Unavailable, KeyError):
+        return ok("systemd cannot be asked")
+    began = unit.get("ActiveEnterTimestamp", "").removeprefix("@")
+    if began.isdigit() and subject.machine.settings.stat().st_mtime > int(began) + 1:
+        return warning(
+            f"{subject.machine.settings} was changed, and the service still uses what it was before",
+            "edge config shows what it says now; systemctl restart edge",
+        )
+    return ok("the service has read the settings file as it is")
+
+
+def name_in_network(subject: Subject) -> Finding:
+    """Whether the box is found as its name and .local, by asking avahi."""
+    folder = subject.machine.avahi
+    if not subject.machine.is_site or not folder.is_dir():
+        return ok("not announced in the network; people use the address")
+    if not (folder / "services" / "edge.service").is_file():
+        return warning("the box is not announced in the network", "sudo edge-mdns on")
+    wanted = subject.machine.network_name()
+    try:
+        answer = subject.machine.run(_ASK_AVAHI).partition('"')[2].rstrip('"\n')
+    except Unavailable:
+        return warning(f"avahi gives no answer, so nobody finds {wanted or 'the box'}.local", _RESTART_AVAHI)
+    if wanted and answer != f"{wanted}.local":
+        return warning(
+            f"the box is {answer} in the network: another one is {wanted}.local, and people reach that one",
+            "give this box a name of its own: sudo edge-mdns name NAME",
+        )
+    return ok(f"the box is {answer} in the network")
+
+
+_ASK_AVAHI = (
+    *("busctl", "--system", "--timeout=5", "call", "org.freedesktop.Avahi", "/"),
+    *("org.freedesktop.Avahi.Server", "GetHostNameFqdn"),
+)
+_RESTART_AVAHI = "systemctl restart avahi-daemon; systemctl status avahi-daemon"
+
+
+def upgrade(subject: Subject) -> Finding:
+    """An upgrade that was cut off leaves a file, and the box goes back at its next start."""
+    state = subject.machine.program / "upgrade"
+    try:
+        seconds = time.time() - state.stat().st_mtime
+    except FileNotFoundError:
+        return ok("no upgrade is under way")
+    if seconds < UPGRADE_SECONDS:
+        return ok("an upgrade is under way")
+    return problem(
+        f"an upgrade began {seconds / 3600:.1f} hours ago and did not end",
+        "systemctl start edge-upgrade, which brings the release before it back; then upgrade again",
+    )
+
+
+def _shown(subject: Subject, names: list[str]) -> dict[str, Unit]:
+    text = subject.machine.run(["systemctl", "show", "--timestamp=unix", f"--property={_PROPERTIES}", *names])
+    blocks = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in text.split("\n\n")]
+    return {block["Id"]: block for block in blocks if "Id" in block}
+
+
+def _running(subject: Subject) -> Iterator[str]:
+    yield "edge.service"
+    if (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
+        yield "mosquitto.service"
+    if https_port(subject):
+        yield "caddy.service"
+    if (subject.machine.avahi / "services" / "edge.service").is_file():
+        yield "avahi-daemon.service"
+
+
+def _waiting(subject: Subject) -> Iterator[str]:
+    yield from _WAITING
+    if https_port(subject):
+        yield "edge-https.timer"
+
+
+def _jobs(subject: Subject) -> Iterator[str]:
+    yield from (f"{name}.service" for name in _JOBS)
+    if https_port(subject):
+        yield "edge-https.service"
+
+
+def _faults(subject: Subject, shown: dict[str, Unit]) -> Iterator[tuple[str, str]]:
+    jobs = set(_jobs(subject))
+    for name, unit in shown.items():
+        if unit.get("LoadState") == "masked":
+            yield name, "is masked"
+        elif unit.get("LoadState") != "loaded":
+            yield name, "is missing; run systemd/install.sh again"
+        elif unit.get("ActiveState") == "failed" or (name in jobs and unit.get("Result") not in ("success", None)):
+            yield name, f"has failed ({unit.get('Result')})"
+        elif name in jobs:
+            continue
+        elif unit.get("ActiveState") not in ("active", "activating", "reloading"):
+            yield name, "is not running"
+        elif unit.get("UnitFileState") == "disabled":
+            yield name, "does not start at boot"
+
+
+def _number(unit: Unit, name: str) -> int:
+    """0 for what systemd does not know, or does not bound."""
+    value = unit.get(name, "")
+    return int(value) if value.isdigit() and len(value) < 16 else 0

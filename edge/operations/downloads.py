@@ -1,0 +1,11 @@
+"""The audit of files that somebody downloaded from the box."""
+
+from __future__ import annotations
+
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+
+
+def note_backup(actor: Actor, name: str) -> None:
+    with acting(actor) as act:
+        act.note("backup.downloaded", Subject("backup", name, name))

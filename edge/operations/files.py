@@ -1,0 +1,46 @@
+"""Small files that hold all of the new text or all of the old, whatever happens while they are written.
+
+One owner of a data directory at a time: the service, or a restore.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edge.errors import SetupError
+
+
+def replace_text(path: Path, text: str) -> None:
+    unfinished = path.with_name(f"{path.name}.new")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+FILE_NAME = "edge.lock"
+
+
+@contextmanager
+def hold(data_dir: Path) -> Iterator[None]:
+    """Raises SetupError when somebody else holds it. It is released when the process ends, however it ends."""
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (data_dir / FILE_NAME).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SetupError(f"{data_dir} is in use by a running edge. Stop that one first.") from error
+        yield
+
+
+def is_held(data_dir: Path) -> bool:
+    try:
+        with hold(data_dir):
+            return False
+    except SetupError:
+        return True

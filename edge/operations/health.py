@@ -1,0 +1,98 @@
+"""Is the service alive, and is it ready? Each part registers one check; nothing here starts or stops anything.
+
+Warnings left as files by programs outside the service; each stays until its file is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.operations.systemd import Notifier
+
+log = logging.getLogger(__name__)
+
+
+class Check(NamedTuple):
+    """The result of one part: `ok`, or a line that says what is wrong and what to do."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Health:
+    """The parts of a running service, checked on demand."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Callable[[], Check], bool]] = []
+        self._names: dict[Callable[[], Check], str] = {}  # of the parts, as last reported
+
+    def register(self, check: Callable[[], Check], *, vital: bool = True) -> None:
+        """A failing vital part makes the service not alive; another one only makes it not ready."""
+        self._parts.append((check, vital))
+
+    def checks(self, *, only_vital: bool = False) -> list[tuple[Check, bool]]:
+        """Ask the parts; beside each answer, whether the part is vital."""
+        return [(self._asked(check), vital) for check, vital in self._parts if vital or not only_vital]
+
+    def is_alive(self) -> bool:
+        return all(check.ok for check, _ in self.checks(only_vital=True))
+
+    def _asked(self, check: Callable[[], Check]) -> Check:
+        """A check that raises has failed."""
+        try:
+            answer = check()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
+            return Check(self._names.get(check, "part"), False, f"{error}; see the log")
+        self._names[check] = answer.name
+        return answer
+
+
+class Watchdog:
+    """Notifies systemd while all vital parts are alive; without the notification systemd restarts the service."""
+
+    def __init__(self, health: Health, notifier: Notifier) -> None:
+        self._health = health
+        self._notifier = notifier
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        if self._notifier.watchdog_seconds:
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(1)
+
+    def _run(self) -> None:
+        was = ""
+        while not self._stopping.wait(self._notifier.watchdog_seconds / 4):
+            checks = self._health.checks()
+            dead = [check for check, vital in checks if vital and not check.ok]
+            if not dead:
+                self._notifier.alive()
+            trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)
+            if trouble != was:
+                was = trouble
+                self._notifier.status(trouble or "all is well")
+            if dead:
+                log.error("Not alive, systemd will restart the service: %s", trouble)
+
+
+OF_HTTPS = Path("/run/edge-https/warnings")  # written and removed by systemd/edge-https
+_MOST, _LENGTH = 20, 500  # warnings, and characters of each
+
+
+def persisted_warnings(data_dir: Path, of_https: Path = OF_HTTPS) -> Check:
+    """The warnings in the data directory, which somebody deletes once they are read, and those of edge-https."""
+    folders = [folder for folder in (data_dir / "warnings", of_https) if folder.is_dir()]
+    files = list(chain.from_iterable(sorted(folder.iterdir())[:_MOST] for folder in folders))
+    texts = [f"{file.read_text('utf-8', 'replace').strip()[:_LENGTH]} ({file})" for file in files]
+    return Check("warnings", not texts, " | ".join(texts) or "none")

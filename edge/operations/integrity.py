@@ -1,0 +1,57 @@
+"""Detects a damaged database, at start or while the service runs, and says what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from edge.database.connection import FILE_NAME
+from edge.database.integrity import faults_at_start, faults_by_table
+from edge.errors import Damaged
+from edge.operations.backup import newest_backup
+from edge.operations.health import Check
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 2.0
+EVERY_SECONDS = 24 * 3600.0
+PAUSE_SECONDS = 5.0  # between two tables, so that a slow disk has time for scans
+
+
+def check_at_start(data_dir: Path, backup_folder: Path) -> None:
+    """Raises Damaged, with what to do: whatever else was written into the file would only make it worse."""
+    file = data_dir / FILE_NAME
+    faults = faults_at_start(file, START_SECONDS) if file.exists() else []
+    if faults:
+        raise Damaged(f"{file} is damaged: {faults[0]}. {way_out(backup_folder)}")
+
+
+def way_out(backup_folder: Path) -> str:
+    newest = newest_backup(backup_folder)
+    restore = f", or bring back the newest backup: edge restore {newest.path}" if newest else ""
+    return f"Stop the service, then recover what can be read: edge repair{restore}"
+
+
+class BackgroundCheck:
+    """Reads the whole file once a day, a table at a time. The service goes on, and says that the file is damaged."""
+
+    def __init__(self, data_dir: Path, backup_folder: Path) -> None:
+        self._file = data_dir / FILE_NAME
+        self._backup_folder = backup_folder
+        self._faults: list[str] = []
+
+    def run(self, pause: Callable[[float], bool]) -> None:
+        found: list[str] = []
+        for table, faults in faults_by_table(self._file):
+            found += [f"{table}: {fault}" for fault in faults]
+            if pause(PAUSE_SECONDS):
+                return
+        if found and not self._faults:
+            log.error("The database is damaged: %s. %s", found[0], way_out(self._backup_folder))
+        self._faults = found
+
+    def check(self) -> Check:
+        if not self._faults:
+            return Check("integrity", True, "no damage found")
+        return Check("integrity", False, f"the database is damaged: {self._faults[0]}. {way_out(self._backup_folder)}")

@@ -1,0 +1,69 @@
+"""One thread that runs periodic jobs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from edge.errors import EdgeError
+from edge.operations.health import Check
+
+log = logging.getLogger(__name__)
+
+
+class Job(NamedTuple):
+    """`run` gets a function that waits the given seconds, or less, and answers whether to stop."""
+
+    name: str
+    every_seconds: float
+    run: Callable[[Callable[[float], bool]], object]
+
+
+class Housekeeper:
+    def __init__(self, jobs: Sequence[Job], name: str = "housekeeper") -> None:
+        self._jobs = jobs
+        self._faults: dict[str, str] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(3)
+
+    def check(self) -> Check:
+        if not self._thread.is_alive():
+            return Check("housekeeping", False, "its thread has ended; restart the service")
+        faults = "; ".join(f"{name}: {fault}" for name, fault in self._faults.items())
+        return Check("housekeeping", not faults, faults or "done on time")
+
+    def _run(self) -> None:
+        due = {job.name: time.monotonic() for job in self._jobs}
+        while not self._stopping.wait(1):
+            for job in self._jobs:
+                if time.monotonic() >= due[job.name] and not self._stopping.is_set():
+                    self._do(job)
+                    due[job.name] = time.monotonic() + job.every_seconds
+
+    def _do(self, job: Job) -> None:
+        """A job that fails is tried again the next time; the others run regardless."""
+        try:
+            job.run(self._stopping.wait)
+        except (EdgeError, OSError) as error:
+            self._note(job, str(error))
+        except Exception as error:
+            log.exception("Housekeeping: %s failed unexpectedly", job.name)
+            self._faults[job.name] = repr(error)
+        else:
+            if self._faults.pop(job.name, None):
+                log.info("Housekeeping: %s works again", job.name)
+
+    def _note(self, job: Job, fault: str) -> None:
+        if self._faults.get(job.name) != fault:
+            log.error("Housekeeping: %s failed: %s", job.name, fault)
+        self._faults[job.name] = fault

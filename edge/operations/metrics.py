@@ -1,0 +1,100 @@
+"""The numbers of /metrics that are looked up on demand."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+
+from edge.clock import SECOND
+from edge.database.connection import FILE_NAME
+from edge.events import destinations
+from edge.operations.backup import newest_backup
+from edge.operations.doctor import findings
+from edge.operations.stats import reader_figures
+from edge.sync.store import state as sync_state
+
+
+def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, float]]) -> Iterable[Metric]:
+    """`ingest` gives what the running subscriber knows of itself, by name."""
+    for name, value in ingest().items():
+        yield GaugeMetricFamily(f"edge_ingest_{name}", "Of the connection to the broker", value)
+    yield from _files(data_dir, backup_dir)
+    yield from findings.sample(data_dir)
+    yield from _readers()
+    yield from _sync()
+    yield from _events()
+
+
+def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
+    for name, path in (("database", data_dir / FILE_NAME), ("wal", data_dir / f"{FILE_NAME}-wal")):
+        size = path.stat().st_size if path.exists() else 0
+        yield GaugeMetricFamily(f"edge_{name}_bytes", f"Size of {path.name}", size)
+    yield GaugeMetricFamily("edge_disk_free_bytes", "Free space beside it", shutil.disk_usage(data_dir).free)
+    newest = newest_backup(backup_dir)
+    if newest:
+        yield GaugeMetricFamily("edge_backup_timestamp_seconds", "Time of the newest", newest.made_at.timestamp())
+        yield GaugeMetricFamily("edge_backup_bytes", "Size of the newest", newest.size)
+
+
+def _readers() -> Iterable[Metric]:
+    info = GaugeMetricFamily("edge_reader_info", "Names of readers", labels=["reader", "name", "organization"])
+    heard = GaugeMetricFamily("edge_reader_last_heard_timestamp_seconds", "Newest sign of life", labels=["reader"])
+    for reader in reader_figures():
+        info.add_metric([str(reader.reader_id), reader.name, reader.organization], 1)
+        if reader.last_heard_at is not None:
+            heard.add_metric([str(reader.reader_id)], reader.last_heard_at / SECOND)
+    yield info
+    yield heard
+
+
+def _sync() -> Iterable[Metric]:
+    """Nothing without a hub and without sites."""
+    state = sync_state.of_site()
+    if state:
+        here = state.here
+        yield GaugeMetricFamily("edge_sync_running", "1 unless paused, stopped or recovering", _is_on(state.mode))
+        yield GaugeMetricFamily("edge_sync_waiting_changes", "Changes the hub does not have yet", state.waiting)
+        yield GaugeMetricFamily("edge_sync_set_aside", "Changes the hub cannot accept", state.set_aside)
+        for name, moment in (("board", here.board_at), ("commit", here.last_commit_at), ("error", here.last_error_at)):
+            at = (moment or 0) / SECOND
+            yield GaugeMetricFamily(f"edge_sync_{name}_timestamp_seconds", "See `edge sync status`; 0: never", at)
+        traffic = GaugeMetricFamily("edge_sync_bytes_today", "Since midnight UTC", labels=["direction"])
+        traffic.add_metric(["sent"], state.sent_today)
+        traffic.add_metric(["received"], state.received_today)
+        yield traffic
+    reported = sync_state.of_sites(None)
+    if reported:
+        heard = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
+        waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site reported", labels=["site"])
+        unsettled = GaugeMetricFamily("edge_site_unsettled", "Conflicts and items set aside", labels=["site"])
+        for row in reported:
+            heard.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
+            waiting.add_metric([row.site.code], row.waiting)
+            unsettled.add_metric([row.site.code], row.conflicts + row.set_aside)
+        yield from (heard, waiting, unsettled)
+
+
+def _is_on(mode: str) -> int:
+    return int(mode in ("running", "trying"))
+
+
+def _events() -> Iterable[Metric]:
+    labels = ["destination", "name", "organization"]
+    told = {
+        "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination accepted", labels=labels),
+        "waiting": GaugeMetricFamily("edge_events_waiting", "Events that may still be due", labels=labels),
+        "lost": GaugeMetricFamily("edge_events_lost", "Events given up, or dropped before delivery", labels=labels),
+        "enabled": GaugeMetricFamily("edge_events_enabled", "1 while enabled, 0 once disabled", labels=labels),
+    }
+    for row in destinations.all_destinations():
+        if row.url:
+            named = [str(row.no), row.name, str(row.organization_id)]
+            told["delivered"].add_metric(named, row.delivered)
+            told["waiting"].add_metric(named, destinations.count_waiting(row))
+            told["lost"].add_metric(named, row.lost)
+            told["enabled"].add_metric(named, row.disabled_at is None)
+    yield from told.values()

@@ -1,0 +1,179 @@
+"""An export of a site as one file: a zip of JSON lines with a manifest, which any release can read.
+
+Everything is read and written as a stream. A file under its last name is complete, and an import builds a database
+aside that replaces the present one only when it is complete and sound.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from edge import __version__, clock
+from edge.audit.actors import Actor
+from edge.database import migrate
+from edge.database.connection import FILE_NAME, close_database
+from edge.database.instance import sync_folder
+from edge.errors import Corrupt, SetupError, Unavailable
+from edge.operations import backup, portable_records
+from edge.operations.portable_records import Record
+
+KIND = "edge export"
+_MANIFEST = "manifest.json"
+_LONGEST_LINE = 1_048_576  # bytes; the longest record, an asset with its metadata, has about 70,000
+_LONGEST_MANIFEST = 65_536
+_SPARE = 64 * 1_048_576  # bytes; the disk must not be full to the brim afterwards
+
+
+class Exported(NamedTuple):
+    rows: dict[str, int]
+    size: int
+
+
+def write_export(file: Path) -> Exported:
+    """Write the records of the open site to `file`, or nothing. Raises Conflict on a hub."""
+    portable_records.check_exportable()
+    unfinished = file.with_name(f"{file.name}.part")
+    try:
+        with unfinished.open("wb") as target:
+            os.fchmod(target.fileno(), 0o600)
+            with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+                rows = _write(archive)
+            target.flush()
+            os.fsync(target.fileno())
+        unfinished.replace(file)
+        sync_folder(file.absolute().parent)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return Exported(rows, file.stat().st_size)
+
+
+def _write(archive: zipfile.ZipFile) -> dict[str, int]:
+    files: dict[str, dict[str, Any]] = {}
+    key, count = portable_records.ids()
+    for table, records in portable_records.exported():
+        digest, rows = sha256(), 0
+        with archive.open(f"{table}.jsonl", "w", force_zip64=True) as lines:
+            for record in records:
+                line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+                digest.update(line)
+                lines.write(line)
+                rows += 1
+        files[table] = {"rows": rows, "sha256": digest.hexdigest()}
+    manifest = {
+        "kind": KIND,
+        "format": portable_records.FORMAT,
+        "made_by": f"edge {__version__}",
+        "made_at": clock.rfc3339(clock.now()),
+        "ids": {"key": key.hex(), "count": count},
+        "files": files,
+    }
+    archive.writestr(_MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    return {table: about["rows"] for table, about in files.items()}
+
+
+def import_file(actor: Actor, file: Path, data_dir: Path) -> backup.Restored:
+    """Make an export the database of this box; the service must not run. The present database is kept aside.
+
+    Raises SetupError, Corrupt or Unavailable; nothing is changed then.
+    """
+    return backup.restore_from(actor, data_dir, file.name, lambda fresh: _build(file, fresh))
+
+
+def _build(file: Path, fresh: Path) -> None:
+    scratch = fresh.with_name(f"{fresh.name}.import")
+    shutil.rmtree(scratch, ignore_errors=True)  # of an attempt that was cut off
+    try:
+        with _opened(file) as archive:
+            manifest = _manifest(archive, file)
+            _check_room(archive, fresh.parent)
+            scratch.mkdir(mode=0o700)
+            migrate.migrate(scratch)
+            portable_records.continue_ids(bytes.fromhex(manifest["ids"]["key"]), int(manifest["ids"]["count"]))
+            portable_records.add(_records(archive, manifest))
+            portable_records.finish()
+        close_database()
+        (scratch / FILE_NAME).replace(fresh)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise Corrupt(f"{file.name} is damaged ({error}); copy it here again") from error
+    finally:
+        close_database()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _opened(file: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except zipfile.BadZipFile as error:
+        raise SetupError(f"{file.name} is not an export: edge export makes one") from error
+    except OSError as error:
+        raise SetupError(f"{file} cannot be read by the user edge: {error.strerror}") from error
+
+
+def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
+    try:
+        with archive.open(_MANIFEST) as text:
+            manifest = orjson.loads(text.read(_LONGEST_MANIFEST))
+        number = manifest["format"]
+        is_ours = manifest["kind"] == KIND and isinstance(number, int) and isinstance(manifest["files"], dict)
+        bytes.fromhex(manifest["ids"]["key"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SetupError(f"{file.name} is not an export: edge export makes one") from error
+    if not is_ours:
+        raise SetupError(f"{file.name} is not an export: edge export makes one")
+    if number > portable_records.FORMAT:
+        raise SetupError(
+            f"{file.name} has format {number}, from {manifest.get('made_by', 'a newer version')}, and this version of "
+            f"edge reads formats up to {portable_records.FORMAT}. Install that version or a newer one, then "
+            f"import the file."
+        )
+    if not all(older in portable_records.CONVERTERS for older in range(number, portable_records.FORMAT)):
+        raise SetupError(f"{file.name} has format {number}, which no version of edge has written")
+    return dict(manifest)
+
+
+def _check_room(archive: zipfile.ZipFile, folder: Path) -> None:
+    """The database takes less than twice the text of its records."""
+    needed = 2 * sum(entry.file_size for entry in archive.infolist()) + _SPARE
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise Unavailable(f"{folder} has {free >> 20} MB free and the import needs {needed >> 20} MB; make room first")
+
+
+def _records(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> Iterator[tuple[str, Record]]:
+    for table, about in manifest["files"].items():
+        digest, rows = sha256(), 0
+        for line in _lines(archive, table):
+            digest.update(line)
+            rows += 1
+            yield from portable_records.upgraded(table, _record(line, table), manifest["format"])
+        if (rows, digest.hexdigest()) != (about.get("rows"), about.get("sha256")):
+            raise Corrupt(f"The records of {table} are not those that were exported; copy the file here again")
+
+
+def _lines(archive: zipfile.ZipFile, table: str) -> Iterable[bytes]:
+    try:
+        entry = archive.open(f"{table}.jsonl")
+    except KeyError as error:
+        raise Corrupt(f"{table}.jsonl is missing in the export; copy the file here again") from error
+    with entry:
+        while line := entry.readline(_LONGEST_LINE):
+            yield line
+
+
+def _record(line: bytes, table: str) -> Record:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise Corrupt(f"A record of {table} is not JSON ({error})") from error
+    if not isinstance(record, dict):
+        raise Corrupt(f"A record of {table} is not a JSON object")
+    return record

@@ -1,0 +1,167 @@
+"""The rows that `edge export` writes and `edge import` reads, in a form that does not depend on the schema.
+
+Secrets are left out (hashes of passwords, PINs and badges, API keys, accounts at the broker, devices), and so is what
+a box computes or keeps for a short time only. Every change of FIELDS makes a new FORMAT, with a converter for exports
+of the format before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from edge.database.connection import execute, execute_many, reading, writing
+from edge.errors import Conflict, Corrupt
+from edge.records import gs1, search, tags
+from edge.records.search import Searchable
+from edge.records.tags import TagRow
+
+FORMAT = 1
+Record = dict[str, Any]
+Converter = Callable[[str, Record], Iterable[tuple[str, Record]]]
+
+# In the order in which they are written, so that what is referred to comes first.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "organization": ("id", "name", "created_at", "topic_prefix"),
+    "person": ("id", "organization_id", "email", "name", "role", "language", "created_at", "updated_at", "disabled_at"),
+    "location": (
+        *("id", "organization_id", "parent_id", "external_key", "key_number", "name", "description", "is_active"),
+        *("valid_from", "valid_to", "created_at", "updated_at", "deleted_at"),
+    ),
+    "asset": (
+        *("id", "organization_id", "external_key", "key_number", "name", "description", "is_active", "metadata"),
+        *("valid_from", "valid_to", "created_at", "updated_at", "deleted_at"),
+    ),
+    "tag": ("id", "organization_id", "asset_id", "location_id", "tag_type", "value", "created_at", "deleted_at"),
+    "reader": (
+        *("id", "organization_id", "name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi"),
+        *("clock_setting", "is_enabled", "created_at", "updated_at", "deleted_at"),
+    ),
+    "antenna": ("reader_id", "port", "location_id", "min_rssi", "is_enabled"),
+    "antenna_name": ("reader_id", "name", "port"),
+    "antenna_kind": ("no", "organization_id", "reader_id", "port", "location_id", "kind"),
+    "rssi_offset": ("no", "organization_id", "reader_id", "port", "decibels"),
+    "remote_name": ("site_no", "remote_id", "kind", "name"),
+    "source": ("no", "organization_id", "location_id", "reader_id", "port", "remote_reader", "remote_person"),
+    "track": (
+        *("no", "asset_id", "organization_id", "location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq"),
+        *("row_rule", "history_rows"),
+    ),
+    "history": (*("position_no", "observed_at", "seq", "seen_for", "source_no", "delay", "quality", "rssi", "rule"),),
+    "handheld_scan": (
+        *("id", "organization_id", "person_id", "sent_by", "location_id", "asset_id", "code", "outcome"),
+        *("observed_at", "received_at", "seq", "undone_at", "waits_for", "carrier_act", "carrier_id", "load_ended_at"),
+    ),
+    "carrier_load": ("asset_id", "loaded_at", "carrier_id", "loaded_by", "location_id", "unloaded_at"),
+    "lost_asset": ("asset_id", "organization_id", "marked_at", "marked_by"),
+}
+CONVERTERS: dict[int, Converter] = {}  # by the older format: its records as those of the next format
+_AT_ONCE = 1_000
+
+
+def check_exportable() -> None:
+    """Raise Conflict on a hub, whose history belongs to its sites."""
+    if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
+        raise Conflict("This box is the hub of other sites: make the export at each site, and use edge backup here")
+
+
+def ids() -> tuple[bytes, int]:
+    """Return the key of the permutation that makes ids, and how many ids were assigned."""
+    key, count = execute("SELECT id_key, id_count FROM instance").fetchone()
+    return key, count
+
+
+def exported() -> Iterator[tuple[str, Iterator[Record]]]:
+    """Each table with its records, in one consistent view; consume the records before asking for the next table."""
+    with reading():
+        for table, fields in FIELDS.items():
+            rows = execute(f"SELECT {', '.join(fields)} FROM {table}")
+            yield table, (dict(zip(fields, row, strict=True)) for row in rows)
+
+
+def continue_ids(key: bytes, count: int) -> None:
+    """Assign ids as the exported box would: those of its records are never assigned again."""
+    with writing():
+        execute("UPDATE instance SET id_key = ?, id_count = ?", (key, count))
+
+
+def upgraded(table: str, record: Record, number: int) -> Iterator[tuple[str, Record]]:
+    """Convert a record of an older format to this one; it may become several, or none."""
+    if number >= FORMAT:
+        yield table, record
+        return
+    for next_table, converted in CONVERTERS[number](table, record):
+        yield from upgraded(next_table, converted, number + 1)
+
+
+def add(records: Iterable[tuple[str, Record]]) -> None:
+    """Insert records into a new database, in any number of transactions. Call `finish` after the last one."""
+    execute("PRAGMA foreign_keys = off")  # a location may come before its parent; the whole file is checked at the end
+    batch: list[tuple[str, Record]] = []
+    for table, record in records:
+        _check(table, record)
+        batch.append((table, _computed(table, record)))
+        if len(batch) == _AT_ONCE:
+            _insert(batch)
+            batch = []
+    _insert(batch)
+
+
+def finish() -> None:
+    """Make what is computed from the records: the texts that lists are searched in."""
+    for kind in _SEARCHED:
+        newest = 0
+        while page := execute(_RECORDS.format(kind), (newest,)).fetchall():
+            newest = page[-1][1]
+            with writing():
+                for organization_id, *row in page:
+                    search.remember(kind, organization_id, Searchable(*row), _live_tags(kind, row[0]))
+
+
+def _check(table: str, record: Mapping[str, Any]) -> None:
+    unknown = set(record) - set(FIELDS.get(table, ()))
+    if table not in FIELDS or unknown:
+        named = f"fields of {table}: {', '.join(sorted(unknown))}" if table in FIELDS else f"records: {table}"
+        raise Corrupt(f"The export has unknown {named[:200]}")
+    if any(isinstance(value, dict | list) for value in record.values()):
+        raise Corrupt(f"The export has a value of {table} that is neither text nor a number")
+
+
+def _computed(table: str, record: Record) -> Record:
+    """With what this release computes by rules of its own."""
+    if table != "tag":
+        return record
+    keys = {
+        "match_key": tags.match_key(str(record.get("tag_type")), str(record.get("value"))),
+        "gs1_key": gs1.identity(str(record.get("value"))),
+    }
+    return record | keys
+
+
+def _insert(batch: Iterable[tuple[str, Record]]) -> None:
+    """One statement for each set of fields: those that a record does not have get the default of the table."""
+    by_fields: dict[tuple[str, ...], list[list[Any]]] = {}
+    for table, record in batch:
+        by_fields.setdefault((table, *record), []).append(list(record.values()))
+    with writing():
+        for (table, *fields), rows in by_fields.items():
+            marks = ", ".join("?" * len(fields))
+            try:
+                execute_many(f"INSERT INTO {table} ({', '.join(fields)}) VALUES ({marks})", rows)
+            except sqlite3.DatabaseError as error:  # what a constraint or the type of a column refuses
+                raise Corrupt(f"A record of {table} cannot be imported: {error}") from error
+
+
+def _live_tags(kind: search.Kind, record_id: int) -> list[TagRow]:
+    rows = execute(
+        f"SELECT id, tag_type, value FROM tag WHERE {kind}_id = ? AND deleted_at IS NULL ORDER BY id", (record_id,)
+    )
+    return [TagRow(*row) for row in rows]
+
+
+_SEARCHED: tuple[search.Kind, ...] = ("asset", "location")
+_RECORDS = """
+    SELECT organization_id, id, external_key, name, description, is_active, valid_from, valid_to, deleted_at
+    FROM {} WHERE id > ? ORDER BY id LIMIT 500
+"""

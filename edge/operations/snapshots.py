@@ -1,0 +1,130 @@
+"""Whole copies of the database: taken while it is in use, checked, and prepared for use on a box."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.audit.actors import Actor
+from edge.audit.audit import ADD_LINE, Act, Noted, Subject
+from edge.database.connection import database, translating
+from edge.database.migrate import known_schema, newest_schema, schema_of
+from edge.errors import Corrupt
+from edge.sync.store.hub_link import RENEW_EPOCHS, TELL_NO_POSITION
+
+# More ids than a box gives out between two backups, and 9 million restores before the range of ids is used up.
+ID_LEAP = 1_000_000_000
+
+
+class CopyFacts(NamedTuple):
+    """What a database file holds, for the person who is about to restore it."""
+
+    schema: int
+    organizations: int
+    assets: int
+    newest_scan_at: int | None
+    is_site: int = 0  # whether it reports to a hub
+
+
+def copy_database(target: Path) -> None:
+    """A consistent copy in one file, made in one pass: in steps, it would start again after every commit.
+
+    Nobody has to wait for it: the source is only read.
+    """
+    with translating(), closing(sqlite3.connect(target)) as copy:
+        database.connection().backup(copy, pages=-1)
+        copy.execute("PRAGMA journal_mode = delete").fetchone()  # complete without a second file
+
+
+def inspect_copy(path: Path) -> CopyFacts:
+    """Read the whole file. Raises Corrupt if it is damaged, not edge's, or newer than this program."""
+    try:
+        with _opened(path) as copy:
+            schema = copy.execute("PRAGMA user_version").fetchone()[0]
+            if not 1 <= schema <= newest_schema():
+                raise Corrupt(f"{path.name} has schema {schema}; this version of edge knows 1 to {newest_schema()}")
+            _check_schema(path, copy, schema)
+            faults = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
+            if faults != ["ok"]:
+                raise Corrupt(f"{path.name} is damaged: {'; '.join(faults)}")
+            if copy.execute("PRAGMA foreign_key_check").fetchone():
+                raise Corrupt(f"{path.name} is damaged: rows refer to rows that do not exist")
+            if copy.execute("SELECT one FROM instance").fetchone() is None:
+                raise Corrupt(f"{path.name} is incomplete")
+            facts = CopyFacts(schema, *copy.execute(_FACTS).fetchone())
+    except sqlite3.DatabaseError as error:
+        raise Corrupt(f"{path.name} is not a database of edge ({error})") from error
+    return facts
+
+
+def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
+    """A trigger or view that somebody added would run here, with all rights of the service."""
+    present, (needed, allowed) = schema_of(copy), known_schema(schema)
+    for item in sorted(present - allowed):
+        raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is not known")
+    for item in sorted(needed - present):
+        raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is missing")
+
+
+_FACTS = """
+    SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM asset WHERE deleted_at IS NULL),
+           (SELECT max(last_seen_at) FROM position), (SELECT count(*) FROM target)
+"""
+
+
+def schema_of_header(header: bytes) -> int | None:
+    """Return the schema number in the first 100 bytes of a database file (sqlite.org/fileformat.html, 1.3)."""
+    return int.from_bytes(header[60:64], "big") if header.startswith(b"SQLite format 3\0") else None
+
+
+def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
+    """Of a copy that has been inspected; tables it does not have are left out."""
+    with _opened(path) as copy:
+        present = {name for (name,) in copy.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        return {
+            table: copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables if table in present
+        }
+
+
+def move_ids_forward(path: Path, present: Path) -> None:
+    """Make sure that ids assigned after this copy was taken are never assigned again (spec: Identifiers).
+
+    If there is a readable `present` database of the same instance, the count continues from there. In sync, the copy
+    counts as another state of this box from now on.
+    """
+    with _opened(path) as copy:
+        id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
+        count = max(count, _id_count(present, id_key))
+        copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
+        for statement in (*RENEW_EPOCHS, TELL_NO_POSITION):
+            copy.execute(statement)
+        copy.commit()
+
+
+def note_origin(actor: Actor, path: Path, action: str, origin: str) -> None:
+    """Tell the audit of a copy that it became the database of this box, and from what; its own audit ends there."""
+    with _opened(path) as copy:
+        copy.execute(ADD_LINE, Act(actor).row(Noted(action, Subject("box", 0, "this box"), {"from": origin})))
+        copy.commit()
+
+
+def _id_count(path: Path, id_key: bytes) -> int:
+    """0 for a file that is missing, unreadable, or of another instance: the leap is enough then."""
+    if not path.exists():
+        return 0
+    try:
+        with _opened(path) as present:
+            row = present.execute("SELECT id_count FROM instance WHERE id_key = ?", (id_key,)).fetchone()
+    except sqlite3.DatabaseError:
+        return 0
+    return row[0] if row else 0
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+        connection.execute("PRAGMA trusted_schema = off")  # nothing in the file is believed before it is checked
+        yield connection

@@ -1,0 +1,173 @@
+"""Numbers about the whole box, across organizations; only for its operator, never for a page or the API.
+
+How much the database holds and how much room it has.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.clock import HOUR
+from edge.database.connection import database, execute, reading, translating
+from edge.errors import Damaged
+
+
+class ReaderFigure(NamedTuple):
+    reader_id: int
+    name: str
+    organization: str
+    is_enabled: bool
+    last_heard_at: int | None
+    clock_setting: str
+    clock_offset: int | None
+    qos: int | None
+    is_offline: bool
+    clock_stands_at: int | None
+
+
+def reader_figures() -> list[ReaderFigure]:
+    return [ReaderFigure(*row) for row in execute(_READERS)]
+
+
+_READERS = """
+    SELECT reader.id, reader.name, organization.name, is_enabled, last_heard_at, clock_setting, clock_offset, qos,
+           ifnull(is_offline, 0), clock_stands_at
+    FROM reader JOIN organization ON organization.id = reader.organization_id
+    LEFT JOIN reader_state ON reader_id = reader.id
+    WHERE deleted_at IS NULL ORDER BY organization.name, reader.name
+"""
+
+
+def reader_totals(since_hour: int) -> list[tuple[str, int, int, int]]:
+    """(reader and organization, messages, reads, reads that were recorded or known) of all readers, from that hour on.
+
+    Names across all organizations; for the probation of a release only.
+    """
+    return execute(_TOTALS, (since_hour,)).fetchall()
+
+
+_TOTALS = """
+    SELECT reader.name || ' of ' || organization.name, sum(ledger.messages), sum(ledger.reads),
+           sum(CASE WHEN ledger.bucket IN ('recorded', 'repeat', 'held') THEN ledger.reads ELSE 0 END)
+    FROM ledger JOIN reader ON reader.id = ledger.reader_id
+    JOIN organization ON organization.id = reader.organization_id
+    WHERE ledger.hour >= ? GROUP BY reader.id
+"""
+
+
+def damaged_records(first: int, last: int) -> list[tuple[str, str]]:
+    """Return (kind, external_key) of records that no list can show: times outside first to last, metadata not JSON."""
+    times = ("valid_from", "ifnull(valid_to, 0)", "created_at", "updated_at", "ifnull(deleted_at, 0)")
+    is_odd = " OR ".join(f"{column} NOT BETWEEN ?1 AND ?2" for column in times)
+    return execute(
+        f"SELECT 'asset', external_key FROM asset WHERE {is_odd} OR NOT json_valid(metadata) "
+        f"UNION ALL SELECT 'location', external_key FROM location WHERE {is_odd} LIMIT 20",
+        (first, last),
+    ).fetchall()
+
+
+def unplaced_antennas(heard_since: int) -> list[tuple[str, str]]:
+    """(reader, antenna) of antennas that read something lately and have no location."""
+    return execute(_UNPLACED, (heard_since,)).fetchall()
+
+
+_UNPLACED = """
+    SELECT reader.name, ifnull(antenna_name.name, state.port) FROM antenna_state AS state
+    JOIN reader ON reader.id = state.reader_id AND reader.deleted_at IS NULL AND reader.is_enabled
+    LEFT JOIN antenna ON antenna.reader_id = state.reader_id AND antenna.port = state.port
+    LEFT JOIN antenna_name ON antenna_name.reader_id = state.reader_id AND antenna_name.port = state.port
+    LEFT JOIN location ON location.id = ifnull(antenna.location_id, reader.location_id)
+    WHERE state.last_read_at >= ? AND ifnull(antenna.is_enabled, 1)
+      AND (location.id IS NULL OR location.deleted_at IS NOT NULL)
+    ORDER BY reader.name, state.port
+"""
+
+
+def unassigned_topics(heard_since: int) -> list[tuple[str, bool, bytes]]:
+    """(topic, whether it is some organization's, the newest message or its beginning)"""
+    return [
+        (topic, bool(is_owned), sample)
+        for topic, is_owned, sample in execute(
+            "SELECT topic, organization_id IS NOT NULL, sample FROM unassigned_topic WHERE last_heard_at >= ? "
+            "ORDER BY messages DESC",
+            (heard_since,),
+        )
+    ]
+
+
+def dead_letters(received_since: int) -> int:
+    number: int = execute("SELECT count(*) FROM dead_letter WHERE received_at >= ?", (received_since,)).fetchone()[0]
+    return number
+
+
+def unreadable_readers(received_since: int) -> list[str]:
+    """Readers of which messages were set aside, by name."""
+    rows = execute(
+        "SELECT DISTINCT r.name FROM dead_letter d JOIN reader r ON r.id = d.reader_id WHERE d.received_at >= ? "
+        "ORDER BY r.name",
+        (received_since,),
+    )
+    return [name for (name,) in rows]
+
+
+def messages_received(since: int) -> int:
+    number: int = execute("SELECT ifnull(sum(messages), 0) FROM ledger WHERE hour >= ?", (since // HOUR,)).fetchone()[0]
+    return number
+
+
+def administrators() -> int:
+    number: int = execute(
+        "SELECT count(*) FROM person WHERE role = 'administrator' AND disabled_at IS NULL"
+    ).fetchone()[0]
+    return number
+
+
+def faults(limit: int = 3) -> list[str]:
+    """What is wrong with the file; empty if it is sound. Reads the whole file."""
+    try:
+        with translating():
+            found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+    except Damaged as error:  # too damaged even to be checked
+        return [str(error.__cause__)]
+    return [] if found == ["ok"] else found
+
+
+def count_live(tables: list[str]) -> dict[str, int]:
+    """How many rows each of these tables has, including soft-deleted ones."""
+    return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+
+
+class Facts(NamedTuple):
+    database_bytes: int
+    disk_free_bytes: int
+    disk_bytes: int
+
+
+class Counts(NamedTuple):
+    assets: int
+    locations: int
+    history_rows: int
+
+
+def facts() -> Facts:
+    """The file with its write-ahead log, and the disk it is on."""
+    path = Path(database.database)
+    size = sum(part.stat().st_size for part in (path, path.with_name(path.name + "-wal")) if part.exists())
+    disk = shutil.disk_usage(path.parent)
+    return Facts(size, disk.free, disk.total)
+
+
+def counts(organization_id: int) -> Counts:
+    with reading():
+        return Counts(
+            *(
+                execute(f"SELECT {what} WHERE organization_id = ?", (organization_id,)).fetchone()[0]
+                for what in (
+                    "count(*) FILTER (WHERE deleted_at IS NULL) FROM asset",
+                    "count(*) FILTER (WHERE deleted_at IS NULL) FROM location",
+                    "ifnull(sum(history_rows), 0) FROM track",
+                )
+            )
+        )

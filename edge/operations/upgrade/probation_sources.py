@@ -1,0 +1,75 @@
+"""Sources for the judgement of a release on probation: the answers of the service, its unit, and the ledger."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException
+
+from edge.operations import stats
+from edge.operations.upgrade.probation import Observation, Tally
+
+_PATHS = ("/healthz", "/sign-in", "/api/openapi.json")
+_ERRORS = re.compile(r'^edge_http_request_seconds_count\{[^}]*status="500"[^}]*\} ([0-9.]+)', re.MULTILINE)
+_SECONDS = 5.0
+_MOST_BYTES = 4_000_000
+_NO_LIMIT = 2**62
+
+
+def observe(base: str, since_hour: int) -> Observation:
+    """Look once. The database must be open; readers are counted from that hour on."""
+    unit = unit_state()
+    unanswered = next((path for path in _PATHS if answer(base + path) is None), "")
+    ready = answer(f"{base}/readyz")
+    return Observation(
+        at=time.monotonic(),
+        restarts=int(unit.get("NRestarts") or 0),
+        unanswered=unanswered,
+        not_ready="" if ready is not None or unanswered else "see /readyz",
+        errors=count_errors(answer(f"{base}/metrics") or ""),
+        memory_share=memory_share(unit),
+        readers=tallies(since_hour),
+    )
+
+
+def tallies(since_hour: int) -> dict[str, Tally]:
+    """Read the totals of all readers. The database must be open."""
+    return {name: Tally(*row) for name, *row in stats.reader_totals(since_hour)}
+
+
+def answer(url: str) -> str | None:
+    """Return the body of a successful answer, at most four megabytes."""
+    request = urllib.request.Request(url, headers={"User-Agent": "edge-upgrade/1"})  # noqa: S310  http://127.0.0.1
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310  the box's own address
+            body: bytes = response.read(_MOST_BYTES)
+    except (OSError, HTTPException):
+        return None
+    return body.decode("utf-8", "replace")
+
+
+def count_errors(metrics: str) -> int:
+    """Count answers of 500 in the text of /metrics."""
+    return int(sum(float(count) for count in _ERRORS.findall(metrics)))
+
+
+def memory_share(unit: Mapping[str, str]) -> float:
+    """Return the part of the unit's limit that is in use; 0 if there is none, or it is not known."""
+    used, limit = (unit.get(name, "") for name in ("MemoryCurrent", "MemoryMax"))
+    if not (used.isdigit() and limit.isdigit()) or int(limit) > _NO_LIMIT or int(used) > _NO_LIMIT or not int(limit):
+        return 0.0
+    return int(used) / int(limit)
+
+
+def unit_state() -> dict[str, str]:
+    """Ask systemd about the service; empty where there is no systemd."""
+    command = ["systemctl", "show", "edge.service", "-p", "NRestarts", "-p", "MemoryCurrent", "-p", "MemoryMax"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603  a command of ours
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

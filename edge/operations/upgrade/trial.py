@@ -1,0 +1,198 @@
+"""A release tried on a copy of a site: with a broker and ports of its own, so that neither disturbs the other."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from edge.errors import SetupError
+from edge.operations.upgrade.trial_outcomes import Outcome, difference, outcome, reader_names
+from edge.readers.reader_messages import ReaderMessage
+
+START_SECONDS = 60.0  # a Raspberry Pi takes two
+ARRIVAL_SECONDS = 20.0
+LEAST_START_SECONDS = 5.0
+_PAGES = ("/sign-in", "/", "/scan", "/locations", "/readers", "/people", "/keys", "/devices", "/status", "/labels.pdf")
+
+
+class Synthetic(NamedTuple):
+    """What was made in the copy for the trial: an asset, the key of a program, and somebody who is signed in."""
+
+    asset_key: str
+    location_key: str
+    client_id: str
+    client_secret: str
+    cookie: str
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[int]:
+    """mosquitto for the trial alone, on this port of 127.0.0.1."""
+    port = free_port()
+    settings = folder / "mosquitto.conf"
+    settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n", "utf-8")
+    with _running(["mosquitto", "-c", str(settings)], folder / "mosquitto.log") as process:
+        _wait(lambda: _listens(port), process, folder / "mosquitto.log", "the broker of the trial", 10)
+        yield port
+
+
+@contextmanager
+def service(command: Sequence[str], folder: Path, base: str) -> Iterator[float]:
+    """Another `edge serve` while the block runs; gives the seconds it took to answer.
+
+    Raises SetupError with the last line it logged when it ends, or does not answer within a minute.
+    """
+    log, began = folder / "serve.log", time.monotonic()
+    with _running(command, log) as process:
+        _wait(lambda: _is_well(base), process, log, "the new release", START_SECONDS)
+        yield time.monotonic() - began
+
+
+def wait_until_ready(base: str) -> None:
+    """Until the service takes reads, as far as it does within ARRIVAL_SECONDS."""
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(SetupError):
+            _answer(f"{base}/readyz", {})
+            return
+        time.sleep(0.1)
+
+
+def follow_read(base: str, made: Synthetic, publish: Callable[[], None]) -> None:
+    """A reader reports the tag, and the position is read back through the API. Raises SetupError when it is not."""
+    token = _api(base, "/api/v1/oauth/token", None, grant_type="client_credentials", client_id=made.client_id,
+                 client_secret=made.client_secret)["access_token"]  # fmt: skip
+    path = f"/api/v1/reports/asset-locations?asset_external_key={made.asset_key}"
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while [row["location_external_key"] for row in _api(base, path, token)["data"]] != [made.location_key]:
+        if time.monotonic() > deadline:
+            raise SetupError(f"a read that was published did not become a position within {ARRIVAL_SECONDS:.0f} s")
+        publish()  # again, since nobody may have been listening yet
+        time.sleep(0.5)
+
+
+def replay(
+    file: Path, messages: Sequence[ReaderMessage], publish: Callable[[str, bytes], None], expected: Outcome | None
+) -> tuple[Outcome, str]:
+    """Publish what readers sent to a service that keeps its database in `file`; the outcome, and how it differs.
+
+    Ends as soon as all messages have an outcome and it is the expected one, at the latest after ARRIVAL_SECONDS.
+    """
+    ids = {message.reader_id for message in messages}
+    before = outcome(file, ids)
+    for message in messages:
+        publish(message.topic, message.payload)
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while True:
+        found = outcome(file, ids).since(before)
+        is_settled = found.messages() >= len(messages) and not found.held
+        fault = difference(expected, found, reader_names(file)) if expected else ""
+        if (is_settled and not fault) or time.monotonic() > deadline:
+            return found, fault
+        time.sleep(0.2)
+
+
+def open_pages(base: str, made: Synthetic) -> None:
+    """Raises SetupError for a page that fails, or a board without the asset."""
+    for path in _PAGES:
+        text = _answer(base + path, {"Cookie": f"edge_session={made.cookie}"})
+        if path == "/" and made.asset_key.encode() not in text:
+            raise SetupError("the board does not show an asset that was just seen")
+
+
+def _api(base: str, path: str, token: str | None, **body: str) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    data = json.dumps(body).encode() if body else None
+    answer: dict[str, Any] = json.loads(_answer(base + path, headers, data))
+    return answer
+
+
+def _answer(url: str, headers: Mapping[str, str], data: bytes | None = None) -> bytes:
+    """Raises SetupError for anything but success."""
+    request = urllib.request.Request(url, data, {"User-Agent": "edge-trial/1", **headers})  # noqa: S310  http://127.0.0.1
+    path = request.selector.partition("?")[0]
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310  the trial's own address
+            content: bytes = response.read()
+            return content
+    except urllib.error.HTTPError as error:
+        raise SetupError(f"{path} answers {error.code}") from error
+    except (OSError, HTTPException) as error:
+        raise SetupError(f"{path} does not answer: {error}") from error
+
+
+def _is_well(base: str) -> bool:
+    try:
+        _answer(f"{base}/healthz", {})
+    except SetupError:
+        return False
+    return True
+
+
+@contextmanager
+def _running(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603  our own programs
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(happened: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, what: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        if process.poll() is not None:
+            raise SetupError(f"{what} ended at its start: {_last_line(log)}")
+        if time.monotonic() > deadline:
+            raise SetupError(f"{what} did not answer within {seconds:.0f} s: {_last_line(log)}")
+        time.sleep(0.1)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it logged nothing"
+
+
+def address_of(listen: str) -> str:
+    """Return the base address of a service of this box, from the setting `http.listen`."""
+    host, _, port = listen.rpartition(":")
+    return f"http://{ {'0.0.0.0': '127.0.0.1', '[::]': '[::1]'}.get(host, host) }:{port}"  # noqa: S104  not bound to it
+
+
+def start_limit(started: float, migrated: float) -> int:
+    """Return the seconds after which a start at the site has failed, from those of the trial.
+
+    Nobody is served meanwhile, so it is short: a release that never becomes ready costs this and the way back.
+    """
+    return ceil(max(LEAST_START_SECONDS, 2 * started) + 2 * migrated)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,181 @@
+"""The web app as one blueprint: its views, its files, and what every page of it carries."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from flask import Flask, Response, g, jsonify, render_template, request
+from flask_babel import gettext
+from jinja2 import FileSystemLoader
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import IntegerConverter
+
+from edge import clock
+from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
+from edge.pages import api_docs, audit, config, events, formatting, labels, languages, operations, sync
+from edge.pages import operations as status
+from edge.pages.forms import MOST_DIGITS
+from edge.pages.guard import has_role, identify, open_to_all, pages
+from edge.pages.handhelds import scan, stock_takes
+from edge.pages.installation import Installation, installation
+from edge.pages.notices import NOTICES
+from edge.pages.people import api_keys, devices, people, second_factor, sign_in
+from edge.pages.readers import antennas, inbox, live_reads, location_corrections, readers
+from edge.pages.records import asset, csv_import, edit_asset, edit_location, location
+from edge.pages.security_headers import CONTENT_SECURITY_POLICY
+from edge.pages.static_files import web_folder
+from edge.pages.tracking import board, exports, floor_plans, past, trails
+from edge.people.people import Role
+from edge.texts import N_
+from edge.tracking.stays import Quality
+
+log = logging.getLogger(__name__)
+
+VIEWS = (
+    *(sign_in, operations, board, asset, location, edit_asset, edit_location, scan, labels),
+    *(stock_takes, languages, second_factor),
+    *(
+        readers,
+        antennas,
+        location_corrections,
+        inbox,
+        status,
+        config,
+        api_keys,
+        people,
+        devices,
+        audit,
+        sync,
+        events,
+    ),
+    *(csv_import, exports, api_docs, past, live_reads, floor_plans, trails),
+)  # imported for their views
+
+
+class _Whole(IntegerConverter):
+    """An integer that fits the database; a longer one is an unknown path."""
+
+    regex = rf"\d{{1,{MOST_DIGITS}}}"
+
+
+def register(app: Flask, installed: Installation) -> None:
+    app.extensions["installation"] = installed
+    pages.jinja_loader = FileSystemLoader(web_folder() / "templates")
+    app.jinja_env.filters.update(
+        ago=formatting.when,
+        unseen=formatting.unseen,
+        at=formatting.at,
+        moment=formatting.moment,
+        rfc3339=clock.rfc3339,
+        lasting=formatting.lasting,
+        duration=formatting.duration,
+        count=formatting.count,
+        fact=formatting.fact,
+        size=formatting.size,
+        offset=formatting.clock_offset,
+    )
+    app.jinja_env.globals.update(
+        static=installed.files.url,
+        has_role=has_role,
+        Role=Role,
+        CARRIED=int(Quality.CARRIED),
+        plural=formatting.plural,
+        ROLES=formatting.ROLES,
+        site=installed,
+    )
+    languages.register(app)
+    app.url_map.converters["int"] = _Whole
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.register_blueprint(pages)
+
+
+@pages.get("/static/<version>/<path:name>")
+@open_to_all
+def static_file(version: str, name: str) -> Response:
+    files = installation().files
+    return files.answer(version, name)
+
+
+@pages.context_processor
+def _on_every_page() -> dict[str, Any]:
+    return {
+        "session": g.get("session"),
+        "csrf": g.get("csrf", ""),
+        "notice": NOTICES.get(request.args.get("done", "")),
+        "now": clock.now(),
+    }
+
+
+@pages.after_request
+def secure(response: Response) -> Response:
+    """Pages are private, run no script but their own, and are framed by nobody."""
+    headers = response.headers
+    if not request.path.startswith("/static/"):  # it concerns documents only, and a handheld loads thirty files
+        headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        headers.setdefault("Referrer-Policy", "same-origin")
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("Cache-Control", "no-store")
+    if request.is_secure:  # browsers warn about it without HTTPS
+        headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    return response
+
+
+class Problem(NamedTuple):
+    status: int
+    title: str
+    text: str
+
+
+_TITLES = {
+    403: (N_("This is not for your role"), N_("Ask an administrator if you need it.")),
+    404: (N_("Nothing here"), N_("It may have been retired, or the address is wrong.")),
+    405: (N_("That does not work this way"), N_("Go back and use the form on the page.")),
+    413: (N_("That is too large"), N_("Send less at once.")),
+}
+
+
+def error_page(error: Exception) -> Response:
+    """The page for a request that failed; the application asks for it outside `/api/`."""
+    if isinstance(error, HTTPException):  # no view has looked up the session, and the page depends on it
+        with suppress(Unavailable):
+            identify()
+    g.setdefault("session", None)
+    problem = _problem(error)
+    problem = problem._replace(title=gettext(problem.title), text=gettext(problem.text) if problem.text else "")
+    if request.is_json or request.headers.get("Accept", "").startswith("application/json"):
+        response = jsonify(error=problem.text)
+    else:
+        response = Response(render_template("error.html", problem=problem, **_on_every_page()), mimetype="text/html")
+    response.status_code = problem.status
+    if isinstance(error, HTTPException):
+        for name, value in error.get_headers():
+            if name in ("Allow", "Retry-After"):
+                response.headers[name] = value
+    if isinstance(error, Unavailable | OverQuota):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return secure(response)
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, NotFound):
+        return Problem(404, *_TITLES[404])
+    if isinstance(error, TooLarge):
+        return Problem(413, _TITLES[413][0], str(error))
+    if isinstance(error, OverQuota):
+        return Problem(429, N_("That was not accepted"), N_("Too much was added in a short time; try again later"))
+    if isinstance(error, Unavailable):
+        return Problem(503, N_("Not possible right now"), str(error))
+    if isinstance(error, Invalid):
+        return Problem(400, N_("That was not accepted"), str(error))
+    if isinstance(error, EdgeError):
+        return Problem(409, N_("That was not accepted"), str(error))
+    if isinstance(error, HTTPException) and error.code:
+        title, text = _TITLES.get(error.code, (error.name, ""))
+        own_words = error.description if error.description != type(error).description else ""
+        return Problem(error.code, title, own_words or text)
+    log.error("a page failed: %s %s", request.method, request.path, exc_info=error)
+    return Problem(
+        500, N_("Something broke on our side"), N_("The log says more. Try again, then tell an administrator.")
+    )

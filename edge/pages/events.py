@@ -1,0 +1,178 @@
+"""Account menu, Events: the destinations of events, how delivery is going, and how they are managed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Conflict, Invalid
+from edge.events import destinations as store
+from edge.events import validation as rules
+from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.log import KINDS, EventKind, Filter
+from edge.outbound import Network
+from edge.pages.double_submit import once
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.people import secrets
+from edge.people.people import Role
+from edge.people.secrets import new_token, new_webhook_secret
+from edge.tracking import location_board
+from edge.validation import values
+
+PATH = "/event-destinations"
+MAX_PASSWORD = 200
+KIND_WORDS = {
+    EventKind.ASSET_MOVED: "is seen at another location",
+    EventKind.ASSET_ARRIVED: "is seen for the first time, seen again, or enters the location below",
+    EventKind.ASSET_UNSEEN: "is not seen any more",
+    EventKind.ASSET_CREATED: "is created",
+    EventKind.ASSET_CHANGED: "is changed, or its tags are",
+    EventKind.ASSET_DELETED: "is retired",
+    EventKind.READER_OFFLINE: "is not heard any more",
+    EventKind.READER_ONLINE: "is heard again",
+}
+
+
+@pages.get(PATH)
+@require_role(Role.ADMINISTRATOR)
+def list_event_destinations() -> str:
+    organization_id = current_session().organization_id
+    rows = store.list_destinations(organization_id)
+    names = location_board.names(organization_id)
+    return render_template(
+        "event-destinations.html",
+        rows=[(row, store.count_waiting(row), names.get(row.location_id or 0)) for row in rows],
+        all_kinds=len(KINDS),
+    )
+
+
+@pages.get(f"{PATH}/new")
+@require_role(Role.ADMINISTRATOR)
+def new_event_destination_form() -> str:
+    kind = request.args.get("kind", "")
+    kind = kind if kind in (DestinationKind.WEBHOOK, DestinationKind.MQTT) else DestinationKind.WEBHOOK
+    return _form(kind, {}, {"topic": rules.DEFAULT_TOPIC}, list(KINDS))
+
+
+@pages.post(f"{PATH}/new")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_event_destination() -> str | tuple[str, int] | AnyResponse:
+    """Answers with the secret of a webhook itself: it is on this one page and nowhere else."""
+    form, kinds = request.form, request.form.getlist("events")
+    kind = DestinationKind.MQTT if form.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
+    secret = new_webhook_secret() if kind is DestinationKind.WEBHOOK else form.get("password", "")
+    try:
+        row = store.add(actor(), _entered(kind, secret, form, kinds))
+    except Invalid as error:
+        return _form(kind, {fault.field: fault.message for fault in error.fields}, form, kinds), 400
+    except Conflict as error:
+        return _form(kind, {"name": str(error)}, form, kinds), 409
+    if kind is DestinationKind.WEBHOOK:
+        return _secret_page(row, secret)
+    return done(f"{PATH}/{row.no}", "made")
+
+
+@pages.get(f"{PATH}/<int:no>")
+@require_role(Role.ADMINISTRATOR)
+def event_destination(no: int) -> str:
+    organization_id = current_session().organization_id
+    row = store.get(organization_id, no)
+    names = location_board.names(organization_id)
+    return render_template(
+        "event-destination.html",
+        row=row,
+        waiting=store.count_waiting(row),
+        location_name=names.get(row.location_id or 0),
+        attempts=store.list_attempts(organization_id, no),
+        words=KIND_WORDS,
+    )
+
+
+@pages.post(f"{PATH}/<int:no>/test")
+@require_role(Role.ADMINISTRATOR)
+def test_event_destination(no: int) -> AnyResponse:
+    store.ask_for_test(actor(), no)
+    return done(f"{PATH}/{no}", "tested")
+
+
+@pages.post(f"{PATH}/<int:no>/enable")
+@require_role(Role.ADMINISTRATOR)
+def enable_event_destination(no: int) -> AnyResponse:
+    store.enable(actor(), no)
+    return done(f"{PATH}/{no}", "destination-enabled")
+
+
+@pages.post(f"{PATH}/<int:no>/disable")
+@require_role(Role.ADMINISTRATOR)
+def disable_event_destination(no: int) -> AnyResponse:
+    store.disable(actor(), no)
+    return done(f"{PATH}/{no}", "destination-disabled")
+
+
+@pages.post(f"{PATH}/<int:no>/secret")
+@require_role(Role.ADMINISTRATOR)
+def new_event_secret(no: int) -> str | tuple[str, int] | AnyResponse:
+    """A webhook gets a new secret, a broker the password that was entered."""
+    row = store.get(current_session().organization_id, no)
+    is_webhook = row.kind is DestinationKind.WEBHOOK
+    secret = new_webhook_secret() if is_webhook else _password(request.form)
+    store.change_secret(actor(), no, secrets.seal(secret))
+    return _secret_page(row, secret) if is_webhook else done(f"{PATH}/{no}", "changed")
+
+
+@pages.post(f"{PATH}/<int:no>/remove")
+@require_role(Role.ADMINISTRATOR)
+def remove_event_destination(no: int) -> AnyResponse:
+    store.remove(actor(), no)
+    return done(PATH, "destination-removed")
+
+
+def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds: list[str]) -> NewDestination:
+    """Raises Invalid. The box itself cannot be chosen here: only its shell may allow that."""
+    network = Network.PRIVATE if form.get("private") else Network.INTERNET
+    is_on_internet = network is Network.INTERNET
+    name, url, topic = values.name("name", form.get("name", "").strip()), form.get("url", "").strip(), ""
+    if kind is DestinationKind.WEBHOOK:
+        url = rules.webhook_url(url, is_on_internet=is_on_internet)
+    else:
+        url = rules.broker_url(url, is_on_internet=is_on_internet)
+        topic = rules.topic_template(form.get("topic", "").strip())
+        secret = _password(form)
+    wanted = Filter(rules.event_kinds(kinds, KINDS), _location(form.get("location_id", "")))
+    return NewDestination(kind, name, url, secrets.seal(secret), wanted, network, topic)
+
+
+def _password(form: Mapping[str, str]) -> str:
+    password = form.get("password", "")
+    if len(password) > MAX_PASSWORD:
+        raise Invalid.one("password", "too_long", f"At most {MAX_PASSWORD} characters", max_length=MAX_PASSWORD)
+    return password
+
+
+def _location(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 16):
+        raise Invalid.one("location_id", "invalid_value", "Choose one from the list")
+    return int(text)
+
+
+def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kinds: list[str]) -> str:
+    return render_template(
+        "event-destination-new.html",
+        kind=kind,
+        errors=errors,
+        values=entered,
+        chosen=kinds,
+        words=KIND_WORDS,
+        locations=location_board.tree(current_session().organization_id),
+        once=new_token(),
+    )
+
+
+def _secret_page(row: Destination, secret: str) -> str:
+    return render_template("event-secret.html", row=row, secret=secret)

@@ -1,0 +1,132 @@
+"""What a device sends beside scans: that a stock-take began or ended, what is lost, that a carrier was emptied.
+
+It travels in the queue with the scans, so it arrives in order, also hours later, and is answered like them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edge.audit.actors import Actor
+from edge.errors import Conflict
+from edge.handhelds import stock_takes
+from edge.handhelds.scans import Answer, Result
+from edge.pages.forms import is_id, typable
+from edge.texts import N_
+from edge.tracking import carriers, lost_assets
+from edge.validation.values import MAX_NAME, MAX_TEXT
+
+
+def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer | None:
+    """None when the item is none of these. `at` is the device's time, corrected."""
+    match item.get("act"):
+        case "begin":
+            try:
+                done = _begin(sender, item_id, item, at)
+            except Conflict as error:
+                return Answer(item_id, Result.REFUSED, str(error))
+        case "finish":
+            done = stock_takes.finish(sender, str(item.get("stock_take")), received_at, _signed(item.get("lines")))
+        case "cancel":
+            done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
+        case "set_aside":
+            done = True  # what the device still holds is in the report that comes with it
+        case "lost" | "found":
+            asset_id = item.get("asset")
+            done = is_id(asset_id) and lost_assets.mark_lost(sender, asset_id, at, is_lost=item["act"] == "lost")
+        case "unload_all":
+            carrier_id = item.get("asset")
+            done = is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
+        case _:
+            return None
+    return (
+        Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("That is not possible any more"))
+    )
+
+
+def _signed(lines: Any) -> stock_takes.Signed | None:
+    """The lines that a device sends with a sign-off; None from one that sends none. What makes no sense is left out."""
+    if not isinstance(lines, dict):
+        return None
+    groups = {name: group for name, group in lines.items() if isinstance(group, list)}
+    assets = {
+        name: [
+            (one[0], one[1])
+            for one in groups.get(name, [])[: stock_takes.MOST_SCANS]
+            if isinstance(one, list) and len(one) == 2 and is_id(one[0]) and one[1] in _HOW
+        ]
+        for name in ("missing", "elsewhere", "here")
+    }
+    codes = [code for code in groups.get("unknown", []) if isinstance(code, str)][: stock_takes.MOST_SCANS]
+    devices = [_other_device(one) for one in groups.get("devices", [])[: stock_takes.MOST_DEVICES]]
+    return stock_takes.Signed(
+        assets, [typable(code)[:MAX_TEXT] for code in codes], [one for one in devices if one is not None]
+    )
+
+
+def _other_device(one: Any) -> stock_takes.OtherDevice | None:
+    """What a sign-off says of another device, times in milliseconds; None if it makes no sense."""
+    if not isinstance(one, list) or len(one) != 4 or not isinstance(one[0], str):
+        return None
+    name, unsent, since, reported_at = one
+    at = _moment(reported_at)
+    if at is None or not _is_count(unsent):
+        return None
+    return stock_takes.OtherDevice(typable(name)[:MAX_NAME], unsent, _moment(since), at)
+
+
+def report(organization_id: int, name: str, body: dict[str, Any], answers: Sequence[Answer], at: int) -> None:
+    """Keep what a device says of its unsent scans and undos. It counted those that came with it: they are taken off."""
+    device, holds = body.get("device"), body.get("holds")
+    if not isinstance(device, str) or not _DEVICE.fullmatch(device) or not isinstance(holds, list):
+        return
+    received = Counter(
+        item["stock_take"]
+        for item, answer in zip(body["items"] if answers else [], answers, strict=True)
+        if isinstance(item, dict) and ("code" in item or "undo" in item) and isinstance(item.get("stock_take"), str)
+        if answer.result not in _STILL_HELD
+    )
+    holdings = [_holding(one, received) for one in holds[:_MOST_HOLDINGS]]
+    stock_takes.report(organization_id, device, name, [one for one in holdings if one is not None], at)
+
+
+def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.Holding | None:
+    """What a device says of one stock-take; None if it makes no sense."""
+    if not isinstance(one, dict) or not isinstance(one.get("stock_take"), str) or not _is_count(one.get("unsent")):
+        return None
+    unsent = max(0, one["unsent"] - received.get(one["stock_take"], 0))
+    since = _moment(one.get("since")) if unsent else None
+    return stock_takes.Holding(one["stock_take"], one.get("is_open") is True, unsent, since)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= stock_takes.MOST_SCANS
+
+
+def _moment(value: Any) -> int | None:
+    return int(value * 1000) if type(value) in (int, float) and 0 < value < 1e14 else None
+
+
+_DEVICE = re.compile(r"[A-Za-z0-9-]{8,64}")
+_MOST_HOLDINGS = 20
+_STILL_HELD = (Result.UNCLEAR, Result.RETIRED, Result.WHOSE)  # the device keeps them until somebody decides
+
+
+_HOW = ("", "scan", "reader", "person")
+
+
+def _begin(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> bool:
+    location, expected = item.get("location"), item.get("expected")
+    if not is_id(location) or not isinstance(expected, list):
+        return False
+    return stock_takes.begin(
+        sender,
+        item_id,
+        location,
+        with_sublocations=item.get("with_sublocations") is True,
+        expected=[asset for asset in expected if is_id(asset)],
+        started_at=at,
+    )

@@ -1,0 +1,326 @@
+"""The scan page and the endpoints of its script. Everything it sends is kept on the device until it was answered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+from flask import Response, abort, g, jsonify, render_template, request
+from flask_babel import gettext
+
+from edge import clock
+from edge.audit.actors import Actor, on_behalf_of
+from edge.errors import EdgeError
+from edge.handhelds import attach, device_copy, scans, stock_takes
+from edge.handhelds.scans import Answer, Result, Submitted
+from edge.pages import cookies, record_links
+from edge.pages.forms import is_id, json_object, search_text, typable
+from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
+from edge.pages.handhelds import actions, scanned_badges
+from edge.pages.installation import installation
+from edge.pages.polling import version_of
+from edge.pages.security_headers import policy
+from edge.pages.static_files import compressed
+from edge.people import devices as device_store
+from edge.people import people
+from edge.people.people import Role
+from edge.people.sessions import made_by
+from edge.records import gs1, lookup
+from edge.texts import N_
+from edge.tracking import board, carriers, location_board
+from edge.validation.values import MAX_NAME
+
+MAX_BATCH = 100
+LONGEST_DELAY = 60 * clock.SECOND  # of a request
+SERVICE_WORKER = "scan/sw.js"
+# All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
+FIRST_SCRIPTS = (
+    *("scan/catch.js", "scan/scanner.js", "scan/assembly.js", "scan/burst.js", "scan/codes.js", "scan/profile.js"),
+    "scan/badges.js",
+    *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
+    *(
+        "scan/carrier.js",
+        "scan/clock.js",
+        "scan/copy.js",
+        "scan/count.js",
+        "scan/feedback.js",
+        "scan/gs1.js",
+        "scan/handover.js",
+        "scan/holds.js",
+        "scan/leave.js",
+        "scan/locations.js",
+    ),
+    *("scan/take.js", "scan/view.js", "scan/where.js"),
+)
+# Characters that another keyboard layout, or the settings of a scanner, would change.
+TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
+_SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
+
+
+@pages.get("/scan")
+@require_role(Role.OPERATOR)
+def scan_page() -> Response:
+    """The same for everybody except for the language, so that a device may cache it for use without a connection."""
+    page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
+    response = compressed(page.encode(), "text/html")
+    files = installation().files
+    response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # its code reader
+    response.headers["Edge-Version"] = (
+        files.version
+    )  # the service worker keeps the page beside the files of its version
+    return _saying_who(response)
+
+
+def _saying_who(response: Response) -> Response:
+    session = current_session()
+    cookies.write_who(response, session.ref, session.person_id, session.organization_id)
+    return response
+
+
+@pages.get("/scan/test-code")
+@require_role(Role.OPERATOR)
+def scan_test_code() -> str:
+    """A code to scan from another screen or from paper: the device learns what its scanner adds or changes."""
+    return render_template("scan-test-code.html", code=record_links.qr(TEST_CODE), text=TEST_CODE)
+
+
+@pages.get("/sw.js")
+@open_to_all
+def service_worker() -> Response:
+    files = installation().files
+    wanted = ("scan/", "app.css", "times.js", "icon")
+    urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != SERVICE_WORKER]
+    facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
+    response = Response(facts + files.text(SERVICE_WORKER), mimetype="text/javascript")
+    response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+@pages.get("/scan/state")
+@require_role(Role.OPERATOR)
+def scan_state() -> Response:
+    """Who is signed in, what their role allows, the token for posts, the box's clock."""
+    here = device()
+    if here is not None:
+        device_store.seen(here.id)
+    response = jsonify(
+        csrf=g.csrf,
+        person=current_session().person_id,
+        name=current_session().name,
+        organization=current_session().organization_id,
+        may_edit=has_role(Role.EDITOR),
+        device=here.name if here else None,
+        now=clock.now() // 1000,
+        badges=scanned_badges.marks(),
+    )
+    return _saying_who(response)
+
+
+@pages.get("/scan/locations")
+@require_role(Role.OPERATOR)
+def scan_locations() -> Response:
+    """Every location with the codes of its labels, so that the device knows them without a connection."""
+    found = location_board.with_codes(current_session().organization_id)
+    version = version_of(found)
+    if request.if_none_match.contains(version):
+        response = Response(status=304)
+    else:
+        response = jsonify([[*row[:5], *row.codes] for row in found])
+    response.set_etag(version)
+    response.headers["Cache-Control"] = "no-cache"
+    return response
+
+
+@pages.post("/scan/assets")
+@require_role(Role.OPERATOR)
+def scan_assets() -> Response:
+    """The parts of the device's copy of all assets that are out of date; the device sends digests of what it has."""
+    digests = json_object().get("digests")
+    if not isinstance(digests, str):
+        abort(400, "digests: the device's own, one after the other")
+    found = device_copy.differing(current_session().organization_id, digests)
+    content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in found])
+    return compressed(content, "application/json")
+
+
+@pages.post("/scan/batch")
+@require_role(Role.OPERATOR)
+def scan_batch() -> Response:
+    """Scans and undos in the order in which they were made; an answer for each, also for one that was here before.
+
+    `choice` is the same for scans that were made under one choice of a location. When one of them turns out to be the
+    label of another location, those after it are unclear: nothing is recorded, the device asks where they were made.
+    """
+    body = json_object()
+    items = body.get("items")
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
+        abort(400, f"1 to {MAX_BATCH} items")
+    received_at = clock.now()
+    correction = _correction(body.get("sent_at"), received_at)
+    ended: set[str] = set()  # choices of a location that a label has ended
+    with scans.one_batch():
+        answers = [_handle(item, correction, received_at, ended) for item in items]
+    session = current_session()
+    actions.report(session.organization_id, session.device_name or session.name, body, answers, received_at)
+    return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
+
+
+@pages.get("/scan/find")
+@require_role(Role.OPERATOR)
+def scan_find() -> Response:
+    """One record when the code is unambiguous, else those that match the text."""
+    text = search_text(request.args.get("q", ""))
+    if not text:
+        return jsonify(found=[])
+    exact = lookup.by_code(current_session().organization_id, text)
+    if exact and exact.kind == "asset":
+        row = board.whereabouts(current_session().organization_id, exact.id)
+        return jsonify(found=[_thing(row, with_moves=True)] if row else [])
+    if exact:
+        return jsonify(location={"id": exact.id, "name": exact.name}, found=[])
+    page = board.board(current_session().organization_id, board.BoardFilter(q=text), limit=20)
+    return jsonify(found=[_thing(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
+
+
+@pages.post("/scan/attach")
+@require_role(Role.EDITOR)
+def scan_attach() -> tuple[Response, int] | Response:
+    """Give an unknown code to an asset, or to a new one, and record the parked scan."""
+    body = json_object()
+    scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
+    try:
+        if _SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
+            answer = attach.attach_to_new_asset(actor(), scan_id, _name_of_thing(name.strip()))
+        elif _SCAN_ID.fullmatch(scan_id) and is_id(asset_id):
+            answer = attach.attach(actor(), scan_id, asset_id)
+        else:
+            abort(400, "id, and asset or name")
+    except EdgeError as error:
+        return jsonify(error=gettext(str(error) or N_("Not possible"))), 409
+    return jsonify(result=_told(answer))
+
+
+def _name_of_thing(name: str) -> str:
+    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        abort(400, gettext("A name is 1 to 255 characters"))
+    return name
+
+
+def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
+    """An invalid item is refused alone: it must not hold up what is queued behind it."""
+    if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
+        return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, N_("This scan has no id"))
+    at, scan_id = item.get("at"), str(item["id"])
+    moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
+    sender = _sender(item.get("session"), moment)
+    if sender is None:
+        return Answer(scan_id, Result.WHOSE)
+    act = actions.handle(sender, scan_id, item, moment, received_at)
+    if act is not None:
+        return act
+    if _SCAN_ID.fullmatch(str(item.get("undo"))):
+        stock_takes.take_back(sender, str(item["undo"]))
+        gap = installation().sighting_gap
+        return scans.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
+    choice = str(item.get("choice", ""))
+    if choice in ended:
+        return Answer(scan_id, Result.UNCLEAR, N_("It was scanned after the label of another location"))
+    scan = _submitted(scan_id, item, moment)
+    if scan is None:
+        return Answer(scan_id, Result.REFUSED, N_("This scan is not complete"))
+    if scanned_badges.is_badge(scan.code):
+        return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
+    if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
+        answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
+    else:
+        answer = scans.submit(sender, [scan], received_at)[0]
+    if answer.result is Result.LOCATION:
+        ended.add(choice)
+    return answer
+
+
+def _submitted(scan_id: str, item: dict[str, Any], moment: int) -> Submitted | None:
+    """The scan of an item; None if something is missing."""
+    code, location = item.get("code"), item.get("location")
+    if not isinstance(code, str) or not is_id(location) or not isinstance(item.get("at"), int | float):
+        return None
+    asset, onto = item.get("asset"), item.get("onto")
+    return Submitted(
+        scan_id,
+        typable(gs1.printable(code)),
+        location,
+        moment,
+        sent_by=current_session().person_id,
+        asset_id=asset if is_id(asset) else None,
+        onto=onto if is_id(onto) else None,
+        is_off=item.get("off") is True,
+    )
+
+
+def _sender(ref: Any, at: int) -> Actor | None:
+    """Return who made something; None if it was somebody else and that is not proven.
+
+    A shared device also brings what was scanned in earlier sessions there. Without a reference it is the work of the
+    person who is signed in.
+    """
+    session = current_session()
+    if ref is None or ref == session.ref:
+        return actor()
+    if session.device_id is None or not isinstance(ref, str):
+        return None
+    person_id = made_by(session.device_id, ref, at)
+    earlier = people.find_person(session.organization_id, person_id) if person_id is not None else None
+    return on_behalf_of(actor(), earlier.id, earlier.name) if earlier else None
+
+
+def _correction(sent_at: Any, received_at: int) -> int:
+    """The correction of the times of a program that does not compare its clock with the site's, as the scan page does.
+
+    The request took part of the difference, so only one beyond all delays is a wrong clock.
+    """
+    if not isinstance(sent_at, int | float) or not 0 < sent_at < 1e14:
+        return 0
+    offset = received_at - int(sent_at * 1000)
+    return offset if abs(offset) > LONGEST_DELAY else 0
+
+
+def _observed(at: float, correction: int, received_at: int) -> int:
+    moment = int(at * 1000) + correction if 0 < at < 1e14 else received_at
+    return min(moment, received_at) if moment >= clock.EARLIEST else received_at
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": answer.id, "result": answer.result.value}
+    if answer.reason:
+        told["reason"] = gettext(answer.reason)
+    if answer.found:
+        told[answer.found.kind] = {
+            "id": answer.found.id,
+            "key": answer.found.external_key,
+            "name": answer.found.name,
+        }
+    if answer.was:
+        seen_at = answer.was.location_id and answer.was.last_seen_at
+        told["was"] = {"name": answer.was.location_name, "seen_at": seen_at // 1000} if seen_at else None
+    return told
+
+
+def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
+    moves = board.moves(current_session().organization_id, row.asset_id, limit=5) if with_moves else []
+    return {
+        "id": row.asset_id,
+        "key": row.external_key,
+        "name": row.name,
+        "location": row.location_name,
+        "area": row.area_name,
+        "since": row.dwell_started_at and row.dwell_started_at // 1000,
+        "seen_at": row.last_seen_at and row.last_seen_at // 1000,
+        "carrier": _named(carriers.carrier_of(current_session().organization_id, row.asset_id)),
+        "load": [_named(one) for one in carriers.on(current_session().organization_id, row.asset_id)],
+        "moves": [{"location": move.location_name, "at": move.observed_at // 1000} for move in moves],
+    }
+
+
+def _named(asset: tuple[int, str] | None) -> dict[str, Any] | None:
+    return {"id": asset[0], "name": asset[1]} if asset else None

@@ -1,0 +1,53 @@
+"""Badges that are scanned on the scan page: a badge number is recorded nowhere, not even as an unknown tag.
+
+Handhelds recognize most of them by their marks, see `people.passwords`, and ask before they store such a code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, abort, jsonify
+
+from edge.limits import Buckets
+from edge.pages.forms import json_object
+from edge.pages.guard import current_session, pages, require_role
+from edge.people import passwords, people
+from edge.people.people import Role
+from edge.records import lookup
+
+# How many unknown codes a session learns about, or it could try all numbers. The others are treated as unknown tags.
+_answers = Buckets(burst=100, per_second=1 / 10)
+
+
+def marks() -> dict[str, Any]:
+    return {"salt": passwords.mark_salt(), "marks": people.badge_marks(current_session().organization_id)}
+
+
+@pages.post("/scan/badge")
+@require_role(Role.OPERATOR)
+def scan_badge() -> Response:
+    """Whether a code is the badge of somebody here."""
+    code = json_object().get("code")
+    if not isinstance(code, str):
+        abort(400, "code: the code that was scanned")
+    if not may_answer():
+        response = jsonify(error="Too many unknown codes")
+        response.status_code = 429
+        return response
+    return jsonify(badge=is_badge(code))
+
+
+def is_badge(code: str) -> bool:
+    """True for the badge of somebody who may sign in; never for a code that names an asset or a location."""
+    organization_id = current_session().organization_id
+    person = people.find_by_badge(organization_id, passwords.hash_badge(code))
+    if person is None or lookup.by_code(organization_id, code) is not None:
+        return False
+    people.set_badge_mark(person, passwords.mark(code))
+    return True
+
+
+def may_answer() -> bool:
+    session = current_session()
+    return _answers.take(f"{session.device_id}:{session.person_id}").allowed

@@ -1,0 +1,111 @@
+"""Stock-takes: the open ones for devices to go on with, the signed-off sheets to see, print and download."""
+
+from __future__ import annotations
+
+from flask import Response, abort, jsonify, render_template
+
+from edge import clock
+from edge.handhelds import stock_takes
+from edge.pages.csv_download import csv_file, times
+from edge.pages.dates import local
+from edge.pages.forms import json_object
+from edge.pages.guard import current_session, pages, require_role
+from edge.pages.handhelds import actions
+from edge.people.people import Role
+
+TITLES = {
+    "missing": "Missing",
+    "elsewhere": "Elsewhere",
+    "unknown": "Unknown tags",
+    "here": "Here",
+}
+
+
+@pages.get("/scan/stock-takes")
+@require_role(Role.OPERATOR)
+def open_stock_takes() -> Response:
+    found = stock_takes.list_stock_takes(current_session().organization_id, only_open=True, limit=20)
+    return jsonify(stock_takes=[_summary(take) for take in found])
+
+
+@pages.get("/scan/stock-takes/<stock_take_id>")
+@require_role(Role.OPERATOR)
+def stock_take_progress(stock_take_id: str) -> Response:
+    """For a device that continues it."""
+    return _progress(stock_take_id)
+
+
+@pages.post("/scan/stock-takes/<stock_take_id>")
+@require_role(Role.OPERATOR)
+def report_and_progress(stock_take_id: str) -> Response:
+    """For all devices that work on it: each says what it has not sent yet, and gets what the others found."""
+    session = current_session()
+    actions.report(session.organization_id, session.device_name or session.name, json_object(), [], clock.now())
+    return _progress(stock_take_id)
+
+
+def _progress(stock_take_id: str) -> Response:
+    found = stock_takes.progress(current_session().organization_id, stock_take_id)
+    if found is None:
+        abort(404)
+    return jsonify(
+        **_summary(found.stock_take),
+        expected_ids=found.expected,
+        scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in found.scans],
+        seen=[[row[0], row[1], row[2] // 1000, bool(row[3])] for row in found.seen],
+        devices=[[*row[:2], bool(row[2]), row[3], row[4] and row[4] // 1000, row[5] // 1000] for row in found.devices],
+    )
+
+
+@pages.get("/stock-takes")
+@require_role(Role.VIEWER)
+def show_stock_takes() -> str:
+    found = stock_takes.list_stock_takes(current_session().organization_id)
+    return render_template("stock-takes.html", stock_takes=found)
+
+
+@pages.get("/stock-takes/<stock_take_id>")
+@require_role(Role.VIEWER)
+def show_stock_take(stock_take_id: str) -> str:
+    take = _finished(stock_take_id)
+    lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
+    groups = [(result, title, [line for line in lines if line.result == result]) for result, title in TITLES.items()]
+    devices = stock_takes.devices_at_sign_off(current_session().organization_id, stock_take_id)
+    return render_template("stock-take.html", take=take, groups=groups, devices=devices)
+
+
+@pages.get("/stock-takes/<stock_take_id>.csv")
+@require_role(Role.VIEWER)
+def stock_take_csv(stock_take_id: str) -> Response:
+    take = _finished(stock_take_id)
+    lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
+    heading = ("result", "external_key", "name", "code", "seen_by", "last_location", "last_seen_at", "lost_since")
+    rows = (
+        (
+            *(line.result, line.external_key, line.name, line.code, line.how, line.location_name or ""),
+            *times(line.seen_at, line.lost_at),
+        )
+        for line in lines
+    )
+    return csv_file(f"stock-take-{local(take.started_at)[:10]}.csv", heading, rows)
+
+
+def _finished(stock_take_id: str) -> stock_takes.StockTake:
+    take = stock_takes.find_stock_take(current_session().organization_id, stock_take_id)
+    if take is None or take.finished_at is None:
+        abort(404)
+    return take
+
+
+def _summary(take: stock_takes.StockTake) -> dict[str, object]:
+    return {
+        "id": take.id,
+        "location": take.location_id,
+        "name": take.location_name,
+        "with_sublocations": take.with_sublocations,
+        "started_at": take.started_at // 1000,
+        "started_by": take.started_by,
+        "expected": take.expected,
+        "scanned": take.scanned,
+        "is_open": take.finished_at is None and take.cancelled_at is None,
+    }

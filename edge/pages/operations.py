@@ -1,0 +1,91 @@
+"""The certificate of this box's own authority, for devices that shall trust its HTTPS. Nobody has to sign in for it.
+
+How the box is doing, part by part; for administrators also its backups, settings and log.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from hashlib import sha256
+from pathlib import Path
+
+from flask import Response, abort, render_template, request, send_file
+
+from edge.operations import downloads, stats
+from edge.pages import box_facts
+from edge.pages.guard import actor, current_session, has_role, open_to_all, pages, require_role
+from edge.pages.installation import installation
+from edge.people import organizations
+from edge.people.people import Role
+from edge.tracking import deletion
+
+_PORT = re.compile(r":[0-9]*$")
+
+
+@pages.get("/certificate")
+@open_to_all
+def certificate() -> str:
+    pem = _pem()
+    host = _PORT.sub("", request.host)
+    return render_template("certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=host)
+
+
+@pages.get("/certificate/edge-authority.crt")
+@open_to_all
+def authority() -> Response:
+    pem = _pem()
+    if pem is None:
+        abort(404, "HTTPS is not switched on at this box.")
+    # The type that makes Android and iOS offer to install it.
+    return Response(
+        pem,
+        mimetype="application/x-x509-ca-cert",
+        headers={"Content-Disposition": 'attachment; filename="edge-authority.crt"'},
+    )
+
+
+def _pem() -> str | None:
+    file: Path | None = installation().authority_file
+    return file.read_text("ascii") if file and file.is_file() else None
+
+
+def _fingerprint(pem: str) -> str:
+    """As devices and OpenSSL show it: `AB:CD:…`."""
+    return sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()
+
+
+@pages.get("/status")
+@require_role(Role.EDITOR)
+def show_status() -> str:
+    health, facts, sees_box = installation().health, box_facts.facts(), may_see_the_box()
+    return render_template(
+        "status.html",
+        checks=health.checks(),
+        storage=stats.facts(),
+        dropped=deletion.last_dropped(5),
+        counts=stats.counts(current_session().organization_id),
+        box=facts if sees_box else None,
+        backups=facts.backups() if sees_box else (),
+        settings=facts.settings() if sees_box else (),
+        log_lines=facts.log_lines() if sees_box else (),
+        is_shared=has_role(Role.ADMINISTRATOR) and not sees_box,
+    )
+
+
+@pages.post("/status/backups/<name>")
+@require_role(Role.ADMINISTRATOR)
+def download_backup(name: str) -> Response:
+    """The file as it is, to be kept outside of this box."""
+    if not may_see_the_box():
+        abort(403)
+    found = [backup.path for backup in box_facts.facts().backups() if backup.path.name == name]
+    if not found:
+        abort(404)
+    downloads.note_backup(actor(), name)
+    return send_file(found[0].resolve(), mimetype="application/octet-stream", as_attachment=True, download_name=name)
+
+
+def may_see_the_box() -> bool:
+    """A backup, and the log, are of all organizations on the box: where there are several, they are for its shell."""
+    return has_role(Role.ADMINISTRATOR) and len(organizations.list_organizations()) == 1

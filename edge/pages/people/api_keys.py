@@ -1,0 +1,101 @@
+"""Account menu, API Keys, New Key: the only place where credentials of the API are made (spec: Authentication 1)."""
+
+from __future__ import annotations
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.errors import Invalid
+from edge.pages.double_submit import once
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.people import api_keys as store
+from edge.people.people import Role
+from edge.people.secrets import hash_secret, new_client_secret, new_token
+
+RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking"}
+LEVELS = {"": (), "read": ("read",), "write": ("read", "write"), "write-only": ("write",)}
+LEVEL_WORDS = {"": "No access", "read": "Read", "write": "Read and write", "write-only": "Write only"}
+EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year"}
+
+
+@pages.get("/keys")
+@require_role(Role.ADMINISTRATOR)
+def list_keys() -> str:
+    return render_template("keys.html", keys=store.list_keys(current_session().organization_id), now=clock.now())
+
+
+@pages.get("/keys/new")
+@require_role(Role.ADMINISTRATOR)
+def new_key_form() -> str:
+    return _form({}, {"tracking": "read"})
+
+
+@pages.post("/keys/new")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_key() -> str | tuple[str, int]:
+    """Answers with the secret itself: it is on this one page and nowhere else, so there is no redirect."""
+    form = request.form
+    secret = new_client_secret()
+    days = form.get("expires", "")
+    try:
+        if days not in EXPIRIES:
+            raise Invalid.one("expires", "invalid_value", "Choose one from the list")
+        key = store.add_key(
+            actor(),
+            form.get("name", "").strip(),
+            _chosen_scopes(),
+            hash_secret(secret),
+            expires_at=clock.now() + int(days) * clock.DAY if days else None,
+        )
+    except Invalid as error:
+        return _form({fault.field: fault.message for fault in error.fields}, form), 400
+    return render_template("key-made.html", key=key, secret=secret)
+
+
+@pages.get("/keys/<key_id>/revoke")
+@require_role(Role.ADMINISTRATOR)
+def ask_to_revoke(key_id: str) -> str:
+    key = next((key for key in store.list_keys(current_session().organization_id) if key.id == key_id), None) or abort(
+        404
+    )
+    return render_template("key-revoke.html", key=key)
+
+
+@pages.post("/keys/<key_id>/revoke")
+@require_role(Role.ADMINISTRATOR)
+def revoke_key(key_id: str) -> AnyResponse:
+    store.revoke_key(actor(), key_id)
+    return done("/keys", "revoked")
+
+
+def levels_of(resource: str) -> dict[str, str]:
+    """Those that the resource has scopes for."""
+    return {
+        level: LEVEL_WORDS[level]
+        for level, steps in LEVELS.items()
+        if all(f"{resource}:{step}" in store.SCOPES for step in steps)
+    }
+
+
+def _chosen_scopes() -> list[str]:
+    scopes = []
+    for resource in RESOURCES:
+        level = request.form.get(resource, "")
+        if level not in levels_of(resource):
+            raise Invalid.one("scopes", "invalid_value", "Choose one from the list")
+        scopes += [f"{resource}:{step}" for step in LEVELS[level]]
+    return scopes
+
+
+def _form(errors: dict[str, str], values: object) -> str:
+    return render_template(
+        "key-new.html",
+        errors=errors,
+        values=values,
+        resources=[(name, words, levels_of(name)) for name, words in RESOURCES.items()],
+        expiries=EXPIRIES,
+        once=new_token(),
+    )

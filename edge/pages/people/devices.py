@@ -1,0 +1,81 @@
+"""Shared handhelds: an administrator makes a link, the device opens it once, and is known from then on."""
+
+from __future__ import annotations
+
+from flask import abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Invalid
+from edge.pages import cookies, record_links
+from edge.pages.double_submit import once
+from edge.pages.forms import text
+from edge.pages.guard import actor, current_session, open_to_all, pages, require_role
+from edge.pages.notices import done
+from edge.people import devices as store
+from edge.people import enrolment as devices
+from edge.people.people import Role
+from edge.people.secrets import new_token
+
+
+@pages.get("/devices")
+@require_role(Role.ADMINISTRATOR)
+def show_devices() -> str:
+    return _page({})
+
+
+@pages.post("/devices")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_device() -> str | tuple[str, int]:
+    """Answers with the link itself: it is good for one device and one day, and nowhere else to be seen."""
+    try:
+        device, code = devices.invite(actor(), text(request.form, "name"))
+    except Invalid as error:
+        return _page({"name": error.fields[0].message}), 400
+    return _invitation(device.name, code)
+
+
+@pages.post("/devices/<int:device_id>/invite")
+@require_role(Role.ADMINISTRATOR)
+def invite_device_again(device_id: int) -> str:
+    device = store.find_device(current_session().organization_id, device_id) or abort(404)
+    return _invitation(device.name, devices.invite_again(actor(), device_id))
+
+
+@pages.post("/devices/<int:device_id>/revoke")
+@require_role(Role.ADMINISTRATOR)
+def revoke_device(device_id: int) -> AnyResponse:
+    store.revoke_device(actor(), device_id)
+    return done("/devices", "device-revoked")
+
+
+@pages.get("/enrol/<code>")
+@open_to_all
+def enrolment(code: str) -> str:
+    """Only shows what would happen: a camera app's preview must not use the link up."""
+    return render_template("enrol.html", device=devices.awaiting(code) or abort(404, _SPENT), code=code)
+
+
+@pages.post("/enrol/<code>")
+@open_to_all
+def enrol(code: str) -> AnyResponse:
+    enrolled = devices.enrol(code)
+    if enrolled is None:
+        abort(404, _SPENT)
+    _, token = enrolled
+    response = redirect("/sign-in?next=/scan", 303)
+    cookies.write(response, cookies.DEVICE, token, cookies.LONGEST_SECONDS)
+    return response
+
+
+_SPENT = "This link was used, or is older than a day. An administrator makes a new one under Devices."
+
+
+def _page(errors: dict[str, str]) -> str:
+    listed = store.list_devices(current_session().organization_id)
+    return render_template("devices.html", devices=listed, errors=errors, once=new_token())
+
+
+def _invitation(name: str, code: str) -> str:
+    link = f"{record_links.address()}/enrol/{code}"
+    return render_template("device-invite.html", name=name, link=link, code=record_links.qr(link))

@@ -1,0 +1,88 @@
+"""Setting up one's own second factor, and removing it."""
+
+from __future__ import annotations
+
+from flask import abort, make_response, render_template, request
+from flask_babel import gettext
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Conflict
+from edge.pages import record_links
+from edge.pages.double_submit import once
+from edge.pages.guard import actor, address, current_session, has_role, pages, require_role
+from edge.pages.notices import done
+from edge.people import people, second_factor, second_factors, sign_in
+from edge.people.people import PersonRow, Role
+from edge.people.secrets import new_token
+from edge.texts import N_
+
+WRONG_PASSWORD = N_("That is not your current password")
+WRONG_FIRST_CODE = N_("This code is wrong. Wait for the next one, and enter that")
+
+
+@pages.get("/account/second-factor")
+@require_role(Role.VIEWER)
+def second_factor_page() -> str:
+    return _page()
+
+
+@pages.post("/account/second-factor")
+@require_role(Role.ADMINISTRATOR)
+@once
+def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
+    """Show the secret for the app on this one page. The password is required: an open session is not enough."""
+    person = _person()
+    if not sign_in.is_password_of(person, request.form.get("present", ""), address=address()):
+        return _page({"present": gettext(WRONG_PASSWORD)}), 400
+    try:
+        secret = second_factor.begin(actor())
+    except Conflict:
+        return done("/account/second-factor", "second-factor-is-on")
+    code = record_links.qr(second_factor.link(secret, person.email or person.name))
+    return _page(step="confirm", secret=secret, code=code)
+
+
+@pages.post("/account/second-factor/confirm")
+@require_role(Role.ADMINISTRATOR)
+@once
+def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
+    """Show the recovery codes, on this one page, after a first code; from then on codes are asked for."""
+    try:
+        codes = second_factor.confirm(actor(), request.form.get("code", ""))
+    except Conflict:
+        return done("/account/second-factor", "second-factor-too-late")
+    if codes is None:
+        return _page({"code": gettext(WRONG_FIRST_CODE)}, step="confirm"), 400
+    return _page(step="codes", codes=codes)
+
+
+@pages.post("/account/second-factor/remove")
+@require_role(Role.VIEWER)
+def remove_second_factor() -> AnyResponse:
+    """Remove one's own, with a code: a session that was left open is not enough."""
+    person, form = _person(), request.form
+    fault = sign_in.fault_of_own_code(person, form.get("code", ""), form.get("recovery", ""), address=address())
+    if fault:
+        clock_matters = fault == sign_in.WRONG_CODE
+        return make_response(_page({"": gettext(fault)}, clock_matters=clock_matters), 400)
+    second_factors.remove(actor(), person.id)
+    return done("/account/second-factor", "second-factor-removed")
+
+
+def _person() -> PersonRow:
+    return people.find_person(current_session().organization_id, current_session().person_id) or abort(404)
+
+
+def _page(errors: dict[str, str] | None = None, step: str = "", **shown: object) -> str:
+    """`step`: of the setup, "confirm" or "codes"."""
+    session = current_session()
+    return render_template(
+        "second-factor.html",
+        errors=errors or {},
+        step=step,
+        factor=second_factors.find(session.organization_id, session.person_id),
+        may_begin=has_role(Role.ADMINISTRATOR),
+        has_password=_person().password_hash is not None,
+        once=new_token(),
+        **shown,
+    )

@@ -1,0 +1,191 @@
+"""Signing in and out, with a second factor where there is one, and changing one's own password."""
+
+from __future__ import annotations
+
+from flask import Response, g, jsonify, make_response, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Invalid
+from edge.pages import cookies, kept_forms
+from edge.pages.forms import whole
+from edge.pages.guard import (
+    actor,
+    address,
+    current_session,
+    device,
+    open_to_all,
+    pages,
+    require_role,
+    wanted,
+    wants_json,
+)
+from edge.pages.installation import installation
+from edge.pages.notices import done
+from edge.people import passwords, people, second_factors, tokens
+from edge.people import sign_in as sessions
+from edge.people.people import Role
+from edge.people.secrets import hash_secret
+
+
+@pages.get("/sign-in")
+@open_to_all
+def sign_in_page() -> AnyResponse | str:
+    if g.session is not None:
+        return redirect(wanted(), 303)
+    return _page()
+
+
+@pages.post("/sign-in")
+@open_to_all
+def sign_in() -> AnyResponse:
+    """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for.
+
+    Where the person has a second factor, the answer to the password is the form for its code, which comes here, too.
+    """
+    form, site = request.form, installation()
+    if "continue" in form:  # from a form that was kept during the sign-in
+        return make_response(_page())
+    here = device()
+    if "challenge" in form:
+        answer = sessions.enter_code(
+            form["challenge"],
+            form.get("code", ""),
+            form.get("recovery", ""),
+            address=address(),
+            hours=site.session_hours,
+            proof=cookies.read(cookies.KNOWN),
+            device=here,
+        )
+    elif "email" in form or here is None:
+        answer = sessions.sign_in(
+            form.get("email", ""),
+            form.get("password", ""),
+            address=address(),
+            hours=site.session_hours,
+            proof=cookies.read(cookies.KNOWN),
+            device=here,
+        )
+    else:
+        answer = sessions.sign_in_on_device(
+            here,
+            badge=form.get("badge", ""),
+            person_id=form.get("person", 0, type=whole),
+            pin=form.get("pin", ""),
+            pin_required=site.pin_required,
+            address=address(),
+            hours=site.session_hours,
+        )
+    if isinstance(answer, sessions.Refused):
+        return _refused(answer)
+    if g.session is not None:
+        sessions.sign_out(cookies.session_token())
+    fallback = "/scan" if answer.person.role == Role.OPERATOR else "/"
+    kept = kept_forms.kept(form.get("kept", ""))
+    if kept is not None:
+        response: AnyResponse = make_response(_still_here(kept, answer.token))
+    else:
+        response = redirect(wanted(fallback), 303)
+    cookies.write(response, cookies.SESSION, answer.token, site.session_hours * 3600)
+    cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
+    if answer.proof:
+        cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
+    if here is not None:  # while it is used, its enrollment does not expire
+        cookies.write(response, cookies.DEVICE, cookies.read(cookies.DEVICE), cookies.LONGEST_SECONDS)
+    return response
+
+
+def _still_here(form: kept_forms.KeptForm, token: str) -> str:
+    """Show the form that was sent before the sign-in, in the new session."""
+    g.session, g.csrf = sessions.find(token), sessions.csrf_token(token)
+    return render_template("kept-form.html", form=form)
+
+
+@pages.post("/sign-out")
+@open_to_all
+def sign_out() -> AnyResponse:
+    sessions.sign_out(cookies.session_token())
+    response = redirect("/sign-in", 303)
+    cookies.delete(response, cookies.SESSION)
+    cookies.delete(response, cookies.WHO)
+    return response
+
+
+@pages.get("/account")
+@require_role(Role.VIEWER)
+def account() -> str:
+    return _account({})
+
+
+@pages.post("/account")
+@require_role(Role.VIEWER)
+def change_password() -> AnyResponse | tuple[str, int]:
+    """Change one's own password; every other session of the person ends."""
+    person = people.find_person(current_session().organization_id, current_session().person_id)
+    if person is None or not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
+        return _account_again({"present": "That is not your current password"})
+    if request.form.get("password") != request.form.get("again"):
+        return _account_again({"again": "The two are not the same"})
+    try:
+        new_hash = passwords.hash_password(request.form.get("password", ""))
+    except Invalid as error:
+        return _account_again({"password": error.fields[0].message})
+    here = hash_secret(cookies.session_token())
+    people.update_person(actor(), person.id, keep_session=here, password_hash=new_hash)
+    return done("/account", "password")
+
+
+@pages.post("/account/token")
+@require_role(Role.VIEWER)
+def session_token() -> Response | str:
+    """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
+    environment = installation().environment
+    token = tokens.session_token(environment, current_session(), cookies.session_token())
+    if wants_json():
+        seconds = tokens.SESSION_LIFETIME_SECONDS
+        return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only
+    return render_template("account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
+
+
+def _account_again(errors: dict[str, str]) -> tuple[str, int]:
+    return _account(errors), 400
+
+
+def _account(errors: dict[str, str]) -> str:
+    own = current_session()
+    return render_template(
+        "account.html",
+        errors=errors,
+        person=people.find_person(own.organization_id, own.person_id),
+        second_factor=second_factors.find(own.organization_id, own.person_id),
+    )
+
+
+def _page(refused: sessions.Refused | None = None) -> str:
+    here = device()
+    names = []
+    if here is not None:
+        names = [
+            person
+            for person in people.list_people(here.organization_id)
+            if person.disabled_at is None and person.role != Role.ADMINISTRATOR
+        ]
+    by_password = here is None or "password" in request.args or {"email", "challenge"} & set(request.form)
+    return render_template(
+        "sign-in.html",
+        kept=request.form.get("kept", ""),
+        device=here,
+        names=names,
+        by_password=by_password,
+        refused=refused,
+        clock_matters=refused is not None and refused.reason == sessions.WRONG_CODE,
+        next=wanted(""),
+    )
+
+
+def _refused(answer: sessions.Refused) -> Response:
+    if answer.wait_seconds:
+        response = make_response(_page(answer), 429)
+        response.headers["Retry-After"] = str(answer.wait_seconds)
+        return response
+    is_next_step = not answer.reason and (answer.needs_pin or answer.challenge)
+    return make_response(_page(answer), 200 if is_next_step else 403)

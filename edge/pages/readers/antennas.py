@@ -1,0 +1,123 @@
+"""Antennas: their location, whether assets stay there or pass by, and what they read lately."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.database.connection import all_or_none
+from edge.errors import Invalid
+from edge.pages import charts
+from edge.pages.forms import text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.readers.location_corrections import saved_location
+from edge.people.people import Role
+from edge.readers import antenna_reads, correction_offers, offset_proposals, readers
+from edge.readers.antenna_kinds import set_location_kind, set_reader_kind
+from edge.readers.readers import Placement
+from edge.records import locations
+from edge.tracking import antenna_names, rssi_offsets
+from edge.tracking.signal_strength import AntennaKind
+from edge.validation import values
+
+KIND_NAMES = {
+    AntennaKind.ZONE: "Assets stay where it hears them",
+    AntennaKind.PORTAL: "Assets pass it: a portal",
+    AntennaKind.DIRECT: "Every read counts",
+}
+
+
+@pages.post("/readers/<int:reader_id>/antennas")
+@require_role(Role.ADMINISTRATOR)
+def set_antenna(reader_id: int) -> AnyResponse:
+    """Set up one antenna, or let it follow its reader again."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
+    port = antenna_names.port_from(reader_id, text(request.form, "port"))
+    was_id = correction_offers.location_of(reader.organization_id, reader_id, port)
+    if "follow" in request.form:
+        placed, kind = partial(readers.remove_antenna, actor(), reader_id, port), None
+    else:
+        placed = partial(readers.set_antenna, actor(), reader_id, port, placement)
+    all_or_none((placed, partial(set_reader_kind, actor(), reader_id, reader.name, kind, port)))
+    return saved_location(reader_id, port, was_id)
+
+
+@pages.post("/readers/<int:reader_id>/antenna-kind")
+@require_role(Role.ADMINISTRATOR)
+def set_kind_of_reader(reader_id: int) -> AnyResponse:
+    """For all antennas of a reader without a kind of their own."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    set_reader_kind(actor(), reader_id, reader.name, _kind())
+    return done(f"/readers/{reader_id}", "changed")
+
+
+@pages.post("/locations/<int:location_id>/antenna-kind")
+@require_role(Role.ADMINISTRATOR)
+def set_kind_of_location(location_id: int) -> AnyResponse:
+    """For all antennas at a location and below it without a kind of their own."""
+    location = locations.get(current_session().organization_id, location_id)
+    set_location_kind(actor(), location_id, location.name, _kind())
+    return done(f"/locations/{location_id}/edit", "changed")
+
+
+@pages.get("/readers/<int:reader_id>/antennas")
+@require_role(Role.EDITOR)
+def show_antenna_work(reader_id: int) -> str:
+    """What the antennas of a reader read in the last minutes, for aiming them."""
+    organization_id = current_session().organization_id
+    work = antenna_reads.antenna_work(organization_id, reader_id)
+    drawn = [
+        charts.strengths(f"{one.label}: strength", one.strengths, antenna_reads.WEAKEST, antenna_reads.STEP)
+        for one in work.antennas
+        if any(one.strengths)
+    ]
+    reader = readers.get_reader(organization_id, reader_id)
+    return render_template(
+        "antenna-work.html",
+        reader=reader,
+        work=work,
+        drawn=drawn,
+        offset=rssi_offsets.offsets_of(organization_id).readers.get(reader_id),
+        offsets=_own_offsets(organization_id, reader_id),
+        proposals=offset_proposals.proposals(organization_id, reader_id),
+    )
+
+
+def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]]:
+    """(antenna, dB) of each antenna with an offset of its own."""
+    names, own = antenna_names.names_of(reader_id), rssi_offsets.offsets_of(organization_id).antennas
+    return [(names.get(port, str(port)), decibels) for (one, port), decibels in sorted(own.items()) if one == reader_id]
+
+
+@pages.post("/readers/<int:reader_id>/rssi-offset")
+@require_role(Role.ADMINISTRATOR)
+def set_rssi_offset(reader_id: int) -> AnyResponse:
+    """Set what is added to the strengths of a reader, or of one of its antennas; empty: as the reader, or nothing."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    entered = text(request.form, "port")
+    port = antenna_names.port_from(reader_id, entered) if entered else None
+    rssi_offsets.set_offset(
+        actor(), reader_id, reader.name, values.decibels("rssi_offset", text(request.form, "rssi_offset")), port
+    )
+    return done(f"/readers/{reader_id}/antennas", "changed")
+
+
+def _kind() -> AntennaKind | None:
+    entered = text(request.form, "kind")
+    try:
+        return AntennaKind(entered) if entered else None
+    except ValueError as error:
+        known = ", ".join(AntennaKind)
+        raise Invalid.one("kind", "invalid_value", f"An antenna is one of {known}") from error
+
+
+def entered_location() -> int | None:
+    return request.form.get("location_id", 0, type=whole) or None
+
+
+def entered_rssi() -> float | None:
+    return values.signal_strength("min_rssi", text(request.form, "min_rssi"))

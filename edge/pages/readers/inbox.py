@@ -1,0 +1,166 @@
+"""What waits for a technician: unassigned topics, unknown tags, messages that could not be read.
+
+Messages of readers, shown to a person.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Conflict, EdgeError
+from edge.pages.formats import formats
+from edge.pages.forms import errors_of, values_of, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.paging import offset_asked
+from edge.pages.readers.list import grouped_topics
+from edge.people.people import Role
+from edge.readers import dead_letters, dismissals, unknown_tags
+from edge.records import assets, lookup
+from edge.records.external_keys import Page
+from edge.records.tags import NewTag
+from edge.validation import bodies
+
+MOST_TOPICS = 200
+PER_PAGE = 50
+
+
+@pages.get("/readers/topics")
+@require_role(Role.ADMINISTRATOR)
+def show_topics() -> str:
+    return _topics_page({})
+
+
+@pages.post("/readers/topics")
+@require_role(Role.ADMINISTRATOR)
+def dismiss_topic() -> AnyResponse | tuple[str, int]:
+    """For good, or show it again."""
+    if "bring_back" in request.form:
+        dismissals.bring_back(actor(), "topic", request.form["bring_back"])
+        return done("/readers/topics", "brought-back")
+    try:
+        dismissals.dismiss_topic(actor(), request.form.get("topic", ""))
+    except Conflict as error:
+        return _topics_page(errors_of(error)), 409
+    return done("/readers/topics", "dismissed")
+
+
+def _topics_page(errors: dict[str, str]) -> str:
+    found = [(topic, guess, readable(topic.sample, topic.size)) for topic, guess in grouped_topics()]
+    return render_template(
+        "unassigned-topics.html",
+        topics=found[:MOST_TOPICS],
+        titles=formats().titles,
+        dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
+        errors=errors,
+    )
+
+
+@pages.get("/readers/unknown-tags")
+@require_role(Role.EDITOR)
+def show_unknown_tags() -> str:
+    return _tags_page({}, "")
+
+
+@pages.post("/readers/unknown-tags")
+@require_role(Role.EDITOR)
+def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
+    """To the asset that is named by its key, or by another of its tags; or dismiss it for good."""
+    form = request.form
+    if "bring_back" in form:
+        dismissals.bring_back(actor(), "tag", form["bring_back"])
+        return done("/readers/unknown-tags", "brought-back")
+    try:
+        if "dismiss" in form:
+            dismissals.dismiss_tag(actor(), form.get("tag_type", ""), form.get("match_key", ""))
+            return done("/readers/unknown-tags", "dismissed")
+        tag = NewTag(**values_of(bodies.TAG, {"tag_type": form.get("tag_type", ""), "value": form.get("value", "")}))
+        owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
+        if owner is None or owner.kind != "asset":
+            return _tags_page({"asset": "No asset has this key or tag"}, tag.value), 400
+        assets.attach_tag(actor(), owner.id, tag)
+    except EdgeError as error:
+        return _tags_page(errors_of(error), form.get("value", "")), 400
+    return done("/readers/unknown-tags", "tagged")
+
+
+@pages.get("/readers/dead-letters")
+@require_role(Role.ADMINISTRATOR)
+def show_dead_letters() -> str:
+    letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
+    found = [(letter, readable(letter.payload, letter.size)) for letter in letters]
+    return render_template("dead-letters.html", letters=found, can_retry=formats().requeue is not None)
+
+
+@pages.post("/readers/dead-letters/<int:no>")
+@require_role(Role.ADMINISTRATOR)
+def treat_dead_letter(no: int) -> AnyResponse:
+    """Try again after the cause was fixed: it goes through ingest again, and comes back here if it fails again."""
+    requeue = formats().requeue
+    if "drop" in request.form:
+        dead_letters.drop(actor(), no)
+        return done("/readers/dead-letters", "dropped")
+    if requeue is None:
+        abort(503, "Ingest is not running here.")
+    letter = dead_letters.retry(actor(), no)
+    requeue(no, letter.topic, letter.payload, letter.received_at)
+    return done("/readers/dead-letters", "retried")
+
+
+def _tags_page(errors: dict[str, str], value: str) -> str:
+    reader_id = request.args.get("reader", type=whole)
+    organization_id, offset = current_session().organization_id, offset_asked()
+    address = "/readers/unknown-tags?" + (f"reader={reader_id}&" if reader_id is not None else "")
+    return render_template(
+        "unknown-tags.html",
+        page=Page(
+            unknown_tags.list_tags(organization_id, reader_id, PER_PAGE, offset),
+            unknown_tags.count_tags(organization_id, reader_id),
+        ),
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier=f"{address}offset={max(offset - PER_PAGE, 0)}",
+        later=f"{address}offset={offset + PER_PAGE}",
+        errors=errors,
+        wrong=value,
+        dismissed=dismissals.list_dismissed(organization_id, "tag"),
+    )
+
+
+SHOWN_BYTES = 2000
+
+
+class Shown(NamedTuple):
+    """Bytes as a person can read them: text where it is text, else hexadecimal."""
+
+    text: str
+    is_text: bool
+    size: int
+
+
+def to_edit(payload: bytes) -> tuple[str, bool]:
+    """A message as it can be put into a form, and whether that is hexadecimal."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return payload.hex(" "), True
+    return (text, False) if _is_printable(text) else (payload.hex(" "), True)
+
+
+def readable(payload: bytes, size: int) -> Shown:
+    """`size` is that of the whole, of which `payload` may be the beginning only."""
+    start = payload[:SHOWN_BYTES]
+    try:
+        text = start.decode("utf-8", "strict" if size <= SHOWN_BYTES else "ignore")
+    except UnicodeDecodeError:
+        return Shown(start.hex(" "), is_text=False, size=size)
+    if _is_printable(text):
+        return Shown(text, is_text=True, size=size)
+    return Shown(start.hex(" "), is_text=False, size=size)
+
+
+def _is_printable(text: str) -> bool:
+    return all(letter.isprintable() or letter in "\r\n\t" for letter in text)

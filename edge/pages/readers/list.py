@@ -1,0 +1,99 @@
+"""All readers at a glance, what waits to be set up, and what to enter in a reader so that it is heard."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from flask import Response, abort, render_template
+
+from edge import clock
+from edge.formats.reads import Guess
+from edge.pages import broker_facts
+from edge.pages.formats import formats
+from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.polling import fragment
+from edge.people.people import Role
+from edge.readers import readers, status, unassigned_topics
+from edge.readers.unassigned_topics import Topic
+
+SILENT_AFTER = 15 * 60 * clock.SECOND
+MOST_HEARD = 5  # topics that are offered while the first reader is awaited
+MANY_TAGS = 10  # topics with an address at their end; as many readers of an unknown make are rare
+_ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
+
+
+@pages.get("/readers")
+@require_role(Role.EDITOR)
+def show_readers() -> str:
+    return render_template(
+        "readers.html",
+        readers=status.list_states(current_session().organization_id),
+        waiting=status.waiting(current_session().organization_id),
+        titles=formats().titles,
+        silent_before=clock.now() - SILENT_AFTER,
+        heard=_heard(),
+        broker=broker_facts.facts(),
+        broker_address=broker_facts.address(),
+        is_for_this_box_only=broker_facts.is_for_this_box_only(),
+        topic=broker_facts.topic_to_suggest(current_session().organization_id),
+    )
+
+
+@pages.get("/readers/heard")
+@require_role(Role.EDITOR)
+def readers_heard() -> Response:
+    """What has arrived of readers that are not set up, for the page that waits for the first message."""
+    heard = _heard()
+    return fragment("_readers-heard.html", heard, heard=heard)
+
+
+def _heard() -> list[str]:
+    """Only administrators can set readers up."""
+    if not has_role(Role.ADMINISTRATOR):
+        return []
+    together = [topic.topic for topic, _ in grouped_topics()]
+    return together[:MOST_HEARD]
+
+
+def grouped_topics() -> list[tuple[Topic, Guess]]:
+    """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
+    found: dict[str, tuple[Topic, Guess]] = {}
+    topics = unassigned_topics.list_topics(current_session().organization_id)
+    of_tags = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
+    for topic in topics:
+        guess = formats().recognise(topic.topic, topic.sample)
+        together = formats().filter_for(guess.name, topic.topic)
+        if guess.name is None and (parent := _parent_of_tag(topic)) and parent in of_tags:
+            together = f"{parent}/+"
+        if together in found:
+            newest, guess = found[together]
+            first = min(newest.first_heard_at, topic.first_heard_at)
+            newest = newest._replace(first_heard_at=first, messages=newest.messages + topic.messages)
+        else:
+            newest = topic._replace(topic=together)
+        found[together] = (newest, guess)
+    return list(found.values())
+
+
+def _parent_of_tag(topic: Topic) -> str:
+    """Where the last level may be a tag, whatever the format; else nothing."""
+    parent, _, last = topic.topic.rpartition("/")
+    return parent if _ADDRESS.fullmatch(last) else ""
+
+
+@pages.post("/readers/<int:reader_id>/account")
+@require_role(Role.ADMINISTRATOR)
+def make_reader_account(reader_id: int) -> str:
+    """With what the reader signs in to the broker; shown once."""
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    make_account = broker_facts.facts().make_account
+    if make_account is None:
+        abort(404)
+    return render_template(
+        "reader-account.html",
+        reader=reader,
+        account=make_account(actor(), reader_id),
+        broker=broker_facts.facts(),
+        broker_address=broker_facts.address(),
+    )

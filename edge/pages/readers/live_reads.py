@@ -1,0 +1,104 @@
+"""What one reader reads right now: tag by tag and antenna by antenna, with its strength, for placing antennas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from flask import Response, render_template, request
+
+from edge import clock
+from edge.pages.forms import search_text
+from edge.pages.guard import current_session, pages, require_role
+from edge.pages.polling import fragment
+from edge.pages.readers.readers import BUCKETS
+from edge.people.people import Role
+from edge.readers import live_reads, readers
+from edge.readers.live_reads import LiveRead
+from edge.tracking import antenna_names, board
+
+LAST = 60 * clock.SECOND
+MOST_ROWS = 100
+
+
+class Heard(NamedTuple):
+    """One tag at one antenna in the last minute."""
+
+    tag_type: str
+    value: str
+    antenna: int
+    reads: int
+    rssi: float | None  # of the last read
+    weakest: float | None
+    strongest: float | None
+    received_at: int
+    bucket: str
+    asset_id: int | None
+
+
+@pages.get("/readers/<int:reader_id>/reads")
+@require_role(Role.EDITOR)
+def show_live_reads(reader_id: int) -> str:
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    antenna, tag = _filters()
+    query = urlencode({"antenna": antenna, "tag": tag})
+    return render_template("reader-reads.html", reader=reader, antenna=antenna, tag=tag, query=query, **_now(reader_id))
+
+
+@pages.get("/readers/<int:reader_id>/reads/now")
+@require_role(Role.EDITOR)
+def live_reads_now(reader_id: int) -> Response:
+    readers.get_reader(current_session().organization_id, reader_id)
+    values = _now(reader_id)
+    return fragment("_reader-reads.html", values["heard"], **values)
+
+
+def _filters() -> tuple[str, str]:
+    """An antenna, by number or name, and a part of a tag."""
+    return search_text(request.args.get("antenna", "")).strip(), search_text(request.args.get("tag", ""))
+
+
+def _now(reader_id: int) -> dict[str, object]:
+    antenna, tag = _filters()
+    heard = by_tag_and_antenna(live_reads.watch(reader_id), clock.now() - LAST)
+    antennas = antenna_names.names_of(reader_id)
+    shown = [
+        row
+        for row in heard
+        if antenna.casefold() in ("", antennas.get(row.antenna, str(row.antenna)).casefold())
+        and tag.casefold() in row.value.casefold()
+    ]
+    assets = {row.asset_id for row in shown[:MOST_ROWS] if row.asset_id}
+    names = {row.asset_id: row.name for row in board.by_ids(current_session().organization_id, list(assets))}
+    return {
+        "heard": shown[:MOST_ROWS],
+        "more": len(shown) - MOST_ROWS,
+        "names": names,
+        "antenna_names": antennas,
+        "bucket_names": BUCKETS,
+    }
+
+
+def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[Heard]:
+    """In an order that does not change while reads come in."""
+    found: dict[tuple[str, str, int], Heard] = {}
+    for read in reads:
+        if read.received_at < since:
+            continue
+        key = (read.tag_type, read.value, read.antenna)
+        before = found.get(key)
+        strengths = [value for value in (before.weakest, before.strongest) if value is not None] if before else []
+        if read.rssi is not None:
+            strengths.append(read.rssi)
+        found[key] = Heard(
+            *key,
+            before.reads + 1 if before else 1,
+            read.rssi,
+            min(strengths, default=None),
+            max(strengths, default=None),
+            read.received_at,
+            read.bucket,
+            read.asset_id,
+        )
+    return [found[key] for key in sorted(found)]

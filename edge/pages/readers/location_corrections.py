@@ -1,0 +1,127 @@
+"""Correct history after an antenna had a wrong location: an offer once it is changed, a preview, then one click.
+
+What is too large for a request is left to the command, which the page names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import urlencode
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.errors import Invalid, NotFound
+from edge.pages.forms import Errors, errors_of, text, whole
+from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.installation import installation
+from edge.pages.notices import done
+from edge.people.people import Role
+from edge.readers import correction_offers, location_corrections, readers
+from edge.readers.correction_offers import Offer
+from edge.readers.location_corrections import Correction, Preview
+from edge.tracking import antenna_names, location_board
+
+
+@pages.get("/readers/<int:reader_id>/correct")
+@require_role(Role.ADMINISTRATOR)
+def show_correction(reader_id: int) -> str | tuple[str, int]:
+    """The form and, once it is filled in, what would change."""
+    if not request.args:
+        return _page(reader_id, {}, None, {})
+    try:
+        correction = _entered(reader_id, request.args)
+        preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
+    except (Invalid, NotFound) as error:
+        return _page(reader_id, request.args, None, errors_of(error)), 400
+    return _page(reader_id, request.args, preview, {}, correction)
+
+
+@pages.post("/readers/<int:reader_id>/correct")
+@require_role(Role.ADMINISTRATOR)
+def correct_history(reader_id: int) -> AnyResponse | tuple[str, int]:
+    try:
+        correction = _entered(reader_id, request.form)
+        preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
+        if preview.is_too_large:
+            return _page(reader_id, request.form, preview, {}, correction), 409
+        location_corrections.correct(actor(), correction, installation().sighting_gap)
+    except (Invalid, NotFound) as error:
+        return _page(reader_id, request.form, None, errors_of(error)), 400
+    return done(f"/readers/{reader_id}", "changed")
+
+
+def saved_location(reader_id: int, port: int | None, was_id: int | None) -> AnyResponse:
+    """The page of the reader, with an offer to correct history if its antenna had another location before."""
+    offered = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    if not offered:
+        return done(f"/readers/{reader_id}", "changed")
+    asked = {"was": was_id, **({} if port is None else {"port": port})}
+    return done(f"/readers/{reader_id}?{urlencode(asked)}", "changed")
+
+
+def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
+    """The offers that the address asks for, each with the address of its preview."""
+    was_id, port = request.args.get("was", type=whole), request.args.get("port", type=whole)
+    if was_id is None or not has_role(Role.ADMINISTRATOR):
+        return []
+    found = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    return [(offer, f"/readers/{reader_id}/correct?{urlencode(_filled_in(offer))}") for offer in found]
+
+
+def _filled_in(offer: Offer) -> dict[str, str]:
+    """The values of the form for it."""
+    since = clock.to_datetime(offer.since).astimezone(installation().zone)
+    values = {"was": str(offer.was.id), "right": str(offer.right.id), "since": f"{since:%Y-%m-%dT%H:%M:%S}"}
+    return values if offer.port is None else {"port": str(offer.port), **values}
+
+
+def _entered(reader_id: int, values: Mapping[str, str]) -> Correction:
+    readers.get_reader(current_session().organization_id, reader_id)
+    port = text(values, "port")
+    return Correction(
+        reader_id,
+        antenna_names.port_from(reader_id, port) if port else None,
+        _location("was", values),
+        _location("right", values),
+        _moment("since", values),
+        _moment("until", values) if values.get("until") else clock.now(),
+    )
+
+
+def _location(field: str, values: Mapping[str, str]) -> int:
+    try:
+        return whole(values.get(field, ""))
+    except ValueError as error:
+        raise Invalid.one(field, "required", "Choose a location") from error
+
+
+def _moment(field: str, values: Mapping[str, str]) -> int:
+    """By the clocks at the site, unless it names a time zone."""
+    try:
+        entered = datetime.fromisoformat(values.get(field, ""))
+    except ValueError as error:
+        raise Invalid.one(field, "invalid_value", "Enter a day and a time") from error
+    return clock.to_micros(entered if entered.tzinfo else entered.replace(tzinfo=installation().zone))
+
+
+def _page(
+    reader_id: int,
+    values: Mapping[str, str],
+    preview: Preview | None,
+    errors: Errors,
+    correction: Correction | None = None,
+) -> str:
+    organization_id = current_session().organization_id
+    is_too_large = preview is not None and preview.is_too_large
+    return render_template(
+        "reader-correct.html",
+        reader=readers.get_reader(organization_id, reader_id),
+        values=values,
+        preview=preview,
+        command=correction_offers.command(organization_id, correction) if is_too_large and correction else None,
+        errors=errors,
+        locations=location_board.tree(organization_id),
+    )

@@ -1,0 +1,296 @@
+"""Readers: how they are doing, and how they are set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.errors import EdgeError, Invalid
+from edge.formats.reads import Attempt, Guess, Trial
+from edge.pages import broker_facts
+from edge.pages.double_submit import once
+from edge.pages.formats import formats
+from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.readers.antennas import KIND_NAMES, entered_location, entered_rssi
+from edge.pages.readers.inbox import SHOWN_BYTES, readable, to_edit
+from edge.pages.readers.list import SILENT_AFTER
+from edge.pages.readers.location_corrections import offers_shown, saved_location
+from edge.people import organizations
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.readers import (
+    broker_accounts,
+    clocks,
+    dead_letters,
+    ignored_messages,
+    ledger,
+    mapped_fields,
+    readers,
+    status,
+    unassigned_topics,
+    unknown_tags,
+)
+from edge.readers.antenna_kinds import kinds_of
+from edge.readers.dead_letters import DeadLetter
+from edge.readers.ignored_messages import IgnoredMessage
+from edge.readers.readers import ReaderRow, add_reader_with_location
+from edge.records import assets
+from edge.tracking import location_board
+from edge.validation import bodies
+
+MOST_TO_TRY = 16_384
+MOST_UNREADABLE = 3
+
+CLOCK_SETTINGS = {
+    clocks.AUTO: "Its own; corrected by what it is found to be off",
+    clocks.READER: "Its own, as it is",
+    clocks.RECEIPT: "The time of receipt, whatever its clock tells",
+}
+BUCKETS = {
+    "recorded": "Recorded",
+    "repeat": "Repeat",
+    "unmatched_tag": "Unknown tag",
+    "ambiguous_tag": "Ambiguous tag",
+    "no_location": "No location",
+    "filtered": "Filtered",
+    "malformed": "Unreadable",
+    "too_large": "Too large",
+    "held": "Waiting",
+    "status": "Status",
+    "ignored": "Ignored",
+    "retained": "Retained",
+    "unknown_topic": "Unknown topic",
+    "dropped": "Dropped by the broker",
+}
+
+
+@pages.get("/readers/<int:reader_id>")
+@require_role(Role.EDITOR)
+def show_reader(reader_id: int) -> str:
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    hours = ledger.hours(current_session().organization_id, reader_id)
+    seen = {bucket for hour in hours for bucket in hour.buckets}
+    state = next(row for row in status.list_states(current_session().organization_id) if row.id == reader_id)
+    return render_template(
+        "reader.html",
+        reader=reader,
+        offers=offers_shown(reader_id),
+        state=state,
+        ledger=hours,
+        buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
+        antennas=status.antennas(current_session().organization_id, reader_id),
+        kinds=kinds_of(current_session().organization_id),
+        kind_names=KIND_NAMES,
+        remarks=mapped_fields.remarks_of(current_session().organization_id, reader_id),
+        ignored=[
+            (message, formats().recognise(message.topic, message.payload), readable(message.payload, message.size))
+            for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
+        ],
+        unreadable=[
+            (letter, readable(letter.payload, letter.size))
+            for letter in dead_letters.list_letters(
+                current_session().organization_id, SHOWN_BYTES, MOST_UNREADABLE, reader_id
+            )
+        ],
+        unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
+        titles=formats().titles,
+        locations=location_board.tree(current_session().organization_id),
+        silent_before=clock.now() - SILENT_AFTER,
+        clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
+        clock_in_words=clocks.in_words(reader.clock_setting, state.clock_offset, state.clock_stands_at),
+        broker=broker_facts.facts(),
+        has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
+    )
+
+
+@pages.get("/readers/new")
+@require_role(Role.ADMINISTRATOR)
+def new_reader_form() -> str:
+    """For a topic that was heard, the format or a mapping is suggested; what remains are three fields."""
+    topic = request.args.get("topic", "")
+    sample = unassigned_topics.find_topic(current_session().organization_id, topic)
+    guess = formats().recognise(topic, sample.sample) if sample else Guess()
+    values = {"topic": topic, "format": guess.name or "", "is_enabled": "1"}
+    if guess.mapping:
+        values |= {"format": formats().custom, "mapping": formats().examples.get(guess.mapping, "")}
+    if sample:
+        values |= _sample(sample.topic, sample.sample)
+    return _form(None, values, {}, suggested=guess.mapping or formats().titles.get(guess.name or ""))
+
+
+@pages.post("/readers/try")
+@require_role(Role.ADMINISTRATOR)
+def try_reader() -> str | tuple[str, int]:
+    """What would become of a message with the settings of the form, before they are saved."""
+    organization_id = current_session().organization_id
+    reader_id = request.form.get("reader_id", 0, type=whole) or None
+    reader = readers.get_reader(organization_id, reader_id) if reader_id else None
+    try_out = formats().try_out
+    if try_out is None:
+        abort(503, "Ingest does not run here.")
+    try:
+        trial = try_out(organization_id, _attempt(_entered(), reader_id))
+    except EdgeError as error:
+        return _form(reader, request.form, errors_of(error)), 400
+    return _form(reader, request.form, {}, trial=trial)
+
+
+@pages.post("/readers/new")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_reader() -> AnyResponse | tuple[str, int]:
+    try:
+        values = _entered()
+        del values["is_enabled"]
+        reader = add_reader_with_location(actor(), _new_location(), **values)
+    except EdgeError as error:
+        return _form(None, request.form, errors_of(error)), 400
+    return done(f"/readers/{reader.id}", "made")
+
+
+@pages.get("/readers/<int:reader_id>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_reader_form(reader_id: int) -> str:
+    reader = readers.get_reader(current_session().organization_id, reader_id)
+    return _form(reader, reader._asdict() | _last_that_did_not_count(reader), {})
+
+
+@pages.post("/readers/<int:reader_id>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
+    organization_id = current_session().organization_id
+    was_id = readers.get_reader(organization_id, reader_id).location_id
+    try:
+        save_merged(
+            lambda: readers.get_reader(organization_id, reader_id),
+            _editable,
+            _entered(),
+            lambda values, check: readers.change_reader(actor(), reader_id, values, check),
+        )
+    except Overtaken as error:
+        if "location_id" in error.meanwhile:
+            state = next(row for row in status.list_states(organization_id) if row.id == reader_id)
+            error.meanwhile["location_id"] = state.location_name or "(by antenna)"
+        return _form(error.row, error.form, {}, meanwhile=error.meanwhile), 409
+    except EdgeError as error:
+        return _form(readers.get_reader(organization_id, reader_id), request.form, errors_of(error)), 400
+    return saved_location(reader_id, None, was_id)
+
+
+@pages.post("/readers/<int:reader_id>/remove")
+@require_role(Role.ADMINISTRATOR)
+def remove_reader(reader_id: int) -> AnyResponse:
+    readers.remove_reader(actor(), reader_id)
+    return done("/readers", "removed")
+
+
+def _editable(reader: ReaderRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {
+        "name": reader.name,
+        "topic": reader.topic,
+        "status_topic": reader.status_topic,
+        "format": reader.format,
+        "mapping": reader.mapping,
+        "location_id": reader.location_id,
+        "min_rssi": reader.min_rssi,
+        "clock_setting": reader.clock_setting,
+        "is_enabled": bool(reader.is_enabled),
+    }
+
+
+def _entered() -> dict[str, Any]:
+    format_name, mapping = request.form.get("format", ""), text(request.form, "mapping") or None
+    if format_name != formats().custom:
+        mapping = None
+    formats().check(format_name, mapping)
+    return {
+        "name": text(request.form, "name"),
+        "topic": text(request.form, "topic"),
+        "status_topic": text(request.form, "status_topic") or None,
+        "format": format_name,
+        "mapping": mapping,
+        "location_id": entered_location(),
+        "min_rssi": entered_rssi(),
+        "clock_setting": text(request.form, "clock_setting") or clocks.AUTO,
+        "is_enabled": "is_enabled" in request.form,
+    }
+
+
+def _last_that_did_not_count(reader: ReaderRow) -> dict[str, str]:
+    """The newest message that its format does not know or could not read, to be tried with other settings."""
+    letters = dead_letters.list_letters(reader.organization_id, MOST_TO_TRY, 1, reader.id)
+    found: list[IgnoredMessage | DeadLetter] = [
+        *ignored_messages.list_messages(reader.organization_id, reader.id),
+        *letters,
+    ]
+    newest = max(found, key=lambda message: message.received_at, default=None)
+    return _sample(newest.topic, newest.payload) if newest else {}
+
+
+def _new_location() -> str:
+    name = text(request.form, "location_name")
+    if not name:
+        return ""
+    try:
+        named: str = values_of(bodies.LOCATION_CREATE, {"name": name})["name"]
+    except Invalid as error:
+        raise Invalid.one("location_name", error.fields[0].code, error.fields[0].message) from error
+    return named
+
+
+def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
+    """The message of the form, sent to the reader of the form."""
+    message = request.form.get("message", "")
+    try:
+        payload = bytes.fromhex(message) if "is_hex" in request.form else message.encode()
+    except ValueError as error:
+        raise Invalid.one("message", "invalid_value", "These are not bytes in hexadecimal, such as ef 30 01") from error
+    topic = text(request.form, "message_topic") or values["topic"]
+    settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi", "clock_setting")}
+    return Attempt(topic, payload, reader_id=reader_id, **settings)
+
+
+def _sample(topic: str, payload: bytes) -> dict[str, Any]:
+    """The fields of the form that try a message out, filled with one that came."""
+    message, is_hex = to_edit(payload[:MOST_TO_TRY])
+    return {"message": message, "is_hex": is_hex, "message_topic": topic}
+
+
+def _form(
+    reader: ReaderRow | None,
+    values: Any,
+    errors: Errors,
+    suggested: str | None = None,
+    trial: Trial | None = None,
+    meanwhile: Mapping[str, str] | None = None,
+) -> str:
+    organization_id = current_session().organization_id
+    seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
+    branches = location_board.tree(organization_id)
+    return render_template(
+        "reader-edit.html",
+        trial=trial,
+        meanwhile=meanwhile,
+        opened=opened_with(_editable(reader)) if reader else None,
+        bucket_names=BUCKETS,
+        asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
+        location_names={branch.id: branch.name for branch in branches},
+        examples=formats().examples,
+        reader=reader,
+        values=values,
+        errors=errors,
+        suggested=suggested,
+        titles=formats().titles,
+        custom=formats().custom,
+        clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
+        locations=branches,
+        prefix=organizations.get_organization(organization_id).topic_prefix,
+        once=new_token(),
+    )

@@ -1,0 +1,187 @@
+"""From the lines of a CSV file to records, by the rules of the API, each with its errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from edge.errors import EdgeError, FieldError, Invalid
+from edge.pages.forms import values_of
+from edge.records.csv_import import NewRecord
+from edge.records.tags import NewTag
+from edge.validation import bodies, csv_text, values
+from edge.validation.csv_text import Line
+from edge.validation.encodings import decoded_as, detected
+from edge.validation.values import TAG_TYPES
+
+Judged = TypeVar("Judged")
+MOST_ROWS = csv_text.MOST_ROWS
+BYTES_OF_BYTE = 10  # of memory, for a byte of a file: its text in the encodings that are tried, then its cells
+BETWEEN_TAGS = "|"  # in one cell; no usual tag has it
+# In the languages of the pages, also as spreadsheets write the logical values.
+_YES = frozenset(["yes", "y", "true", "1", "x", "ja", "j", "wahr", "oui", "o", "vrai"]) | frozenset(
+    ["sí", "si", "s", "verdadero", "tak", "t", "prawda"]
+)
+_NO = frozenset(["no", "n", "false", "0", "nein", "falsch", "non", "faux", "falso", "nie", "fałsz"])
+_CODES = ("external_key", "parent_external_key", *TAG_TYPES)
+# 4,00638E+12: a spreadsheet showed a long number that way, and saved what it showed. `.0` is added by other programs.
+_SHORTENED = re.compile(r"-?[0-9]+([.,][0-9]+)?E\+[0-9]+|[0-9]{6,}[.,]0+", re.IGNORECASE)
+MOST_FAULTS = 5  # that are listed of one row
+PREVIEWED = 5  # rows
+COLUMNS = {
+    "asset": ("external_key", "name", "description", "is_active", *TAG_TYPES),
+    "location": ("external_key", "name", "description", "is_active", "parent_external_key", *TAG_TYPES),
+}
+EXAMPLES = {
+    "asset": ("PALLET-71", "Pallet 71", "Blue, for bottles", "yes", "3074257BF7194E4000001A85", "", "4006381333931"),
+    "location": ("DOCK-1", "Dock 1", "", "yes", "HALL-1", "", "", ""),
+}
+_CREATE = {"asset": bodies.ASSET_CREATE, "location": bodies.LOCATION_CREATE}
+
+
+class Table(NamedTuple):
+    """A file as it was read; `is_certain` is false while its encoding is only the most likely one."""
+
+    lines: Sequence[Line]
+    encoding: str
+    is_certain: bool
+    separator: str
+
+    @property
+    def preview(self) -> list[Line]:
+        """The first rows as they are understood."""
+        return [line._replace(cells=_understood(line.cells)) for line in self.lines[:PREVIEWED]]
+
+
+def table_of(kind: str, data: bytes, encoding: str = "") -> Table:
+    """The file in the given encoding, or in the most likely one. Raises Invalid for a file that is not a table of this
+    kind."""
+    found = decoded_as(data, encoding) if encoding else detected(data)
+    return Table(_lines_of(kind, found.text), found.encoding, found.is_certain, csv_text.separator_of(found.text))
+
+
+def lines_of(kind: str, data: bytes) -> Sequence[Line]:
+    """Raises Invalid for a file that is not a table of this kind."""
+    return table_of(kind, data).lines
+
+
+def _lines_of(kind: str, text: str) -> list[Line]:
+    lines = csv_text.lines(text, COLUMNS[kind], (), MOST_ROWS)
+    if not lines:
+        raise Invalid.one("file", "invalid_value", "There is no row below the heading")
+    return lines
+
+
+def records_of(kind: str, lines: Sequence[Line], progress: Callable[[int], None]) -> list[NewRecord]:
+    """The errors of a row are kept in its record."""
+    records = []
+    for number, line in enumerate(lines, 1):
+        records.append(_record(kind, line))
+        if number % 100 == 0:
+            progress(number)
+    return list(_without_repeats(records))
+
+
+def _record(kind: str, line: Line) -> NewRecord:
+    """With every fault of the row, not only the first."""
+    faults = [line.fault] if line.fault else _shortened(line)
+    key = line.cells.get("external_key") or None
+    parent = line.cells.get("parent_external_key") or None
+    given: dict[str, Any] = {}
+    tags: list[NewTag] = []
+    if not line.fault:
+        given = _collected(faults, lambda: _given(kind, line, key)) or {}
+        if parent:
+            _collected(faults, lambda: values.external_key("parent_external_key", parent))
+        for tag_type, value in _tag_cells(line):
+            if not _SHORTENED.fullmatch(value):
+                checked = _collected(faults, partial(_tag, tag_type, value))
+                tags += [checked] if checked else []
+    return NewRecord(line.number, key, given, tags, parent, _joined(faults))
+
+
+def _collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
+    """What `judge` returns, or None, and its faults in the list."""
+    try:
+        return judge()
+    except EdgeError as error:
+        faults += [one.message for one in error.fields] if isinstance(error, Invalid) else [str(error)]
+    return None
+
+
+def _joined(faults: Sequence[str]) -> str:
+    more = len(faults) - MOST_FAULTS
+    return "; ".join([*faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _shortened(line: Line) -> list[str]:
+    """Faults of codes that are no longer what they were, since a spreadsheet took them for numbers."""
+    return [
+        f"{column}: {value} is a number as a spreadsheet shows it, not the code. "
+        "Format the column as text, enter the code again, and save the file"
+        for column in _CODES
+        for value in map(str.strip, line.cells.get(column, "").split(BETWEEN_TAGS))
+        if _SHORTENED.fullmatch(value)
+    ]
+
+
+def _given(kind: str, line: Line, key: str | None) -> dict[str, Any]:
+    """An empty cell changes nothing in an existing record, and leaves the default in a new one."""
+    entered: dict[str, Any] = {
+        name: line.cells[name].replace("\r\n", "\n") for name in ("name", "description") if line.cells.get(name)
+    }
+    word, faults = line.cells.get("is_active", ""), []
+    if word:
+        is_active = _is_yes(word)
+        if is_active is None:
+            faults.append(FieldError("is_active", "invalid_value", f"is_active is yes or no, not {word[:20]!r}"))
+        else:
+            entered["is_active"] = is_active
+    own_key = {"external_key": key} if key and not _SHORTENED.fullmatch(key) else {}
+    try:
+        judged = values_of(_CREATE[kind], {"name": "-", **entered, **own_key})
+    except Invalid as error:
+        raise Invalid([*error.fields, *faults]) from error
+    if faults:
+        raise Invalid(faults)
+    return {name: judged[name] for name in entered}
+
+
+def _is_yes(word: str) -> bool | None:
+    lowered = word.casefold()
+    return lowered in _YES if lowered in _YES | _NO else None
+
+
+def _tag(tag_type: str, value: str) -> NewTag:
+    return NewTag(tag_type, values.tag_value(tag_type, value))
+
+
+def _tag_cells(line: Line) -> Iterator[tuple[str, str]]:
+    for kind in TAG_TYPES:
+        for value in line.cells.get(kind, "").split(BETWEEN_TAGS):
+            if value.strip():
+                yield kind, value.strip()
+
+
+def _understood(cells: Mapping[str, str]) -> dict[str, str]:
+    found = dict(cells)
+    is_active = _is_yes(cells.get("is_active", ""))
+    if is_active is not None:
+        found["is_active"] = "yes" if is_active else "no"
+    return found
+
+
+def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
+    """The same key or tag twice in one file is a fault of the second row, whichever of them was meant."""
+    keys: dict[str, int] = {}
+    tags: dict[NewTag, int] = {}
+    for record in records:
+        faults = [record.fault] if record.fault else []
+        if record.external_key and keys.setdefault(record.external_key, record.line) != record.line:
+            faults.append(f"the key is in line {keys[record.external_key]}, too")
+        for tag in record.tags:
+            if tags.setdefault(tag, record.line) != record.line:
+                faults.append(f"tag {tag.tag_type}:{tag.value} is in line {tags[tag]}, too")
+        yield record._replace(fault=_joined(faults))

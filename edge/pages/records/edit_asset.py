@@ -1,0 +1,149 @@
+"""Making, changing and retiring assets, and their tags: the same rules and the same functions as the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Conflict, EdgeError
+from edge.pages.double_submit import once
+from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.records.home_site import at_home
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.records import assets
+from edge.records.assets import AssetChanges, AssetRow
+from edge.records.tags import NewTag
+from edge.validation import bodies
+from edge.validation.values import TAG_TYPE_NAMES
+
+
+@pages.get("/assets/new")
+@require_role(Role.EDITOR)
+def new_asset_form() -> str:
+    return _form(None, {"tag_value": request.args.get("tag", ""), "tag_type": request.args.get("type", "rfid")}, {})
+
+
+@pages.post("/assets/new")
+@require_role(Role.EDITOR)
+@once
+def new_asset() -> AnyResponse | tuple[str, int]:
+    entered = _entered()
+    if key := text(request.form, "external_key"):
+        entered["external_key"] = key
+    if value := text(request.form, "tag_value"):
+        entered["tags"] = [{"tag_type": request.form.get("tag_type", ""), "value": value}]
+    try:
+        values = values_of(bodies.ASSET_CREATE, entered)
+        values["tags"] = [NewTag(**tag) for tag in values.get("tags", [])]
+        asset = assets.create(actor(), **values)
+    except EdgeError as error:
+        return _form(None, request.form, errors_of(error)), 400
+    return done(f"/assets/{asset.id}", "made")
+
+
+@pages.get("/assets/<int:asset_id>/edit")
+@require_role(Role.EDITOR)
+@at_home
+def edit_asset_form(asset_id: int) -> str:
+    asset = assets.get(current_session().organization_id, asset_id)
+    return _form(asset, asset._asdict(), {})
+
+
+@pages.post("/assets/<int:asset_id>/edit")
+@require_role(Role.EDITOR)
+@at_home
+def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+    """The key is changed by the API's rename, the rest by its patch; both or neither."""
+    organization_id = current_session().organization_id
+
+    def save(values: dict[str, Any], check: Callable[[AssetRow], None]) -> None:
+        renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, values))
+        assets.edit(actor(), asset_id, changes, renamed["external_key"], check)
+
+    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    try:
+        save_merged(lambda: assets.get(organization_id, asset_id), _editable, entered, save)
+    except Overtaken as error:
+        return _form(error.row, error.form, {}, error.meanwhile), 409
+    except EdgeError as error:
+        return _form(assets.get(organization_id, asset_id), request.form, errors_of(error)), 400
+    return done(f"/assets/{asset_id}", "changed")
+
+
+@pages.post("/assets/<int:asset_id>/retire")
+@require_role(Role.EDITOR)
+@at_home
+def retire_asset(asset_id: int) -> AnyResponse:
+    assets.delete(actor(), asset_id)
+    return done("/", "retired")
+
+
+@pages.post("/assets/<int:asset_id>/restore")
+@require_role(Role.EDITOR)
+@at_home
+def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+    """Of the pages alone: through the API, what is deleted stays deleted."""
+    try:
+        assets.restore(actor(), asset_id)
+    except Conflict as error:
+        abort(409, f"{error}. Change the other one first.")
+    return done(f"/assets/{asset_id}", "restored")
+
+
+@pages.post("/assets/<int:asset_id>/tags")
+@require_role(Role.EDITOR)
+@at_home
+def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
+    asset = assets.get(current_session().organization_id, asset_id)
+    entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
+    try:
+        assets.attach_tag(actor(), asset_id, NewTag(**values_of(bodies.TAG, entered)))
+    except EdgeError as error:
+        return _form(asset, asset._asdict() | {"value": entered["value"]}, errors_of(error)), 400
+    return done(f"/assets/{asset_id}/edit", "tagged")
+
+
+@pages.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
+@require_role(Role.EDITOR)
+@at_home
+def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
+    assets.detach_tag(actor(), asset_id, tag_id)
+    return done(f"/assets/{asset_id}/edit", "untagged")
+
+
+def _editable(asset: AssetRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {
+        "name": asset.name,
+        "description": asset.description,
+        "is_active": bool(asset.is_active),
+        "external_key": asset.external_key,
+    }
+
+
+def _entered() -> dict[str, Any]:
+    return {
+        "name": text(request.form, "name"),
+        "description": text(request.form, "description") or None,
+        "is_active": "is_active" in request.form,
+    }
+
+
+def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
+    return render_template(
+        "asset-edit.html",
+        asset=asset,
+        values=values,
+        errors=errors,
+        meanwhile=meanwhile,
+        opened=opened_with(_editable(asset)) if asset else None,
+        types=list(TAG_TYPE_NAMES.items()),
+        once=new_token(),
+    )

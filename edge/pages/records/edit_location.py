@@ -1,0 +1,155 @@
+"""Making, changing and retiring locations, and their tags: the same rules and the same functions as the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Conflict, EdgeError
+from edge.pages.double_submit import once
+from edge.pages.forms import MOST_DIGITS, Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.readers.antennas import KIND_NAMES
+from edge.pages.records.home_site import at_home
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.readers.antenna_kinds import kind_of_location
+from edge.records import locations
+from edge.records.location_tree import UNSET, Parent
+from edge.records.locations import LocationChanges, LocationRow
+from edge.records.tags import NewTag
+from edge.tracking import location_board
+from edge.validation import bodies
+from edge.validation.values import TAG_TYPE_NAMES
+
+
+@pages.get("/locations/new")
+@require_role(Role.EDITOR)
+def new_location_form() -> str:
+    return _form(None, {"parent_id": request.args.get("parent", ""), "is_active": "1"}, {})
+
+
+@pages.post("/locations/new")
+@require_role(Role.EDITOR)
+@once
+def new_location() -> AnyResponse | tuple[str, int]:
+    entered = _entered()
+    if key := text(request.form, "external_key"):
+        entered["external_key"] = key
+    try:
+        values = values_of(bodies.LOCATION_CREATE, entered)
+        parent = Parent(values.pop("parent_id"), UNSET)
+        location = locations.create(actor(), **values, parent=parent)
+    except EdgeError as error:
+        return _form(None, request.form, errors_of(error)), 400
+    return done(f"/locations/{location.id}", "made")
+
+
+@pages.get("/locations/<int:location_id>/edit")
+@require_role(Role.EDITOR)
+@at_home
+def edit_location_form(location_id: int) -> str:
+    location = locations.get(current_session().organization_id, location_id)
+    return _form(location, location._asdict(), {})
+
+
+@pages.post("/locations/<int:location_id>/edit")
+@require_role(Role.EDITOR)
+@at_home
+def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
+    organization_id = current_session().organization_id
+
+    def save(values: dict[str, Any], check: Callable[[LocationRow], None]) -> None:
+        renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        changes = values_of(bodies.LOCATION_PATCH, values)
+        parent = Parent(changes.pop("parent_id"), UNSET)
+        locations.edit(actor(), location_id, cast(LocationChanges, changes), renamed["external_key"], parent, check)
+
+    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    try:
+        save_merged(lambda: locations.get(organization_id, location_id), _editable, entered, save)
+    except Overtaken as error:
+        if "parent_id" in error.meanwhile:
+            error.meanwhile["parent_id"] = error.row.parent_external_key or "(nothing)"
+        return _form(error.row, error.form, {}, error.meanwhile), 409
+    except EdgeError as error:
+        return _form(locations.get(organization_id, location_id), request.form, errors_of(error)), 400
+    return done(f"/locations/{location_id}", "changed")
+
+
+@pages.post("/locations/<int:location_id>/retire")
+@require_role(Role.EDITOR)
+@at_home
+def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
+    location = locations.get(current_session().organization_id, location_id)
+    try:
+        locations.delete(actor(), location_id)
+    except Conflict as error:
+        return _form(location, location._asdict(), errors_of(error)), 409
+    return done("/locations", "retired")
+
+
+@pages.post("/locations/<int:location_id>/tags")
+@require_role(Role.EDITOR)
+@at_home
+def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
+    location = locations.get(current_session().organization_id, location_id)
+    entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
+    try:
+        locations.attach_tag(actor(), location_id, NewTag(**values_of(bodies.TAG, entered)))
+    except EdgeError as error:
+        return _form(location, location._asdict() | {"value": entered["value"]}, errors_of(error)), 400
+    return done(f"/locations/{location_id}/edit", "tagged")
+
+
+@pages.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
+@require_role(Role.EDITOR)
+@at_home
+def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
+    locations.detach_tag(actor(), location_id, tag_id)
+    return done(f"/locations/{location_id}/edit", "untagged")
+
+
+def _editable(location: LocationRow) -> dict[str, Any]:
+    """The saved values of the fields of the form."""
+    return {
+        "name": location.name,
+        "description": location.description,
+        "is_active": bool(location.is_active),
+        "parent_id": location.parent_id,
+        "external_key": location.external_key,
+    }
+
+
+def _entered() -> dict[str, Any]:
+    parent = request.form.get("parent_id", "")
+    return {
+        "name": text(request.form, "name"),
+        "description": text(request.form, "description") or None,
+        "is_active": "is_active" in request.form,
+        "parent_id": (int(parent) if parent.isascii() and parent.isdigit() and len(parent) <= MOST_DIGITS else parent)
+        or None,
+    }
+
+
+def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
+    branches = location_board.tree(current_session().organization_id)
+    own = {branch.id for branch in location_board.inside(branches, location.id)} if location else set()
+    parents = [branch for branch in branches if branch.id not in own]
+    return render_template(
+        "location-edit.html",
+        location=location,
+        values=values,
+        errors=errors,
+        meanwhile=meanwhile,
+        opened=opened_with(_editable(location)) if location else None,
+        types=list(TAG_TYPE_NAMES.items()),
+        parents=parents,
+        kind_names=KIND_NAMES,
+        kind=kind_of_location(current_session().organization_id, location.id) if location else None,
+        once=new_token(),
+    )

@@ -1,0 +1,99 @@
+"""The location tree with its counts, and a location's page: what is there, what came and went today."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.pages import record_links
+from edge.pages.forms import search_text
+from edge.pages.guard import current_session, pages, require_role
+from edge.pages.installation import installation
+from edge.pages.paging import offset_asked
+from edge.pages.polling import fragment
+from edge.people.people import Role
+from edge.records import locations, lookup
+from edge.records.homes import home_name
+from edge.records.locations import LocationRow
+from edge.tracking import board, location_board
+from edge.tracking.board import BoardFilter
+
+PER_PAGE = 50
+SMALL_TREE = 60  # is shown opened
+WHOLE_TREE = 1000  # a larger one is shown by its top, and opened location by location
+
+
+@pages.get("/locations")
+@require_role(Role.VIEWER)
+def show_locations() -> str:
+    branches = location_board.tree(current_session().organization_id)
+    q = search_text(request.args.get("q", ""))
+    if q:
+        shown = [branch for branch in branches if q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()]
+    else:
+        shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
+    return render_template(
+        "locations.html",
+        branches=shown[:WHOLE_TREE],
+        total=len(branches),
+        q=q,
+        open_to=0 if len(shown) > SMALL_TREE else WHOLE_TREE,
+        names={branch.id: branch.name for branch in branches},
+    )
+
+
+@pages.get("/locations/<int:location_id>")
+@require_role(Role.VIEWER)
+def show_location(location_id: int) -> str:
+    location = locations.get(current_session().organization_id, location_id)
+    branches = location_board.tree(current_session().organization_id)
+    return render_template(
+        "location.html",
+        home=home_name(current_session().organization_id, location_id),
+        way=location_board.way_to(branches, location_id),
+        children=[branch for branch in branches if branch.parent_id == location_id],
+        **_now(location),
+    )
+
+
+@pages.get("/locations/<int:location_id>/now")
+@require_role(Role.VIEWER)
+def location_now(location_id: int) -> Response:
+    """What is there, what came and went, for the page that follows it."""
+    values = _now(locations.get(current_session().organization_id, location_id))
+    facts = (values["page"], values["passages"], values["below"])
+    return fragment("_location-now.html", facts, **values)
+
+
+def _now(location: LocationRow) -> dict[str, Any]:
+    organization_id, site = current_session().organization_id, installation()
+    offset = offset_asked()
+    here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
+    inside = BoardFilter(location_id=location.id)
+    return {
+        "location": location,
+        "page": here,
+        "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
+        "offset": offset,
+        "per_page": PER_PAGE,
+        "passages": location_board.passages(organization_id, location.id, clock.midnight(site.zone)),
+    }
+
+
+@pages.get("/locations/<int:location_id>/label")
+@require_role(Role.VIEWER)
+def location_label(location_id: int) -> str:
+    location = locations.get(current_session().organization_id, location_id)
+    link = record_links.location_link(location.external_key)
+    return record_links.page(location.name, location.external_key, link, f"/locations/{location_id}")
+
+
+@pages.get("/l/<external_key>")
+@require_role(Role.VIEWER)
+def labelled_location(external_key: str) -> AnyResponse:
+    """What the camera of any phone opens from a label."""
+    location = lookup.location_by_key(current_session().organization_id, external_key) or abort(404)
+    return redirect(f"/locations/{location.id}", 303)

@@ -1,0 +1,108 @@
+"""The style sheet, scripts and pictures: read at start, named by their content, compressed when first asked for.
+
+Compresses responses where the browser accepts it: a handheld's radio is slower than the box.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mimetypes
+import re
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from flask import Response, abort, request
+
+FOREVER = "public, max-age=31536000, immutable"
+_TYPES = {
+    ".js": "text/javascript",
+    ".webmanifest": "application/manifest+json",
+    ".svg": "image/svg+xml",
+    ".wasm": "application/wasm",
+}
+# Comments are for those who read the source: a seventh of what a handheld would load. Only those that have their lines
+# to themselves are told from texts for certain.
+_COMMENTS = re.compile(rb"(?m)^ *(?://.*|/\*(?s:.*?)\*/ *)\n")
+_COMMENTED = {".js", ".css"}
+_WORTH_COMPRESSING = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
+
+
+class File(NamedTuple):
+    content: bytes
+    mimetype: str
+    is_worth_compressing: bool
+
+
+def web_folder() -> Path:
+    """`web/` beside the package in a checkout, inside it when it was installed."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "web"
+    return installed if installed.is_dir() else package.parent / "web"
+
+
+class Files:
+    """All of `web/static`. Addresses carry one hash over all of it: modules find each other by relative names.
+
+    The hash is over the templates, too: a page that a device keeps must be of one version with its files.
+    """
+
+    def __init__(self, folder: Path, templates: Path) -> None:
+        self._files = {
+            path.relative_to(folder).as_posix(): _read(path) for path in sorted(folder.rglob("*")) if path.is_file()
+        }
+        digest = sha256()
+        for name, file in self._files.items():
+            digest.update(name.encode() + b"\0" + sha256(file.content).digest())
+        for path in sorted(templates.iterdir()):
+            digest.update(path.name.encode() + b"\0" + sha256(path.read_bytes()).digest())
+        self.version = digest.hexdigest()[:12]
+
+    def url(self, name: str) -> str:
+        if name not in self._files:
+            raise KeyError(name)
+        return f"/static/{self.version}/{name}"
+
+    def names(self) -> list[str]:
+        return list(self._files)
+
+    def text(self, name: str) -> str:
+        return self._files[name].content.decode()
+
+    def answer(self, version: str, name: str) -> Response:
+        """A page that was loaded before an upgrade asks for an old version: it gets the present one, uncached."""
+        file = self._files.get(name) or abort(404)
+        response = Response(file.content, mimetype=file.mimetype)
+        if file.is_worth_compressing and request.accept_encodings["gzip"] > 0:
+            response.set_data(_compressed(file.content))
+            response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+        response.headers["Cache-Control"] = FOREVER if version == self.version else "no-cache"
+        return response
+
+
+def _read(path: Path) -> File:
+    content = path.read_bytes()
+    if path.suffix in _COMMENTED and "vendor" not in path.parts:
+        content = _COMMENTS.sub(b"", content)
+    mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return File(content, mimetype, path.suffix in _WORTH_COMPRESSING)
+
+
+@cache
+def _compressed(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)
+
+
+WORTH_IT = 2000  # bytes
+
+
+def compressed(content: bytes, mimetype: str) -> Response:
+    """Only for content without secrets beside text that somebody else may choose: its length tells about both."""
+    response = Response(content, mimetype=mimetype)
+    response.headers["Vary"] = "Accept-Encoding"
+    if len(content) > WORTH_IT and request.accept_encodings["gzip"] > 0:
+        response.set_data(gzip.compress(content, 4))
+        response.headers["Content-Encoding"] = "gzip"
+    return response

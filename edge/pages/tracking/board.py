@@ -1,0 +1,118 @@
+"""The start page: every asset, where it is, since when, and when it was last seen."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from flask import Response, render_template, request
+from werkzeug.datastructures import MultiDict
+
+from edge.pages.forms import search_text, whole
+from edge.pages.guard import current_session, pages, require_role
+from edge.pages.paging import Heading, heading, offset_asked
+from edge.pages.polling import fragment
+from edge.people.people import Role
+from edge.readers.first_steps import first_steps
+from edge.sync.store import sites
+from edge.tracking import location_board
+from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, board
+
+PER_PAGE = 50
+UNSEEN = {0: "Seen any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours", 24: "Not seen for 1 day"} | {
+    72: "Not seen for 3 days",
+    168: "Not seen for 7 days",
+    720: "Not seen for 30 days",
+}
+
+COLUMNS = {
+    "name": "Asset",
+    "key": "Key",
+    "location": "Location",
+    "since": "There for",
+    "seen": "Not seen for",
+}
+
+
+@pages.get("/")
+@require_role(Role.VIEWER)
+def show_board() -> str:
+    wanted, offset = _wanted()
+    return render_template(
+        "board.html",
+        page=board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
+        wanted=wanted,
+        sites=sites.names_by_location(current_session().organization_id),
+        locations=location_board.tree(current_session().organization_id),
+        unseen=UNSEEN,
+        steps=first_steps(current_session().organization_id),
+        sorts=COLUMNS,
+        live="/board/rows?" + board_query(wanted, offset),
+        **_pager(wanted, offset),
+    )
+
+
+@pages.get("/board/steps")
+@require_role(Role.VIEWER)
+def board_steps() -> Response:
+    """How far a new site is, for the page that waits for its first message."""
+    steps = first_steps(current_session().organization_id)
+    return fragment("_first-steps.html", steps, steps=steps)
+
+
+@pages.get("/board/rows")
+@require_role(Role.VIEWER)
+def board_rows() -> Response:
+    """The same rows as on the page, for the page that follows the site."""
+    wanted, offset = _wanted()
+    page = board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset)
+    return fragment("_board-rows.html", page, page=page, wanted=wanted, **_pager(wanted, offset))
+
+
+def _wanted() -> tuple[BoardFilter, int]:
+    return wanted_filter(request.args), offset_asked()
+
+
+def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
+    """As an address of the board says it; what is no filter is none."""
+    location_id = values.get("location", 0, type=whole)
+    hours = values.get("unseen", 0, type=whole)
+    q = search_text(values.get("q", ""))
+    sort = values.get("sort", DEFAULT_SORT)
+    return BoardFilter(
+        q,
+        location_id or None,
+        min(max(hours, 0), 100_000),
+        sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
+        values.get("show") == "retired",
+        values.get("site", 0, type=whole) or None,
+    )
+
+
+def board_query(wanted: BoardFilter, offset: int = 0) -> str:
+    """The filter as `wanted_filter` reads it: for every address that is about the rows of a board."""
+    values = {
+        "q": wanted.q,
+        "site": wanted.site_id,
+        "location": wanted.location_id,
+        "unseen": wanted.unseen_hours,
+        "show": "retired" if wanted.retired else "",
+        "sort": wanted.sort if wanted.sort != DEFAULT_SORT else "",
+        "offset": offset,
+    }
+    return urlencode({name: value for name, value in values.items() if value})
+
+
+def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
+    return {
+        "labels": "/labels?" + board_query(wanted),
+        "export": "/export/board.csv?" + board_query(wanted),
+        "headings": {sort: _heading(wanted, sort) for sort in COLUMNS},
+        "offset": offset,
+        "per_page": PER_PAGE,
+        "earlier": "/?" + board_query(wanted, max(offset - PER_PAGE, 0)),
+        "later": "/?" + board_query(wanted, offset + PER_PAGE),
+    }
+
+
+def _heading(wanted: BoardFilter, sort: str) -> Heading:
+    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/?" + board_query(wanted._replace(sort=by)))

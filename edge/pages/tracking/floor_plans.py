@@ -1,0 +1,176 @@
+"""Floor plans: what is where, live; a search that shows where; drawing the locations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from flask import Response, jsonify, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import EdgeError, Invalid, NotFound, Unavailable
+from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
+from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
+from edge.pages.notices import done
+from edge.pages.polling import fragment
+from edge.people.people import Role
+from edge.records import locations
+from edge.tracking import board, floor_plans, location_board
+from edge.tracking.board import BoardFilter, BoardRow
+from edge.tracking.floor_plans import Plan, Point, Shape
+from edge.tracking.location_board import Branch
+
+MOST_FOUND = 20  # are listed
+MOST_MARKED = 500  # are shown on the plan
+
+
+class Spot(NamedTuple):
+    """A location as it is drawn, in the pixels of the plan."""
+
+    branch: Branch
+    corners: str  # as SVG has them
+    x: int  # of its middle
+    y: int
+    is_found: bool
+
+
+@pages.get("/plans")
+@require_role(Role.VIEWER)
+def show_plans() -> AnyResponse | str:
+    plans = floor_plans.list_plans(current_session().organization_id)
+    if len(plans) == 1 and not has_role(Role.EDITOR):
+        return redirect(f"/locations/{plans[0].location_id}/plan", 303)
+    return _plans_page(plans, {})
+
+
+@pages.post("/plans")
+@require_role(Role.EDITOR)
+def upload_plan() -> AnyResponse | tuple[str, int]:
+    """Upload the drawing of an area; an existing one is replaced, and its shapes stay."""
+    organization_id = current_session().organization_id
+    file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
+    try:
+        if not location_id:
+            raise Invalid.one("location_id", "required", "Choose the area it shows")
+        if file is None or not file.filename:
+            raise Invalid.one("image", "required", "Choose a file")
+        # Not at the top: its library takes 2 MB, and plans are uploaded once in a year.
+        from edge.pages.tracking.plan_images import drawing_of
+
+        drawing = drawing_of(file.read())
+        floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
+    except NotFound:
+        errors = {"location_id": "This location is not there any more"}
+        return _plans_page(floor_plans.list_plans(organization_id), errors), 400
+    except Unavailable:
+        raise
+    except EdgeError as error:
+        return _plans_page(floor_plans.list_plans(organization_id), errors_of(error)), 400
+    return done(f"/locations/{location_id}/plan/edit", "changed")
+
+
+upload_plan.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
+
+
+def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
+    branches = location_board.tree(current_session().organization_id)
+    return render_template("plans.html", plans=plans, locations=branches, errors=errors)
+
+
+@pages.get("/locations/<int:location_id>/plan")
+@require_role(Role.VIEWER)
+def show_plan(location_id: int) -> str:
+    organization_id = current_session().organization_id
+    q = search_text(request.args.get("q", ""))
+    found = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_FOUND) if q else None
+    way = location_board.way_to(location_board.tree(organization_id), location_id)
+    return render_template(
+        "plan.html", found=found, way=way, plans=floor_plans.list_plans(organization_id), **_drawn(location_id, q)
+    )
+
+
+@pages.get("/locations/<int:location_id>/plan/now")
+@require_role(Role.VIEWER)
+def plan_now(location_id: int) -> Response:
+    """The counts, for the page that follows them."""
+    values = _drawn(location_id, search_text(request.args.get("q", "")))
+    return fragment("_plan.html", (values["plan"], values["spots"]), **values)
+
+
+@pages.get("/locations/<int:location_id>/plan/image")
+@require_role(Role.VIEWER)
+def plan_image(location_id: int) -> Response:
+    """The address names the version of the plan, so it may be kept."""
+    content, media_type = floor_plans.image(current_session().organization_id, location_id)
+    response = Response(content, mimetype=media_type)
+    response.headers["Cache-Control"] = "private, max-age=86400"
+    return response
+
+
+@pages.get("/locations/<int:location_id>/plan/edit")
+@require_role(Role.EDITOR)
+def edit_plan(location_id: int) -> str:
+    organization_id = current_session().organization_id
+    plan, shapes = floor_plans.whole_plan(organization_id, location_id)
+    branches = location_board.inside(location_board.tree(organization_id), location_id)
+    drawn = {shape.location_id: shape.points for shape in shapes}
+    return render_template("plan-edit.html", plan=plan, branches=branches, drawn=drawn)
+
+
+@pages.post("/locations/<int:location_id>/plan/shapes")
+@require_role(Role.EDITOR)
+def save_shapes(location_id: int) -> Response | tuple[Response, int]:
+    body = json_object()
+    try:
+        drawn = {int(shape["location_id"]): _points(shape["points"]) for shape in body["shapes"]}
+        opened_at = int(body["updated_at"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        drawn, opened_at = {}, 0
+    if not opened_at or not all(is_id(location) for location in drawn):
+        return jsonify(error="This is not a list of shapes"), 400
+    moment = floor_plans.save_shapes(actor(), location_id, drawn, opened_at)
+    return jsonify(updated_at=str(moment))
+
+
+@pages.post("/locations/<int:location_id>/plan/remove")
+@require_role(Role.EDITOR)
+def remove_plan(location_id: int) -> AnyResponse:
+    floor_plans.remove_plan(actor(), location_id)
+    return done("/plans", "plan-removed")
+
+
+def _points(given: Sequence[Sequence[int]]) -> list[Point]:
+    return [(int(x), int(y)) for x, y in given]
+
+
+def _drawn(location_id: int, q: str) -> dict[str, Any]:
+    """What is drawn over the image; `q` marks the locations where something that fits is."""
+    organization_id = current_session().organization_id
+    locations.get(organization_id, location_id)
+    plan, shapes = floor_plans.whole_plan(organization_id, location_id)
+    branches = {branch.id: branch for branch in location_board.tree(organization_id)}
+    rows = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_MARKED).rows if q else []
+    marked = set(_shapes_of(rows, {shape.location_id for shape in shapes}, branches))
+    spots = [spot_of(plan, shape, branches[shape.location_id], shape.location_id in marked) for shape in shapes]
+    return {"plan": plan, "spots": spots, "q": q}
+
+
+def spot_of(plan: Plan, shape: Shape, branch: Branch, is_found: bool) -> Spot:
+    corners = " ".join(f"{x * plan.width // 1000},{y * plan.height // 1000}" for x, y in shape.points)
+    x, y = floor_plans.centre(shape.points)
+    return Spot(branch, corners, x * plan.width // 1000, y * plan.height // 1000, is_found)
+
+
+def _shapes_of(rows: Sequence[BoardRow], drawn: set[int], branches: Mapping[int, Branch]) -> Iterator[int]:
+    """Where each row is on the plan: at its location, or the nearest above it that is drawn."""
+    for row in rows:
+        shape = nearest(row.location_id, drawn, branches)
+        if shape is not None:
+            yield shape
+
+
+def nearest(location_id: int | None, drawn: set[int], branches: Mapping[int, Branch]) -> int | None:
+    while location_id is not None and location_id not in drawn:
+        branch = branches.get(location_id)
+        location_id = branch.parent_id if branch else None
+    return location_id

@@ -1,0 +1,170 @@
+"""Where things were: the board at a moment that is past, the history of an asset or a location by days, and what was
+not seen for long."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from flask import render_template, request
+
+from edge import clock
+from edge.pages import charts
+from edge.pages.dates import exact, local, shortcuts, wanted_days, wanted_moment
+from edge.pages.forms import search_text, whole
+from edge.pages.guard import current_session, pages, require_role
+from edge.pages.paging import Heading, heading, offset_asked
+from edge.pages.tracking import timeline
+from edge.pages.tracking.board import UNSEEN
+from edge.people.people import Role
+from edge.records import assets, locations
+from edge.records.external_keys import Page
+from edge.tracking import board, flows, location_board, past
+from edge.tracking.board import BoardFilter
+from edge.tracking.past import DEFAULT_SORT, SORTS, PastFilter
+
+PER_PAGE = 50
+MOST_DAYS = 92
+MINUTE = 60 * clock.SECOND
+LENGTHS = (1, 7, 31)
+COLUMNS = {"name": "Asset", "key": "Key", "location": "Location", "seen": "Last seen by then"}
+STEPS = {
+    "a day earlier": -clock.DAY,
+    "an hour earlier": -clock.HOUR,
+    "an hour later": clock.HOUR,
+    "a day later": clock.DAY,
+}
+
+
+@pages.get("/past")
+@require_role(Role.VIEWER)
+def show_past() -> str:
+    """The board at a past moment."""
+    now = clock.now()
+    wanted = past_filter(now)
+    offset = offset_asked()
+    return render_template(
+        "past.html",
+        page=past.board_at(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
+        wanted=wanted,
+        at=local(wanted.at),
+        latest=local(now),
+        steps={name: _query(wanted._replace(at=min(wanted.at + step, now))) for name, step in STEPS.items()},
+        locations=location_board.tree(current_session().organization_id),
+        headings={sort: _heading(wanted, sort) for sort in COLUMNS},
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier="/past?" + _query(wanted, max(offset - PER_PAGE, 0)),
+        later="/past?" + _query(wanted, offset + PER_PAGE),
+        export=_query(wanted),
+    )
+
+
+def past_filter(now: int) -> PastFilter:
+    """As the address says it; an hour ago unless it says when, and never in the future.
+
+    Whole minutes, since addresses have no seconds: the file must be of the same moment as the page.
+    """
+    values = request.args
+    at = max(0, min(wanted_moment(now - clock.HOUR), now))
+    sort = values.get("sort", DEFAULT_SORT)
+    return PastFilter(
+        at - at % MINUTE,
+        search_text(values.get("q", "")),
+        values.get("location", 0, type=whole) or None,
+        sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
+    )
+
+
+def _query(wanted: PastFilter, offset: int = 0) -> str:
+    values = {
+        "at": exact(wanted.at),
+        "q": wanted.q,
+        "location": wanted.location_id,
+        "sort": wanted.sort if wanted.sort != DEFAULT_SORT else "",
+        "offset": offset,
+    }
+    return urlencode({name: value for name, value in values.items() if value})
+
+
+def _heading(wanted: PastFilter, sort: str) -> Heading:
+    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/past?" + _query(wanted._replace(sort=by)))
+
+
+@pages.get("/assets/<int:asset_id>/history")
+@require_role(Role.VIEWER)
+def asset_history(asset_id: int) -> str:
+    """Its stays on some days, how long each lasted, and how the days were spent."""
+    organization_id = current_session().organization_id
+    asset = assets.get_any(organization_id, asset_id)
+    days = wanted_days(7, MOST_DAYS)
+    edges = days.edges()
+    end = min(edges[-1], asset.deleted_at or edges[-1])
+    found = past.stays(organization_id, asset_id, since=days.since, until=end)
+    clipped = [stay._replace(observed_at=max(stay.observed_at, days.since)) for stay in found.rows]
+    strip = timeline.strip(clipped[::-1], end)
+    names = charts.names_of(edges)
+    offset = offset_asked()
+    colours = strip.colours if strip else {stay.location_id: 0 for stay in clipped}
+    return render_template(
+        "asset-history.html",
+        asset=asset,
+        days=days,
+        shortcuts=shortcuts(LENGTHS),
+        page=Page(found.rows[::-1][offset : offset + PER_PAGE], len(found.rows)),
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier=f"/assets/{asset_id}/history?{days.query}&offset={max(offset - PER_PAGE, 0)}",
+        later=f"/assets/{asset_id}/history?{days.query}&offset={offset + PER_PAGE}",
+        sightings=sum(stay.sightings for stay in found.rows),
+        is_cut=found.is_cut,
+        strip=strip,
+        chart=charts.dwell(clipped, edges, names, colours) if len(edges) > 1 and clipped else None,
+        spent=list(zip(names, charts.dwell_times(clipped, edges), strict=True)),
+        most=past.MOST_ROWS,
+    )
+
+
+@pages.get("/locations/<int:location_id>/history")
+@require_role(Role.VIEWER)
+def location_history(location_id: int) -> str:
+    """What arrived and left, hour by hour or day by day, and how much was there."""
+    organization_id = current_session().organization_id
+    location = locations.get(organization_id, location_id)
+    days = wanted_days(7, MOST_DAYS)
+    edges = days.edges()
+    spans = flows.flow(organization_id, location_id, edges) if len(edges) > 1 else []
+    names = charts.names_of(edges)
+    drawn = [charts.coming_and_going(spans, names), charts.presence(spans, names)] if spans else []
+    rows = [(name, span, charts.mean(span)) for name, span in zip(names, spans, strict=True)]
+    return render_template(
+        "location-history.html",
+        location=location,
+        way=location_board.way_to(location_board.tree(organization_id), location_id),
+        days=days,
+        shortcuts=shortcuts(LENGTHS),
+        charts=drawn,
+        rows=rows[::-1],
+    )
+
+
+@pages.get("/not-seen")
+@require_role(Role.VIEWER)
+def show_not_seen() -> str:
+    """Assets not seen for long, the longest first: a list for searching the site."""
+    organization_id = current_session().organization_id
+    hours = request.args.get("hours", 24, type=whole)
+    hours = hours if hours in UNSEEN and hours else 24
+    offset = offset_asked()
+    counts = board.count_unseen(organization_id, [length for length in UNSEEN if length])
+    wanted = BoardFilter(unseen_hours=hours, sort="seen")
+    return render_template(
+        "not-seen.html",
+        page=board.board(organization_id, wanted, limit=PER_PAGE, offset=offset),
+        counts=counts,
+        lengths={length: words for length, words in UNSEEN.items() if length},
+        hours=hours,
+        offset=offset,
+        per_page=PER_PAGE,
+        earlier=f"/not-seen?hours={hours}&offset={max(offset - PER_PAGE, 0)}",
+        later=f"/not-seen?hours={hours}&offset={offset + PER_PAGE}",
+    )

@@ -1,0 +1,63 @@
+"""Organizations: the owners of all other data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting, given
+from edge.database.connection import writing
+from edge.database.ids import new_id
+from edge.database.models import Organization, rows
+from edge.errors import Conflict, NotFound
+from edge.people import topic_owners
+
+
+class OrganizationRow(NamedTuple):
+    id: int
+    name: str
+    created_at: int
+    topic_prefix: str | None
+
+
+def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -> OrganizationRow:
+    """The actor is one of the box. Raises Conflict when the name is taken, and what `topic_owners.check_free` raises.
+
+    Without a prefix, the first organization owns all topics, and any other gets a prefix made from its name.
+    """
+    with writing():
+        if Organization.get_or_none(Organization.name == name):
+            raise Conflict(f"organization {name} already exists")
+        row = OrganizationRow(new_id(), name, clock.now(), topic_prefix or topic_owners.propose(name))
+        if row.topic_prefix is not None:
+            topic_owners.check_free(row.id, row.topic_prefix)
+        with acting(actor._replace(organization_id=row.id)) as act:
+            Organization.insert(row._asdict()).execute()
+            topic_owners.sort_anew()
+            facts = given({"topic_prefix": row.topic_prefix})
+            act.note("organization.created", Subject("organization", row.id, name), facts)
+    return row
+
+
+def list_organizations() -> list[OrganizationRow]:
+    return [OrganizationRow(*row) for row in rows(Organization.select().order_by(Organization.name))]
+
+
+def find_organization(name: str | None) -> OrganizationRow:
+    """By name; without a name, the only organization there is. Raises NotFound."""
+    known = list_organizations()
+    if name is None and len(known) == 1:
+        return known[0]
+    for row in known:
+        if row.name == name:
+            return row
+    names = ", ".join(row.name for row in known) or "none"
+    raise NotFound(f"no organization {name!r}; there are: {names}" if name else f"name one of: {names}")
+
+
+def get_organization(organization_id: int) -> OrganizationRow:
+    """Raises NotFound."""
+    for row in rows(Organization.select().where(Organization.id == organization_id)):
+        return OrganizationRow(*row)
+    raise NotFound("organization not found")

@@ -1,0 +1,221 @@
+"""People who sign in, and what their role lets them do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting, changed, given
+from edge.database.ids import new_id
+from edge.database.models import Person, WebSession, rows
+from edge.errors import Conflict, Invalid, NotFound
+from edge.validation.values import MAX_NAME
+
+
+class Role(StrEnum):
+    ADMINISTRATOR = "administrator"
+    EDITOR = "editor"
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+
+RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
+MOST_WRONG_PINS = 20
+
+
+class PersonRow(NamedTuple):
+    id: int
+    organization_id: int
+    email: str | None
+    name: str
+    role: str
+    password_hash: str | None
+    pin_hash: str | None
+    wrong_pins: int
+    badge_hash: bytes | None
+    badge_mark: int | None  # see `people.passwords.mark`
+    language: str | None  # of the pages they see; None: as their browser asks
+    created_at: int
+    updated_at: int
+    disabled_at: int | None
+
+
+CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: word in the audit
+
+
+def add_person(
+    actor: Actor,
+    name: str,
+    role: Role,
+    *,
+    email: str | None = None,
+    password_hash: str | None = None,
+    pin_hash: str | None = None,
+    badge_hash: bytes | None = None,
+    badge_mark: int | None = None,
+) -> PersonRow:
+    """Raises Conflict when the email, the name or the badge is taken within the organization."""
+    moment = clock.now()
+    with acting(actor) as act:
+        row = PersonRow(
+            *(new_id(), actor.organization_id, email, name, role, password_hash, pin_hash, 0, badge_hash, badge_mark),
+            *(None, moment, moment, None),
+        )
+        _check(row)
+        Person.insert(row._asdict()).execute()
+        act.note("person.created", subject_of(row), given(_facts(row)))
+    return row
+
+
+def update_person(
+    actor: Actor,
+    person_id: int,
+    *,
+    keep_session: bytes = b"",
+    check: Callable[[PersonRow], None] | None = None,
+    **changes: Any,
+) -> PersonRow:
+    """Change name, email, role, language or one of the hashes. Raises NotFound, Invalid, Conflict.
+
+    `check` sees the row as it is, inside the transaction, and refuses by raising.
+
+    A lower role takes effect in open sessions, since it is read with each request. A higher role, or a new password,
+    PIN or badge, ends all of them but the one whose token has the hash `keep_session`. A higher role also removes the
+    PIN: it was chosen to protect less.
+    """
+    with acting(actor) as act:
+        before = _existing(actor.organization_id, person_id)
+        if check:
+            check(before)
+        after = before._replace(**changes, updated_at=clock.now())
+        has_risen = RANK[Role(after.role)] > RANK[Role(before.role)]
+        if has_risen and "pin_hash" not in changes:
+            after = after._replace(pin_hash=None)
+        if after.pin_hash != before.pin_hash:
+            after = after._replace(wrong_pins=0)
+        _check(after)
+        if before.role == Role.ADMINISTRATOR and after.role != Role.ADMINISTRATOR:
+            _keep_an_administrator(before)
+        Person.update(after._asdict()).where(Person.id == person_id).execute()
+        replaced = {word: "changed" for column, word in CREDENTIALS.items() if column in changes}
+        if replaced or has_risen:
+            others = (WebSession.person_id == person_id) & (WebSession.token_hash != keep_session)
+            WebSession.delete().where(others).execute()
+        act.note_changes("person.changed", subject_of(after), {**changed(_facts(before), _facts(after)), **replaced})
+    return after
+
+
+def is_pin_locked(person: PersonRow) -> bool:
+    return person.wrong_pins >= MOST_WRONG_PINS
+
+
+def disable_person(actor: Actor, person_id: int) -> None:
+    """Ends their sessions and frees their badge; the last administrator stays. Raises NotFound, Conflict."""
+    with acting(actor) as act:
+        person = _existing(actor.organization_id, person_id)
+        if person.disabled_at is not None:
+            return
+        if person.role == Role.ADMINISTRATOR:
+            _keep_an_administrator(person)
+        moment = clock.now()
+        change = Person.update(disabled_at=moment, updated_at=moment, badge_hash=None, badge_mark=None)
+        change.where(Person.id == person_id).execute()
+        WebSession.delete().where(WebSession.person_id == person_id).execute()
+        act.note("person.disabled", subject_of(person))
+
+
+def enable_person(actor: Actor, person_id: int) -> None:
+    """Raises NotFound, and Conflict when somebody else has the name by now."""
+    with acting(actor) as act:
+        person = _existing(actor.organization_id, person_id)
+        if person.disabled_at is None:
+            return
+        person = person._replace(disabled_at=None)
+        _check(person)
+        Person.update(disabled_at=None, updated_at=clock.now()).where(Person.id == person_id).execute()
+        act.note("person.enabled", subject_of(person))
+
+
+def subject_of(row: PersonRow) -> Subject:
+    """As the audit names them."""
+    return Subject("person", row.id, row.name)
+
+
+def _facts(row: PersonRow) -> dict[str, Any]:
+    """What the audit keeps of a person: no hash of anything."""
+    return {"name": row.name, "email": row.email, "role": str(row.role), "language": row.language}
+
+
+def list_people(organization_id: int) -> list[PersonRow]:
+    query = Person.select().where(Person.organization_id == organization_id).order_by(Person.name)
+    return [PersonRow(*row) for row in rows(query)]
+
+
+def find_person(organization_id: int, person_id: int) -> PersonRow | None:
+    return _one((Person.organization_id == organization_id) & (Person.id == person_id))
+
+
+def with_email(email: str) -> list[PersonRow]:
+    """Only people who may sign in, at most one in each organization, the oldest account first."""
+    wanted = (Person.email == email) & Person.disabled_at.is_null()
+    return [PersonRow(*row) for row in rows(Person.select().where(wanted).order_by(Person.created_at, Person.id))]
+
+
+def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
+    """Only people who may sign in."""
+    of_organization = Person.organization_id == organization_id
+    return _one(of_organization & (Person.badge_hash == badge_hash) & Person.disabled_at.is_null())
+
+
+def badge_marks(organization_id: int) -> list[int]:
+    """The marks of all badges, without names."""
+    marked = (Person.organization_id == organization_id) & Person.badge_mark.is_null(False)
+    return sorted({mark for (mark,) in rows(Person.select(Person.badge_mark).where(marked))})
+
+
+def set_badge_mark(person: PersonRow, mark: int) -> None:
+    """Add the mark of a badge that was registered before there were marks."""
+    if person.badge_mark is None:
+        Person.update(badge_mark=mark).where(Person.id == person.id).execute()
+
+
+def _one(condition: Any) -> PersonRow | None:
+    row = next(rows(Person.select().where(condition)), None)
+    return PersonRow(*row) if row else None
+
+
+def _existing(organization_id: int, person_id: int) -> PersonRow:
+    person = find_person(organization_id, person_id)
+    if person is None:
+        raise NotFound("no such person")
+    return person
+
+
+def _check(row: PersonRow) -> None:
+    others = Person.id != row.id
+    if not row.name.strip() or len(row.name) > MAX_NAME:
+        raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME} characters")
+    if row.email is not None and not (3 <= len(row.email) <= MAX_NAME and "@" in row.email):
+        raise Invalid.one("email", "invalid_value", "That is not an email address")
+    own = others & (Person.organization_id == row.organization_id)
+    if row.email is not None and _one(own & (Person.email == row.email)):
+        raise Conflict(f"{row.email} already has an account")
+    same_name = own & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
+    if row.disabled_at is None and _one(same_name):
+        raise Conflict(f"a person called {row.name} already exists")
+    if row.badge_hash is not None and _one(own & (Person.badge_hash == row.badge_hash)):
+        raise Conflict("this badge belongs to somebody else")
+
+
+def _keep_an_administrator(person: PersonRow) -> None:
+    administrators = (
+        (Person.organization_id == person.organization_id)
+        & (Person.role == Role.ADMINISTRATOR)
+        & Person.disabled_at.is_null()
+        & (Person.id != person.id)
+    )
+    if _one(administrators) is None:
+        raise Conflict("this is the last administrator; make somebody else one first")

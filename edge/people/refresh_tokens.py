@@ -1,0 +1,107 @@
+"""Token families: one exchange of a client secret and every refresh that follows (spec: Authentication 3, 4)."""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute, writing
+
+REFRESH_LIFETIME = 30 * clock.DAY
+_NO_HASH = bytes(32)
+
+
+class Grant(NamedTuple):
+    """What goes into a token pair."""
+
+    family_id: int
+    api_key_id: str
+    organization_id: int
+    scopes: str
+
+
+class FamilyStatus(NamedTuple):
+    """Of a family that is not revoked, nor its key."""
+
+    organization_id: int
+    key_name: str
+    expires_at: int | None
+
+
+def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Grant | None:
+    """A new family for the right secret of a valid key; otherwise None, after the same steps."""
+    with writing():
+        now = clock.now()
+        found = execute(
+            "SELECT secret_hash, organization_id, scopes FROM api_key "
+            "WHERE id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)",
+            (api_key_id, now),
+        ).fetchone()
+        if not compare_digest(found[0] if found else _NO_HASH, secret_hash) or found is None:
+            return None
+        execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, api_key_id))
+        family_id = execute(
+            "INSERT INTO token_family (api_key_id, created_at) VALUES (?, ?) RETURNING no", (api_key_id, now)
+        ).fetchone()[0]
+        _add_refresh_token(refresh_hash, family_id, now)
+    return Grant(family_id, api_key_id, found[1], found[2])
+
+
+def rotate(spent_hash: bytes, refresh_hash: bytes, client: tuple[str, bytes] | None = None) -> Grant | None:
+    """The next pair of the family. None for an invalid token; one that was already spent revokes the whole family.
+
+    `client`: key id and hash of the secret; if they are not those of the token, nothing happens to it.
+    """
+    with writing():
+        now = clock.now()
+        found = execute(
+            "SELECT family.no, key.id, key.organization_id, key.scopes, token.spent_at, key.name, key.secret_hash "
+            "FROM refresh_token token "
+            "JOIN token_family family ON family.no = token.family_id JOIN api_key key ON key.id = family.api_key_id "
+            "WHERE token.token_hash = ? AND token.expires_at BETWEEN ? AND ? AND family.revoked_at IS NULL "
+            "AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > ?)",
+            # Otherwise a token that was made while the clock was ahead would be valid for longer by as much.
+            (spent_hash, now + 1, now + REFRESH_LIFETIME + clock.SET_BACK, now),
+        ).fetchone()
+        if found is None or (client and not _is_client(found[1], found[6], client)):
+            return None
+        grant = Grant(*found[:4])
+        if found[4] is not None:
+            _revoke(grant, found[5], now)
+            return None
+        execute("UPDATE refresh_token SET spent_at = ? WHERE token_hash = ?", (now, spent_hash))
+        execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, grant.api_key_id))
+        _add_refresh_token(refresh_hash, grant.family_id, now)
+    return grant
+
+
+def _is_client(key_id: str, secret_hash: bytes, client: tuple[str, bytes]) -> bool:
+    return compare_digest(secret_hash, client[1]) and key_id == client[0]
+
+
+def _revoke(grant: Grant, key_name: str, now: int) -> None:
+    with acting(actors.api_key(grant.organization_id, grant.api_key_id, key_name)) as act:
+        execute("UPDATE token_family SET revoked_at = ? WHERE no = ?", (now, grant.family_id))
+        reason = "a refresh token was used twice: all tokens that follow from it are revoked"
+        act.note("key.tokens_revoked", Subject("key", grant.api_key_id, key_name), {"reason": reason})
+
+
+def status(family_id: int, api_key_id: str) -> FamilyStatus | None:
+    """Checked on every request, so that a revocation takes effect at once; None if the family or key is revoked."""
+    found = execute(
+        "SELECT key.organization_id, key.name, key.expires_at FROM token_family family JOIN api_key key "
+        "ON key.id = family.api_key_id WHERE family.no = ? AND key.id = ? "
+        "AND family.revoked_at IS NULL AND key.revoked_at IS NULL",
+        (family_id, api_key_id),
+    ).fetchone()
+    return FamilyStatus(*found) if found else None
+
+
+def _add_refresh_token(token_hash: bytes, family_id: int, now: int) -> None:
+    execute(
+        "INSERT INTO refresh_token (token_hash, family_id, expires_at) VALUES (?, ?, ?)",
+        (token_hash, family_id, now + REFRESH_LIFETIME),
+    )

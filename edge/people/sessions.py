@@ -1,0 +1,145 @@
+"""Web sessions: who is signed in, on which device, until when. Only the hash of a session's token is kept."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute
+from edge.database.models import WebSession
+from edge.people import devices, people
+from edge.people.devices import DeviceRow
+from edge.people.people import PersonRow
+
+CLOCK_ERROR = 5 * 60 * clock.SECOND
+AFTER_EXPIRY = 12 * clock.HOUR  # a shift without a connection
+
+
+class SessionRow(NamedTuple):
+    """A session that is in force, with the person as they are now: a changed role counts at once."""
+
+    person_id: int
+    organization_id: int
+    organization_name: str
+    name: str
+    role: str
+    language: str | None
+    device_id: int | None
+    device_name: str
+    created_at: int
+    expires_at: int
+    ref: str  # by which devices say in whose session something was made
+
+
+def add_session(person: Actor, token_hash: bytes, expires_at: int) -> str:
+    """Sign a person in; returns the reference of the session.
+
+    Also deletes what has expired, so that the table does not outgrow the staff.
+    """
+    moment, ref = clock.now(), secrets.token_hex(16)
+    with acting(person) as act:
+        WebSession.delete().where(WebSession.expires_at <= moment).execute()
+        WebSession.insert(
+            token_hash=token_hash,
+            person_id=person.person_id,
+            device_id=person.device_id,
+            created_at=moment,
+            expires_at=expires_at,
+            ref=ref,
+        ).execute()
+        act.note("person.signed_in", _subject(person))
+    return ref
+
+
+_FIND = """
+SELECT session.person_id, person.organization_id, organization.name, person.name, person.role, person.language,
+       session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at,
+       session.ref
+FROM web_session session
+JOIN person ON person.id = session.person_id
+JOIN organization ON organization.id = person.organization_id
+LEFT JOIN device ON device.id = session.device_id
+WHERE session.token_hash = ? AND session.expires_at > ? AND session.created_at <= ?
+  AND person.disabled_at IS NULL AND device.revoked_at IS NULL
+"""
+
+
+def find_session(token_hash: bytes) -> SessionRow | None:
+    """None when it has expired, its person is disabled, or its device was revoked.
+
+    Nor is a session valid that was made while the clock was ahead: it would last longer by as much.
+    """
+    now = clock.now()
+    row = execute(_FIND, (token_hash, now, now + clock.SET_BACK)).fetchone()
+    return SessionRow(*row) if row else None
+
+
+def made_by(device_id: int, ref: str, at: int) -> int | None:
+    """Return the person in whose session on a shared device something was made, None if that is not proven.
+
+    A session counts until the next one begins there: without a connection work goes on after it has expired, but not
+    after somebody ended it.
+    """
+    session = execute(_WITH_REF, {"device_id": device_id, "ref": ref}).fetchone()
+    if session is None:
+        return None
+    person_id, began_at, ended_at, expires_at = session
+    if began_at - CLOCK_ERROR <= at <= ended_at + CLOCK_ERROR:
+        return int(person_id)
+    if ended_at < expires_at or not ended_at < at <= ended_at + AFTER_EXPIRY:
+        return None
+    asked = {"device_id": device_id, "since": began_at, "until": at - CLOCK_ERROR}
+    return None if execute(_NEXT_ON_DEVICE, asked).fetchone() else int(person_id)
+
+
+_WITH_REF = """
+SELECT person_id, created_at, expires_at, expires_at FROM web_session WHERE device_id = :device_id AND ref = :ref
+UNION ALL
+SELECT person_id, began_at, ended_at, expires_at FROM device_use
+WHERE device_id = :device_id AND ref = :ref AND ref <> ''
+"""
+_NEXT_ON_DEVICE = """
+SELECT 1 FROM web_session WHERE device_id = :device_id AND created_at > :since AND created_at < :until
+UNION ALL
+SELECT 1 FROM device_use WHERE device_id = :device_id AND began_at > :since AND began_at < :until
+"""
+
+
+def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, is_wrong_pin: bool = False) -> None:
+    """Note a wrong password, PIN or badge. What was typed is not kept: it may be a password.
+
+    Wrong PINs are counted in the database, where those given at the same time add up; MOST_WRONG_PINS lock the PIN.
+    """
+    actor = actors.service(person.organization_id if person else actors.THE_BOX)
+    subject = Subject("box", 0, "unknown person")
+    if device is not None:
+        actor = actors.device(device.organization_id, device.id, device.name)
+        subject = devices.subject_of(device)
+    if person is not None:
+        subject = people.subject_of(person)
+    with acting(actor) as act:
+        act.count("person.sign_in_refused", subject, {"address": address})
+        if person is not None and is_wrong_pin:
+            count = "UPDATE person SET wrong_pins = wrong_pins + 1 WHERE id = ? RETURNING wrong_pins"
+            if execute(count, (person.id,)).fetchone()[0] == people.MOST_WRONG_PINS:
+                act.note("person.pin_locked", subject)
+
+
+def end_session(person: Actor, token_hash: bytes) -> None:
+    """Sign a person out."""
+    with acting(person) as act:
+        if WebSession.delete().where(WebSession.token_hash == token_hash).execute():
+            act.note("person.signed_out", _subject(person))
+
+
+def actor_of(row: SessionRow) -> Actor:
+    """The actor of a session."""
+    return actors.person(row.organization_id, row.person_id, row.name, row.device_id, row.device_name)
+
+
+def _subject(person: Actor) -> Subject:
+    return Subject("person", person.id, person.name)

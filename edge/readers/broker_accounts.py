@@ -1,0 +1,107 @@
+"""The readers' accounts at the broker."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import acting
+from edge.database.connection import execute, execute_many, writing
+from edge.database.models import BrokerAccount
+from edge.readers.readers import get_reader, subject_of
+
+LONGEST_NAME = 50  # with room for a number after it
+SESSIONS = 16  # of edge at the broker, at most; see edge.ingest.sessions
+
+
+class BrokerAccountRow(NamedTuple):
+    reader_id: int
+    name: str
+    password_hash: str
+    topic: str
+    status_topic: str | None = None
+    session: int = 0  # of edge, that gets its messages
+    is_settled: bool = False  # session 0 does not get them any more
+
+    @property
+    def topics(self) -> list[str]:
+        return [topic for topic in (self.topic, self.status_topic) if topic]
+
+
+def session_name(own: str, number: int) -> str:
+    """The account of a session of edge, whose own account is the first one's."""
+    return f"{own}-session-{number}" if number else own
+
+
+def names_of_sessions(own: str) -> list[str]:
+    return [session_name(own, number) for number in range(SESSIONS)]
+
+
+def assign_sessions(ready: Collection[int]) -> bool:
+    """Give each reader a session of its own, or the one with the fewest; returns whether anything changed.
+
+    `ready`: sessions that are connected. To be called while nothing waits for session 0: what was assigned at an
+    earlier call is settled now, because everything from before that has arrived.
+    """
+    rows = list_accounts()
+    settled = [(row.reader_id,) for row in rows if row.session in ready and not row.is_settled]
+    used = Counter(row.session for row in rows)
+    given = []
+    for row in rows:
+        if row.session == 0 and ready and not _shares_own_topics(row):
+            number = min(ready, key=lambda one: (used[one], one))
+            used[number] += 1
+            given.append((number, row.reader_id))
+    if not settled and not given:
+        return False
+    with writing():
+        execute_many("UPDATE broker_account SET is_settled = 1 WHERE reader_id = ?", settled)
+        execute_many("UPDATE broker_account SET session = ?, is_settled = 0 WHERE reader_id = ?", given)
+    return True
+
+
+def _shares_own_topics(row: BrokerAccountRow) -> bool:
+    """Whether its topics may include those that edge itself uses, which session 0 must be allowed to read."""
+    return any(topic.partition("/")[0] in {"#", "+", "edge"} for topic in row.topics)
+
+
+def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Collection[str] = ()) -> BrokerAccountRow:
+    """Create a reader's account, or change its password. The name is never a reserved one. Raises NotFound."""
+    with acting(actor) as act:
+        reader = get_reader(actor.organization_id, reader_id)
+        known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
+        name = known.name if known else _free_name(reader.name, reserved)
+        execute(
+            "INSERT INTO broker_account (reader_id, name, password_hash, created_at) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (reader_id) DO UPDATE SET password_hash = excluded.password_hash",
+            (reader_id, name, password_hash, clock.now()),
+        )
+        action = "broker_account.changed" if known else "broker_account.created"
+        act.note(action, subject_of(reader), {"account": name, "password": "changed"} if known else {"account": name})
+    return BrokerAccountRow(reader_id, name, password_hash, reader.topic, reader.status_topic)
+
+
+def list_accounts() -> list[BrokerAccountRow]:
+    """Of all organizations, since the box has one broker. Removed and disabled readers have none."""
+    return [BrokerAccountRow(*row) for row in execute(_LIVE)]
+
+
+_LIVE = """
+    SELECT reader_id, broker_account.name, password_hash, topic, status_topic, session, is_settled
+    FROM broker_account JOIN reader ON reader.id = reader_id
+    WHERE deleted_at IS NULL AND is_enabled ORDER BY broker_account.name
+"""
+
+
+def _free_name(reader_name: str, reserved: Collection[str]) -> str:
+    """Short and easy to type on a reader's own pages; unique on the box, across organizations."""
+    plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower())[:LONGEST_NAME].strip("-") or "reader"
+    name, number = plain, 1
+    while name in reserved or BrokerAccount.get_or_none(BrokerAccount.name == name):
+        number += 1
+        name = f"{plain}-{number}"
+    return name

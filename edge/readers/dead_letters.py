@@ -1,0 +1,131 @@
+"""Messages that could not be read, kept with their bytes and the reason until somebody has looked at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.bounds import DEFAULT, Bounds, until_swept
+from edge.database.connection import execute, execute_many
+from edge.errors import NotFound
+
+
+class NewDeadLetter(NamedTuple):
+    organization_id: int
+    reader_id: int
+    topic: str
+    payload: bytes
+    size: int  # of the whole message, of which `payload` may be the beginning
+    reason: str
+    received_at: int
+    is_requeued: bool = False  # it was already kept, so there is room for it
+
+
+class DeadLetter(NamedTuple):
+    no: int
+    reader_id: int | None
+    reader_name: str | None
+    topic: str
+    payload: bytes  # in a list, only its beginning
+    size: int
+    is_whole: bool  # otherwise only its beginning was kept, and there is no use in reading it again
+    reason: str
+    received_at: int
+
+
+def add(letters: Sequence[NewDeadLetter], bounds: Bounds = DEFAULT) -> list[NewDeadLetter]:
+    """Keep them as long as there is room for their readers; returns the others."""
+    room = {reader_id: _room(reader_id, bounds) for reader_id in {letter.reader_id for letter in letters}}
+    kept, others = [], []
+    for letter in letters:
+        rows, size = room[letter.reader_id]
+        left = (rows - 1, size - len(letter.payload) - len(letter.topic))
+        if min(left) < 0 and not letter.is_requeued:
+            others.append(letter)
+        else:
+            kept.append(letter)
+            room[letter.reader_id] = left
+    execute_many(
+        "INSERT INTO dead_letter (organization_id, reader_id, topic, payload, size, reason, received_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [letter[:7] for letter in kept],
+    )
+    return others
+
+
+def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
+    """How many more letters of a reader may be kept, and how many bytes."""
+    rows, size = execute(
+        "SELECT count(*), ifnull(sum(kept_bytes), 0) FROM dead_letter WHERE reader_id = ?", (reader_id,)
+    ).fetchone()
+    return until_swept(bounds.dead_letters) - rows, until_swept(bounds.dead_letter_bytes) - size
+
+
+def discard(dead_letter_ids: Iterable[int]) -> None:
+    """Delete letters that were queued again: the ledger shows what became of them this time."""
+    execute_many("DELETE FROM dead_letter WHERE no = ?", [(no,) for no in dead_letter_ids])
+
+
+_LETTERS = """
+SELECT d.no, d.reader_id, r.name, d.topic, ifnull(substr(d.payload, 1, :bytes), x''), d.size,
+       length(d.payload) = d.size, d.reason, d.received_at
+FROM dead_letter d LEFT JOIN reader r ON r.id = d.reader_id
+WHERE d.organization_id = :organization_id AND (:no IS NULL OR d.no = :no)
+AND (:reader_id IS NULL OR d.reader_id = :reader_id) ORDER BY d.no DESC LIMIT :limit
+"""
+_ALL_BYTES = 2**30
+
+
+def list_letters(
+    organization_id: int, shown_bytes: int, limit: int = 100, reader_id: int | None = None
+) -> list[DeadLetter]:
+    """Messages that could not be read, of one or all readers: the newest first, with their first bytes."""
+    wanted = {
+        "organization_id": organization_id,
+        "no": None,
+        "reader_id": reader_id,
+        "bytes": shown_bytes,
+        "limit": limit,
+    }
+    return [DeadLetter(*row) for row in execute(_LETTERS, wanted)]
+
+
+def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
+    """Whole ones only, the oldest first, for ingest to read again."""
+    wanted = "reader_id, NULL, topic, payload, size, 1, reason, received_at"
+    rows = execute(
+        f"SELECT no, {wanted} FROM dead_letter WHERE reader_id = ? AND length(payload) = size ORDER BY no LIMIT ?",
+        (reader_id, limit),
+    )
+    return [DeadLetter(*row) for row in rows]
+
+
+def find(organization_id: int, no: int) -> DeadLetter:
+    """Raises NotFound."""
+    wanted = {"organization_id": organization_id, "no": no, "reader_id": None, "bytes": _ALL_BYTES, "limit": 1}
+    row = execute(_LETTERS, wanted).fetchone()
+    if row is None:
+        raise NotFound("no such dead letter")
+    return DeadLetter(*row)
+
+
+def drop(actor: Actor, no: int) -> None:
+    """Raises NotFound."""
+    with acting(actor) as act:
+        letter = find(actor.organization_id, no)
+        execute("DELETE FROM dead_letter WHERE no = ?", (no,))
+        act.note("dead_letter.dismissed", _subject(letter), {"reason": letter.reason})
+
+
+def retry(actor: Actor, no: int) -> DeadLetter:
+    """A letter to be handed to ingest again, which then deletes it here. Raises NotFound."""
+    with acting(actor) as act:
+        letter = find(actor.organization_id, no)
+        act.note("dead_letter.retried", _subject(letter), {"reason": letter.reason})
+    return letter
+
+
+def _subject(letter: DeadLetter) -> Subject:
+    return Subject("dead_letter", letter.no, letter.topic)

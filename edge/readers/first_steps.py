@@ -1,0 +1,32 @@
+"""How far a new site is on the way to its first position."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge.database.connection import execute
+
+
+class FirstSteps(NamedTuple):
+    """What exists already; `has_heard`: any reader has sent a message."""
+
+    has_locations: bool
+    has_readers: bool
+    has_heard: bool
+    has_tagged_assets: bool
+    has_positions: bool
+
+
+_STEPS = """
+SELECT EXISTS (SELECT 1 FROM location WHERE organization_id = :organization_id AND deleted_at IS NULL),
+       EXISTS (SELECT 1 FROM reader WHERE organization_id = :organization_id AND deleted_at IS NULL),
+       EXISTS (SELECT 1 FROM reader r JOIN reader_state s ON s.reader_id = r.id
+               WHERE r.organization_id = :organization_id AND r.deleted_at IS NULL),
+       EXISTS (SELECT 1 FROM tag WHERE organization_id = :organization_id AND asset_id IS NOT NULL
+               AND deleted_at IS NULL),
+       EXISTS (SELECT 1 FROM position WHERE organization_id = :organization_id)
+"""
+
+
+def first_steps(organization_id: int) -> FirstSteps:
+    return FirstSteps(*map(bool, execute(_STEPS, {"organization_id": organization_id}).fetchone()))

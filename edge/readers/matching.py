@@ -1,0 +1,98 @@
+"""From what a reader sent to the asset it is attached to (contract: Tracking, matching)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+
+from edge.database.connection import execute
+from edge.records import gs1
+from edge.records.tags import match_key
+
+MAX_REMEMBERED = 50_000
+
+
+class NoAsset(StrEnum):
+    """Why a read belongs to no asset."""
+
+    UNMATCHED = "unmatched"
+    AMBIGUOUS = "ambiguous"
+    LOCATION = "location"  # the label of a location
+
+
+class TagMatcher:
+    """Caches answers, also negative ones, until any tag changes. For one thread, inside its transaction."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._known: dict[tuple[int, str, str], int | NoAsset] = {}
+
+    def prepare(self, identities: Iterable[tuple[int, str, str]]) -> None:
+        """Look up the (organization, type, value) triples that are not cached, all of them in a few queries."""
+        version: int = execute("SELECT tags FROM version").fetchone()[0]
+        if version != self._version or len(self._known) > MAX_REMEMBERED:
+            self._known.clear()
+            self._version = version
+        known = self._known
+        missing = {identity for identity in identities if identity not in known}
+        if missing:
+            self._look_up(list(missing))
+
+    def match(self, organization_id: int, tag_type: str, value: str, aliases: tuple[str, ...] = ()) -> int | NoAsset:
+        """The asset's id, or why there is none. Every identity of the read must have been prepared."""
+        answer = self._known[organization_id, tag_type, value]
+        for alias in aliases:
+            if not isinstance(answer, NoAsset):
+                break
+            other = self._known[organization_id, tag_type, alias]
+            answer = other if answer is NoAsset.UNMATCHED else answer
+        return answer
+
+    def _look_up(self, identities: list[tuple[int, str, str]]) -> None:
+        wanted = [(*identity, match_key(*identity[1:])) for identity in identities]
+        exact = {
+            (organization_id, tag_type, value): asset_id or NoAsset.LOCATION
+            for organization_id, tag_type, value, asset_id in execute(_EXACT, (json.dumps(wanted),))
+        }
+        by_key: dict[tuple[int, str, str], list[int | None]] = {}
+        for organization_id, tag_type, key, asset_id in execute(_BY_KEY, (json.dumps(wanted),)):
+            by_key.setdefault((organization_id, tag_type, key), []).append(asset_id)
+        for organization_id, tag_type, value, key in wanted:
+            identity = (organization_id, tag_type, value)
+            candidates = by_key.get((organization_id, tag_type, key), []) if key else []
+            self._known[identity] = exact.get(identity) or _only(candidates)
+        self._look_up_gs1([one for one in identities if self._known[one] is NoAsset.UNMATCHED])
+
+    def _look_up_gs1(self, unmatched: list[tuple[int, str, str]]) -> None:
+        """A printed code and an EPC can name the same thing by GS1 standards, so the type of the tag does not count."""
+        named = {identity: gs1.identity(identity[2]) for identity in unmatched}
+        wanted = [(identity[0], key) for identity, key in named.items() if key]
+        if not wanted:
+            return
+        by_key: dict[tuple[int, str], list[int | None]] = {}
+        for organization_id, key, asset_id in execute(_BY_GS1, (json.dumps(wanted),)):
+            by_key.setdefault((organization_id, key), []).append(asset_id)
+        for identity, key in named.items():
+            self._known[identity] = _only(by_key.get((identity[0], key or ""), []))
+
+
+def _only(candidates: list[int | None]) -> int | NoAsset:
+    if len(candidates) > 1:
+        return NoAsset.AMBIGUOUS
+    return (candidates[0] or NoAsset.LOCATION) if candidates else NoAsset.UNMATCHED
+
+
+_WANTED = """
+WITH wanted AS (SELECT DISTINCT value ->> 0 AS organization_id, value ->> 1 AS tag_type, value ->> {n} AS {name}
+                FROM json_each(?))
+SELECT tag.organization_id, tag.tag_type, tag.{name}, tag.asset_id
+FROM wanted CROSS JOIN tag USING (organization_id, tag_type, {name}) WHERE tag.deleted_at IS NULL
+"""
+_BY_GS1 = """
+WITH wanted AS (SELECT DISTINCT value ->> 0 AS organization_id, value ->> 1 AS gs1_key FROM json_each(?))
+SELECT DISTINCT tag.organization_id, tag.gs1_key, tag.asset_id
+FROM wanted CROSS JOIN tag USING (organization_id, gs1_key) WHERE tag.deleted_at IS NULL AND tag.gs1_key IS NOT NULL
+"""
+_EXACT = _WANTED.format(n=2, name="value")
+_BY_KEY = _WANTED.format(n=3, name="match_key")

@@ -1,0 +1,342 @@
+"""Readers as technicians set them up: which topic, which format, which antenna stands where.
+
+A reader and the location it stands at, set up in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting, changed, given
+from edge.database.connection import execute
+from edge.database.ids import new_id
+from edge.database.models import Antenna, Location, Reader, rows
+from edge.errors import Conflict, Invalid, NotFound
+from edge.people.topic_owners import check_owned
+from edge.readers import kept_messages, unassigned_topics
+from edge.readers.antenna_kinds import all_kinds
+from edge.readers.clocks import AUTO, check_clock
+from edge.records import locations
+from edge.tracking.rssi_offsets import all_offsets
+from edge.tracking.signal_strength import AntennaKind
+from edge.validation.topics import check_filter, overlap
+from edge.validation.values import MAX_NAME
+
+REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # with these, old messages may count now
+WRITABLE = frozenset(
+    {"name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"}
+)
+
+
+class ReaderRow(NamedTuple):
+    id: int
+    organization_id: int
+    name: str
+    topic: str
+    status_topic: str | None
+    format: str
+    mapping: str | None
+    location_id: int | None
+    min_rssi: float | None
+    clock_setting: str
+    is_enabled: bool
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+
+
+class AntennaRow(NamedTuple):
+    reader_id: int
+    port: int
+    location_id: int | None
+    min_rssi: float | None
+    is_enabled: bool
+
+
+class Placement(Struct, frozen=True):
+    """The settings of one antenna or a whole reader: its location, its signal threshold (dBm), whether it is enabled.
+
+    `kind` and `rssi_offset` (dB) are only read here; `antenna_kinds` and `rssi_offsets` set them.
+    """
+
+    location_id: int | None
+    min_rssi: float | None
+    is_enabled: bool
+    kind: AntennaKind = AntennaKind.ZONE
+    rssi_offset: float = 0.0
+
+
+class Route(Struct, frozen=True):
+    """A reader as ingest needs it; a location that has been deleted counts as none."""
+
+    reader_id: int
+    organization_id: int
+    topic: str
+    status_topic: str | None
+    format: str
+    mapping: str | None
+    clock_setting: str
+    placement: Placement
+    antennas: Mapping[int, Placement]
+
+
+def add_reader(
+    actor: Actor,
+    *,
+    name: str,
+    topic: str,
+    format: str,  # noqa: A002  as everywhere else
+    mapping: str | None = None,
+    location_id: int | None = None,
+    min_rssi: float | None = None,
+    clock_setting: str = AUTO,
+    status_topic: str | None = None,
+) -> ReaderRow:
+    """Raises Conflict for a taken name or a topic that overlaps another's, Invalid for a bad topic or location."""
+    check_filter(topic)
+    check_clock(clock_setting)
+    with acting(actor) as act:
+        organization_id = actor.organization_id
+        _check_name(organization_id, name)
+        _check_topic(organization_id, topic)
+        if status_topic:
+            check_filter(status_topic)
+            _check_topic(organization_id, status_topic)
+        _check_location(organization_id, location_id)
+        moment = clock.now()
+        row = ReaderRow(
+            new_id(),
+            organization_id,
+            name,
+            topic,
+            status_topic,
+            format,
+            mapping,
+            location_id,
+            min_rssi,
+            clock_setting,
+            True,
+            moment,
+            moment,
+            None,
+        )
+        Reader.insert(row._asdict()).execute()
+        for one in filter(None, (topic, status_topic)):
+            unassigned_topics.forget(one)
+        kept_messages.order_for_reader(organization_id, row.id)
+        act.note("reader.created", subject_of(row), given(_facts(row)))
+    return row
+
+
+def list_readers(organization_id: int) -> list[ReaderRow]:
+    live = (Reader.organization_id == organization_id) & Reader.deleted_at.is_null()
+    return [ReaderRow(*row) for row in rows(Reader.select().where(live).order_by(Reader.name))]
+
+
+def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
+    """Raises NotFound."""
+    live = (Reader.organization_id == organization_id) & (Reader.id == reader_id) & Reader.deleted_at.is_null()
+    for row in rows(Reader.select().where(live)):
+        return ReaderRow(*row)
+    raise NotFound("no such reader")
+
+
+def change_reader(
+    actor: Actor, reader_id: int, changes: Mapping[str, Any], check: Callable[[ReaderRow], None] | None = None
+) -> ReaderRow:
+    """Change some of WRITABLE. Raises NotFound, and Conflict and Invalid as add_reader does.
+
+    `check` sees the row as it is, inside the transaction, and refuses by raising.
+    """
+    if unknown := set(changes) - WRITABLE:
+        raise ValueError(f"not writable: {sorted(unknown)}")
+    with acting(actor) as act:
+        before = get_reader(actor.organization_id, reader_id)
+        if check:
+            check(before)
+        for topic in [changes[field] for field in ("topic", "status_topic") if changes.get(field)]:
+            check_filter(topic)
+            _check_topic(actor.organization_id, topic, except_id=reader_id)
+            unassigned_topics.forget(topic)
+        if "clock_setting" in changes:
+            check_clock(changes["clock_setting"])
+        if "name" in changes:
+            _check_name(actor.organization_id, changes["name"], except_id=reader_id)
+        if "location_id" in changes:
+            _check_location(actor.organization_id, changes["location_id"])
+        after = before._replace(**changes, updated_at=clock.now())
+        Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
+        if {"format", "mapping"} & set(changes):  # what the old format did not know says nothing about the new one
+            execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
+            execute("DELETE FROM mapped_field WHERE reader_id = ?", (reader_id,))
+        if set(changes) & REPLAYED:
+            kept_messages.order_for_reader(actor.organization_id, reader_id)
+        act.note_changes("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))
+    return after
+
+
+def remove_reader(actor: Actor, reader_id: int) -> None:
+    """Soft-delete it: its topic and name are free again; what it recorded stays. Raises NotFound."""
+    with acting(actor) as act:
+        row = get_reader(actor.organization_id, reader_id)
+        Reader.update(deleted_at=clock.now()).where(Reader.id == reader_id).execute()
+        act.note("reader.deleted", subject_of(row))
+
+
+def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
+    get_reader(organization_id, reader_id)
+    return [
+        AntennaRow(*row) for row in rows(Antenna.select().where(Antenna.reader_id == reader_id).order_by(Antenna.port))
+    ]
+
+
+def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -> None:
+    """Give one antenna settings of its own, instead of its reader's. Raises NotFound, Invalid."""
+    if port < 0:
+        raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
+    with acting(actor) as act:
+        row = get_reader(actor.organization_id, reader_id)
+        _check_location(actor.organization_id, placement.location_id)
+        before = _antenna_facts(actor.organization_id, reader_id, port)
+        Antenna.insert(
+            reader_id=reader_id,
+            port=port,
+            location_id=placement.location_id,
+            min_rssi=placement.min_rssi,
+            is_enabled=placement.is_enabled,
+        ).on_conflict_replace().execute()
+        kept_messages.order_for_reader(actor.organization_id, reader_id)
+        after = _antenna_facts(actor.organization_id, reader_id, port)
+        act.note("antenna.changed", subject_of(row), {"port": port, **changed(before, after)})
+
+
+def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
+    """From now on the settings of the reader apply to the antenna. Raises NotFound."""
+    with acting(actor) as act:
+        row = get_reader(actor.organization_id, reader_id)
+        before = _antenna_facts(actor.organization_id, reader_id, port)
+        Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
+        kept_messages.order_for_reader(actor.organization_id, reader_id)
+        act.note("antenna.reset", subject_of(row), {"port": port, "old": given(before)})
+
+
+def subject_of(row: ReaderRow) -> Subject:
+    """As the audit names it."""
+    return Subject("reader", row.id, row.name)
+
+
+def _facts(row: ReaderRow) -> dict[str, Any]:
+    """What the audit keeps of a reader."""
+    facts = row._asdict()
+    kept = ("name", "topic", "status_topic", "format", "mapping", "min_rssi", "clock_setting")
+    location = _location_name(row.organization_id, row.location_id)
+    return {**{name: facts[name] for name in kept}, "location": location, "is_enabled": bool(row.is_enabled)}
+
+
+def _antenna_facts(organization_id: int, reader_id: int, port: int) -> dict[str, Any]:
+    for row in list_antennas(organization_id, reader_id):
+        if row.port == port:
+            location = _location_name(organization_id, row.location_id)
+            return {"location": location, "min_rssi": row.min_rssi, "is_enabled": bool(row.is_enabled)}
+    return {"location": None, "min_rssi": None, "is_enabled": None}
+
+
+def _location_name(organization_id: int, location_id: int | None) -> str | None:
+    sql = "SELECT name || ' (' || external_key || ')' FROM location WHERE id = ? AND organization_id = ?"
+    found = execute(sql, (location_id, organization_id)).fetchone()
+    return found[0] if found else None
+
+
+def readers_version() -> int:
+    """Changes whenever any reader, antenna or location does, whichever process changed it."""
+    version: int = execute("SELECT readers FROM version").fetchone()[0]
+    return version
+
+
+def routes() -> list[Route]:
+    """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
+    kinds, offsets = all_kinds(), all_offsets()
+    antennas: dict[int, dict[int, Placement]] = {}
+    for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNAS):
+        antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
+    found = []
+    for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *placement in execute(_READERS):
+        location_id, min_rssi, is_enabled = placement
+        kind, offset = kinds.of(reader_id, None, location_id), offsets.of(reader_id, None)
+        whole = Placement(location_id, min_rssi, bool(is_enabled), kind, offset)
+        own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
+        named = {port for named_id, port in (*kinds.antennas, *offsets.antennas) if named_id == reader_id}
+        own |= dict.fromkeys(named - set(own), whole)
+        own = {
+            port: replace(one, kind=kinds.of(reader_id, port, one.location_id), rssi_offset=offsets.of(reader_id, port))
+            for port, one in own.items()
+        }
+        found.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
+    return found
+
+
+def _inherit(antenna: Placement, whole: Placement) -> Placement:
+    """Where an antenna has no setting, its reader's applies; a disabled reader disables all its antennas."""
+    min_rssi = whole.min_rssi if antenna.min_rssi is None else antenna.min_rssi
+    return Placement(antenna.location_id or whole.location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
+
+
+_ANTENNAS = """
+SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_enabled
+FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
+"""
+_READERS = """
+SELECT reader.id, reader.organization_id, reader.topic, reader.status_topic, reader.format, reader.mapping,
+       reader.clock_setting, location.id, reader.min_rssi, reader.is_enabled
+FROM reader LEFT JOIN location ON location.id = reader.location_id AND location.deleted_at IS NULL
+WHERE reader.deleted_at IS NULL
+"""
+
+
+def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
+    if not 1 <= len(name) <= MAX_NAME or name != name.strip():
+        message = f"name must have 1 to {MAX_NAME} characters, and no spaces at its ends"
+        raise Invalid.one("name", "invalid_value", message)
+    if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
+        raise Conflict(f"a reader called {name} already exists")
+
+
+def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
+    """Each topic belongs to one reader, and none may reach the topics of another organization."""
+    check_owned(organization_id, topic)
+    live = Reader.deleted_at.is_null() & (Reader.id != except_id)
+    columns = (Reader.organization_id, Reader.name, Reader.topic, Reader.status_topic)
+    for owner, name, *others in rows(Reader.select(*columns).where(live)):
+        for other in filter(None, others):
+            if overlap(topic, other):
+                is_own = owner == organization_id
+                whose = f"the reader {name} ({other})" if is_own else "a reader of another organization"
+                raise Conflict(f"topic {topic} overlaps with that of {whose}; give each reader a topic of its own")
+
+
+def _check_location(organization_id: int, location_id: int | None) -> None:
+    if location_id is None:
+        return
+    live = (Location.organization_id == organization_id) & (Location.id == location_id) & Location.deleted_at.is_null()
+    if not Location.select(Location.id).where(live).exists():
+        raise Invalid.one("location_id", "fk_not_found", "location_id does not name a location")
+
+
+def add_reader_with_location(actor: Actor, location_name: str, **values: Any) -> ReaderRow:
+    """Both or neither; `values` are those of `readers.add_reader`. Without a location name, only the reader is added.
+
+    Raises what that raises, and Invalid where a location was chosen as well.
+    """
+    if not location_name:
+        return add_reader(actor, **values)
+    if values.get("location_id"):
+        raise Invalid.one("location_name", "invalid_value", "Choose a location, or name a new one, not both")
+    with acting(actor):
+        location = locations.create(actor, name=location_name)
+        return add_reader(actor, **{**values, "location_id": location.id})

@@ -1,0 +1,202 @@
+"""What readers and their antennas last did: recorded by ingest, shown to the people who set them up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from edge import clock
+from edge.database.bounds import MOST_PORTS
+from edge.database.connection import execute, execute_many, reading
+from edge.readers import unknown_tags
+from edge.readers.ledger import hour_of
+from edge.readers.readers import get_reader
+
+
+class ReaderStatus(NamedTuple):
+    """The latest that is known of a reader."""
+
+    reader_id: int
+    heard_at: int
+    read_at: int | None
+    clock_offset: int | None
+    qos: int
+    note: str | None
+    is_offline: bool
+    clock_stands_at: int | None = None  # the time that its clock shows, if it stands still
+
+
+class ReaderState(NamedTuple):
+    """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up.
+
+    `not_understood` counts the messages among them that its format does not know or cannot read, `homeless` the
+    antennas in use that read something and have no location.
+    """
+
+    id: int
+    name: str
+    topic: str
+    format: str
+    is_enabled: bool
+    location_id: int | None
+    location_name: str | None
+    last_heard_at: int | None
+    last_read_at: int | None
+    clock_offset: int | None
+    qos: int | None
+    note: str | None
+    is_offline: bool
+    messages: int
+    not_understood: int
+    reads: int
+    minutes: int
+    homeless: int
+    clock_stands_at: int | None
+
+
+class AntennaState(NamedTuple):
+    """`is_own`: the antenna has settings of its own; otherwise those of its reader apply."""
+
+    port: int
+    name: str | None
+    is_own: bool
+    location_id: int | None
+    location_name: str | None
+    min_rssi: float | None
+    is_enabled: bool
+    last_read_at: int | None
+
+    @property
+    def label(self) -> str:
+        return self.name or str(self.port)
+
+
+def record_readers(statuses: Iterable[ReaderStatus]) -> None:
+    execute_many(
+        "INSERT INTO reader_state (reader_id, last_heard_at, last_read_at, clock_offset, qos, note, is_offline, "
+        "clock_stands_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "last_heard_at = excluded.last_heard_at, is_offline = excluded.is_offline, "
+        "last_read_at = coalesce(excluded.last_read_at, last_read_at), clock_offset = excluded.clock_offset, "
+        "clock_stands_at = excluded.clock_stands_at, qos = excluded.qos, note = coalesce(excluded.note, note)",
+        list(statuses),
+    )
+
+
+def record_offsets(offsets: Mapping[int, int | None]) -> None:
+    """How far each reader's clock is ahead, as found out after it was heard."""
+    execute_many(
+        "UPDATE reader_state SET clock_offset = ? WHERE reader_id = ?",
+        [(offset, reader_id) for reader_id, offset in offsets.items()],
+    )
+
+
+def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
+    """(reader, port) -> when it last read something; port 0 where the reader has no antennas.
+
+    For a reader that makes up ports, only the first ones are kept.
+    """
+    by_reader: dict[int, set[int]] = {}
+    for reader_id, port in read_at:
+        by_reader.setdefault(reader_id, set()).add(port)
+    known = _known_ports(by_reader)
+    kept = {reader_id: _with_room(known.get(reader_id, set()), ports) for reader_id, ports in by_reader.items()}
+    execute_many(
+        "INSERT INTO antenna_state (reader_id, port, last_read_at) VALUES (?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at",
+        [(reader_id, port, at) for (reader_id, port), at in read_at.items() if port in kept[reader_id]],
+    )
+
+
+def _known_ports(reader_ids: Iterable[int]) -> dict[int, set[int]]:
+    known: dict[int, set[int]] = {}
+    for reader_id, port in execute(
+        "SELECT reader_id, port FROM antenna_state WHERE reader_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(reader_ids)),),
+    ):
+        known.setdefault(reader_id, set()).add(port)
+    return known
+
+
+def _with_room(known: set[int], ports: set[int]) -> set[int]:
+    return ports if ports <= known else known | set(sorted(ports - known)[: max(0, MOST_PORTS - len(known))])
+
+
+def statuses(organization_id: int) -> dict[int, ReaderStatus]:
+    """The status of each reader of an organization that was ever heard, by its id."""
+    rows = execute(
+        "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline, "
+        "s.clock_stands_at FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
+        (organization_id,),
+    )
+    return {row[0]: ReaderStatus(*row)._replace(is_offline=bool(row[6])) for row in rows}
+
+
+_STATES = """
+SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard_at, s.last_read_at, s.clock_offset,
+       s.qos, s.note, ifnull(s.is_offline, 0), ifnull(sum(b.messages), 0),
+       ifnull(sum(b.messages) FILTER (WHERE b.bucket IN ('ignored', 'malformed', 'too_large')), 0),
+       ifnull(sum(b.reads), 0),
+       max(1, (:now - max(:since, r.created_at)) / 60000000),
+       (SELECT count(*) FROM antenna_state h LEFT JOIN antenna a ON a.reader_id = h.reader_id AND a.port = h.port
+        LEFT JOIN location p ON p.id = ifnull(a.location_id, r.location_id) AND p.deleted_at IS NULL
+        WHERE h.reader_id = r.id AND p.id IS NULL AND ifnull(a.is_enabled, 1)),
+       s.clock_stands_at
+FROM reader r
+LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL
+LEFT JOIN reader_state s ON s.reader_id = r.id
+LEFT JOIN ledger b ON b.reader_id = r.id AND b.hour >= :since / 3600000000
+WHERE r.organization_id = :organization_id AND r.deleted_at IS NULL
+GROUP BY r.id ORDER BY r.name
+"""
+
+
+def list_states(organization_id: int) -> list[ReaderState]:
+    now = clock.now()
+    since = (hour_of(now) - 1) * clock.HOUR
+    found = execute(_STATES, {"organization_id": organization_id, "now": now, "since": since})
+    return [ReaderState._make(row) for row in found.fetchall()]
+
+
+_ANTENNAS = """
+WITH port (port) AS (
+    SELECT port FROM antenna WHERE reader_id = :id UNION SELECT port FROM antenna_state WHERE reader_id = :id
+)
+SELECT port.port, n.name, a.port IS NOT NULL, l.id, l.name, ifnull(a.min_rssi, r.min_rssi),
+       ifnull(a.is_enabled, 1) AND r.is_enabled, s.last_read_at
+FROM port
+JOIN reader r ON r.id = :id
+LEFT JOIN antenna a ON a.reader_id = :id AND a.port = port.port
+LEFT JOIN antenna_state s ON s.reader_id = :id AND s.port = port.port
+LEFT JOIN antenna_name n ON n.reader_id = :id AND n.port = port.port
+LEFT JOIN location l ON l.id = ifnull(a.location_id, r.location_id) AND l.deleted_at IS NULL
+ORDER BY n.name, port.port
+"""
+
+
+def antennas(organization_id: int, reader_id: int) -> list[AntennaState]:
+    """Those that are set up, and those that have read something; port 0: no antennas. Raises NotFound."""
+    get_reader(organization_id, reader_id)
+    return [AntennaState(*row) for row in execute(_ANTENNAS, {"id": reader_id})]
+
+
+class Waiting(NamedTuple):
+    """How much there is to set up."""
+
+    topics: int
+    unknown_tags: int
+    dead_letters: int
+
+
+def waiting(organization_id: int) -> Waiting:
+    with reading():
+        return Waiting(
+            _count("unassigned_topic", organization_id),
+            unknown_tags.count_tags(organization_id),
+            _count("dead_letter", organization_id),
+        )
+
+
+def _count(table: str, organization_id: int) -> int:
+    number: int = execute(f"SELECT count(*) FROM {table} WHERE organization_id = ?", (organization_id,)).fetchone()[0]
+    return number

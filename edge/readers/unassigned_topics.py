@@ -1,0 +1,109 @@
+"""Topics with messages for which no reader is set up: each organization sees those it owns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+
+from edge.database.bounds import DEFAULT, until_swept
+from edge.database.connection import execute, execute_many
+from edge.people.topic_owners import owner_finder
+from edge.readers import dismissals
+from edge.validation.topics import matches
+
+SAMPLE_BYTES = 65_536  # there may be a thousand
+LONGEST_TOPIC = 1_000  # bytes; no reader that could be set up has a longer one
+_ALL = -1
+
+
+class Topic(NamedTuple):
+    topic: str
+    first_heard_at: int
+    last_heard_at: int
+    messages: int
+    sample: bytes
+    size: int  # of the message of which the sample may be the beginning only
+
+
+class Unassigned(NamedTuple):
+    """`size` is that of the whole payload where this is only its beginning, else 0."""
+
+    topic: str
+    received_at: int
+    payload: bytes
+    size: int = 0
+
+
+def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics) -> list[Unassigned]:
+    """Keep the newest payload of each topic as a sample, or the beginning of a huge one.
+
+    Returns the messages for whose topics there was no room.
+    """
+    if not messages:
+        return []
+    owner_of = owner_finder()
+    by_owner: dict[int | None, set[str]] = {}
+    dismissed = dismissals.topic_finder()
+    messages = [message for message in messages if not dismissed(owner_of(message.topic), message.topic)]
+    for message in messages:
+        if len(message.topic.encode()) <= LONGEST_TOPIC:
+            by_owner.setdefault(owner_of(message.topic), set()).add(message.topic)
+    whose = {
+        topic: owner for owner, topics in by_owner.items() for topic in _with_room(owner, topics, until_swept(most))
+    }
+    execute_many(
+        "INSERT INTO unassigned_topic (topic, first_heard_at, last_heard_at, messages, sample, organization_id, size) "
+        "VALUES (?1, ?2, ?2, 1, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET last_heard_at = excluded.last_heard_at, "
+        "messages = messages + 1, sample = excluded.sample, size = excluded.size",
+        [
+            (
+                message.topic,
+                message.received_at,
+                message.payload[:SAMPLE_BYTES],
+                whose[message.topic],
+                message.size or len(message.payload),
+            )
+            for message in messages
+            if message.topic in whose
+        ],
+    )
+    return [message for message in messages if message.topic not in whose]
+
+
+def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
+    """The topics that are kept already, and as many others as their owner has room for."""
+    known = {
+        topic
+        for (topic,) in execute(
+            "SELECT topic FROM json_each(?) wanted CROSS JOIN unassigned_topic ON topic = wanted.value",
+            (orjson.dumps(list(topics)).decode(),),
+        )
+    }
+    if known == topics:
+        return known
+    number = execute("SELECT count(*) FROM unassigned_topic WHERE organization_id IS ?", (owner,)).fetchone()[0]
+    return known | set(sorted(topics - known)[: max(0, most - number)])
+
+
+def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
+    """Those of the organization, the one heard last first."""
+    rows = execute(
+        "SELECT topic, first_heard_at, last_heard_at, messages, sample, max(size, length(sample)) "
+        "FROM unassigned_topic WHERE organization_id = ? ORDER BY last_heard_at DESC LIMIT ?",
+        (organization_id, limit),
+    )
+    return [Topic(*row) for row in rows]
+
+
+def find_topic(organization_id: int, topic_filter: str) -> Topic | None:
+    """The topic heard last, of those that the filter matches."""
+    return next((topic for topic in list_topics(organization_id, _ALL) if matches(topic_filter, topic.topic)), None)
+
+
+def forget(topic_filter: str) -> None:
+    """Delete topics for which a reader has been set up. Within the caller's transaction."""
+    execute("DELETE FROM dismissal WHERE kind = 'topic' AND subject = ?", (topic_filter,))
+    topics = [topic for (topic,) in execute("SELECT topic FROM unassigned_topic") if matches(topic_filter, topic)]
+    execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])

@@ -1,0 +1,154 @@
+"""Tags: what readers and scanners see of an asset or a location."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import orjson
+
+from edge.database.connection import execute, execute_many
+from edge.database.ids import new_ids
+from edge.errors import Conflict, Invalid, NotFound
+from edge.records import gs1
+from edge.validation import values
+
+Owner = Literal["asset", "location"]
+
+_UUID = r"([0-9a-f]{8}[-_]?(?:[0-9a-f]{4}[-_]?){3}[0-9a-f]{12})"
+_BEACON = re.compile(rf"(?:ibeacon:)?{_UUID}[-:_/., ]([0-9]{{1,5}})[-:_/., ]([0-9]{{1,5}})", re.ASCII | re.I)
+_EDDYSTONE = re.compile(r"(?:eddy:)?([0-9a-f]{20})[-:_/., ]([0-9a-f]{12})", re.ASCII | re.I)
+_SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
+_BLE_SEPARATORS = str.maketrans("", "", ":- _/.")
+_HEX = re.compile(r"[0-9A-F]+")
+
+
+class NewTag(NamedTuple):
+    tag_type: str
+    value: str
+
+
+class TagRow(NamedTuple):
+    id: int
+    tag_type: str
+    value: str
+
+
+class PreparedTag(NamedTuple):
+    """A tag that will be attached, with all that its row will have."""
+
+    row: TagRow
+    owner_id: int
+    match_key: str
+    gs1_key: str | None
+
+
+def match_key(tag_type: str, value: str) -> str:
+    """The form in which reads are compared if no value is exactly equal; '' never matches (contract: Tracking)."""
+    if tag_type == "ble":
+        return _match_ble(value)
+    if tag_type == "rfid":
+        return _match_rfid(value)
+    return _SYMBOLOGY.sub("", value.strip())
+
+
+def _match_ble(value: str) -> str:
+    """An iBeacon triple keeps its colons: 10:257 and 102:57 are different beacons."""
+    beacon = _BEACON.fullmatch(value.strip())
+    if beacon:
+        return f"{beacon[1].replace('-', '').replace('_', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
+    if frame := _EDDYSTONE.fullmatch(value.strip()):
+        return f"{frame[1]}{frame[2]}".upper()
+    return value.upper().translate(_BLE_SEPARATORS).strip()
+
+
+def _match_rfid(value: str) -> str:
+    bare = value.upper().replace(" ", "").replace("-", "").removeprefix("0X")
+    return bare.lstrip("0") if _HEX.fullmatch(bare) else value.upper()
+
+
+def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
+    """Within the caller's transaction, for a live owner. Ids ascend, so that lists keep the order of `tags`.
+
+    Raises Conflict for a tag that a live record holds, and for more tags than a record may have.
+    """
+    if not tags:
+        return []
+    _check_number(owner, owner_id, tags)
+    seen: set[NewTag] = set()
+    for tag in tags:
+        if tag in seen or is_taken(organization_id, tag):
+            raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
+        seen.add(tag)
+    added = [prepared(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
+    add_prepared(organization_id, owner, added, created_at)
+    return [one.row for one in added]
+
+
+def _check_number(owner: Owner, owner_id: int, new: Sequence[NewTag]) -> None:
+    number, size = execute(
+        f"SELECT count(*), ifnull(sum(length(CAST(value AS BLOB))), 0) FROM tag INDEXED BY tag_{owner} "
+        f"WHERE {owner}_id = ? AND deleted_at IS NULL",
+        (owner_id,),
+    ).fetchone()
+    try:
+        values.number_of_tags("tags", number + len(new), size + sum(len(tag.value.encode()) for tag in new))
+    except Invalid as error:
+        raise Conflict(f"{error.fields[0].message}; detach some first") from error
+
+
+def prepared(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:
+    return PreparedTag(TagRow(tag_id, *tag), owner_id, match_key(tag.tag_type, tag.value), gs1.identity(tag.value))
+
+
+def add_prepared(organization_id: int, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
+    """Within the caller's transaction, for live owners and tags that are known to be free."""
+    execute_many(
+        f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, gs1_key, created_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (tag.row.id, organization_id, tag.owner_id, *tag.row[1:], tag.match_key, tag.gs1_key, created_at)
+            for tag in new
+        ),
+    )
+
+
+def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
+    """Within the caller's transaction. Raises NotFound also for a tag of another record, and the second time."""
+    removed = execute(
+        f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL "
+        "RETURNING tag_type, value",
+        (deleted_at, tag_id, owner_id),
+    ).fetchone()
+    if removed is None:
+        raise NotFound("tag not found")
+    return NewTag(*removed)
+
+
+def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
+    """The tags are deleted with their owner (spec: States)."""
+    execute(
+        f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",
+        (deleted_at, owner_id),
+    )
+
+
+def tags_as_json(owner: Owner, owner_id: str) -> str:
+    """An SQL expression: the live tags of the owner whose id `owner_id` names, as arrays in the order of TagRow.
+
+    They come in the order of their ids, which is that of the index.
+    """
+    return (
+        f"(SELECT json_group_array(json_array(id, tag_type, value)) FROM tag INDEXED BY tag_{owner} "
+        f"WHERE {owner}_id = {owner_id} AND deleted_at IS NULL)"
+    )
+
+
+def from_json(text: str) -> list[TagRow]:
+    return [TagRow._make(tag) for tag in orjson.loads(text)]
+
+
+def is_taken(organization_id: int, tag: NewTag) -> bool:
+    sql = "SELECT 1 FROM tag WHERE organization_id = ? AND tag_type = ? AND value = ? AND deleted_at IS NULL"
+    return execute(sql, (organization_id, *tag)).fetchone() is not None

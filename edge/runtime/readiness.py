@@ -1,0 +1,101 @@
+"""What /healthz, /readyz and the watchdog ask of the running parts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from edge import clock
+from edge.database.connection import execute, is_long_writing
+from edge.events import destinations
+from edge.events import worker as events
+from edge.events.stream import Streams
+from edge.ingest.pipeline import Pipeline
+from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
+from edge.operations.health import Check
+from edge.sync import worker as sync
+from edge.sync.store.state import trouble_of_site
+
+WRITER_STUCK_SECONDS = 30.0
+ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
+
+WAITS_FOR_UPGRADE = Check("ingest", True, "reads wait at the broker until the upgrade is complete")
+
+
+def check_database() -> Check:
+    execute("SELECT one FROM instance").fetchone()
+    return Check("database", True, "answers")
+
+
+def check_ingest(subscriber: Subscriber) -> Check:
+    state = subscriber.state()
+    if not state.is_running:
+        return Check("ingest", False, "a thread has ended; restart the service")
+    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS and is_long_writing():
+        return Check("ingest", True, "scans wait at the broker while an import is written")
+    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
+        return Check("ingest", False, "the writer is stuck; restart the service")
+    if state.store_problem:
+        return Check("ingest", True, f"scans wait at the broker: {state.store_problem}")
+    return Check("ingest", True, f"{state.received} messages taken, {state.queued} waiting")
+
+
+def check_round_trip(subscriber: Subscriber) -> Check:
+    """A broker that is away is not our end; a connection that looks well and brings nothing is."""
+    state = subscriber.state()
+    since = state.seconds_since_round_trip
+    if state.is_connected and since is not None and since > ROUND_TRIP_LOST_SECONDS:
+        return Check("round_trip", False, f"connected to the broker, yet nothing came back for {since:.0f} s")
+    return Check("round_trip", True, "messages to ourselves come back, or the broker is away")
+
+
+def check_broker(subscriber: Subscriber) -> Check:
+    state = subscriber.state()
+    since = state.seconds_since_round_trip
+    if state.problem or not state.is_connected:
+        return Check("broker", False, state.problem or "not connected")
+    if since is None or since > PING_LOST_SECONDS:
+        return Check("broker", False, "connected, but a message to ourselves does not come back; check the broker")
+    return Check("broker", True, f"round trip {since:.0f} s ago")
+
+
+def check_disk(folder: Path, low_mb: int) -> Check:
+    free = shutil.disk_usage(folder).free >> 20
+    if free < low_mb:
+        return Check("disk", False, f"only {free} MB are free, so the oldest history is dropped; make room")
+    return Check("disk", True, f"{free} MB free")
+
+
+def check_clock(pipeline: Pipeline) -> Check:
+    ahead = pipeline.timekeeper.box_ahead
+    if ahead:
+        return Check(
+            "clock",
+            False,
+            f"this box's clock is {clock.span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} all its readers, so "
+            "their time is used; set it: timedatectl, and let it be kept: timedatectl set-ntp true",
+        )
+    if pipeline.timekeeper.is_trusted:
+        return Check("clock", True, "fits the newest scan")
+    return Check(
+        "clock",
+        False,
+        "the clock is behind the newest scan, or more than a year ahead of it, so times are not trusted; "
+        "set it: timedatectl, or if it is right: edge trust-clock",
+    )
+
+
+def check_sync(worker: sync.Worker) -> Check:
+    """The hub being away is not our end: what is new waits here."""
+    if not worker.is_alive():
+        return Check("sync", False, "its thread has ended; restart the service")
+    trouble = trouble_of_site()
+    return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")
+
+
+def check_events(worker: events.Worker, streams: Streams) -> Check:
+    """A receiver being away is not our end: what happens waits in the log."""
+    if not streams.is_alive():
+        return Check("events", False, "the thread of the live streams has ended; restart the service")
+    trouble = worker.trouble() or "; ".join(destinations.troubles())
+    return Check("events", not trouble, trouble or "every destination takes its events, or there is none")

@@ -1,0 +1,268 @@
+"""One connection of the HTTP server: waitress's channel, reading requests and sending answers by our rules.
+
+Decision record. What: classes of our own for what waitress has attributes for, with four changes. Refusals of the
+server carry the envelope, see `refusals` (contract: Requests, limits, headers). A broken absolute address is a refusal
+instead of a trace in the log. A response without a body keeps the connection: closing it cost a client 0.3 ms for each
+DELETE. The serving thread does not wake up while a worker sends: a fifth more small responses a second. Clients that
+are slow or greedy are shut out, see `connections`; answers that go on have no worker, see `events.stream`. Unnecessary
+once waitress does these itself. The minor version is pinned, and `tests/test_newest_releases.py` runs the tests of
+this module against the newest release.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from functools import partial
+from typing import Any
+
+from flask import Flask
+from waitress.channel import ClientDisconnected, HTTPChannel
+from waitress.task import WSGITask
+from waitress.utilities import Error, RequestEntityTooLarge
+
+from edge.budget import HELD, SMALL, WORK
+from edge.errors import TooLarge, Unavailable
+from edge.events.stream import ATTACH
+from edge.limits import client_network
+from edge.server import connections
+from edge.server.receiving import Parser
+from edge.server.refusals import Overloaded, Refusal
+from edge.server.turns import Turns
+
+
+class NoRoom(Exception):
+    """The response is larger than what is left of the budget."""
+
+
+class Task(WSGITask):  # type: ignore[misc, unused-ignore]
+    """One request on its way through the application."""
+
+    def get_environment(self) -> dict[str, Any]:
+        environment: dict[str, Any] = super().get_environment()
+        channel: Any = self.channel
+        environment[ATTACH] = channel.attach
+        return environment
+
+    def execute(self) -> None:
+        """The budget has room for what the body is parsed into, and later for the response."""
+        request: Any = self.request
+        try:
+            cost = request.body_rcv.buf.cost(request.headers.get("CONTENT_TYPE", "")) if request.body_rcv else 0
+            with WORK.holding(cost):
+                super().execute()
+        except TooLarge as error:
+            self._refuse(RequestEntityTooLarge(str(error)))
+        except (NoRoom, Unavailable) as error:
+            self._refuse(Overloaded(str(error)))
+
+    def _refuse(self, error: Error) -> None:
+        request: Any = self.request
+        request.error = error
+        refusal = Refusal(self.channel, request)
+        refusal.start()
+        refusal.execute()
+        self.wrote_header, self.close_on_finish = True, True
+
+    def write(self, data: bytes) -> None:
+        """Before the first bytes of a response it is known whether there is room for all of it."""
+        channel: Any = self.channel
+        if not self.wrote_header and len(data) > SMALL and not channel.reserve(self.request, len(data)):
+            raise NoRoom("Too many responses wait to be read")
+        super().write(data)
+
+    def finish(self) -> None:
+        """A streamed response has only begun."""
+        channel: Any = self.channel
+        if channel.listener is None:
+            super().finish()
+            return
+        channel.is_chunked = self.chunked_response
+
+    def set_close_on_finish(self) -> None:
+        """Not for want of a length where there is no body: after each DELETE and 304 the client would connect anew."""
+        request: Any = self.request
+        asks_for_it = self.version == "1.0" or request.headers.get("CONNECTION", "").lower() == "close"
+        if self.has_body or asks_for_it:
+            super().set_close_on_finish()
+
+
+class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
+    """A connection as waitress has it, and how a listener takes over the answer to the present request."""
+
+    task_class = Task
+    error_task_class = Refusal
+    listener: Any = None  # which answers the current request from its own thread
+    is_chunked = False
+    sending_since: float | None = None  # since when some of the response is unread, see `connections`
+    sent = 0  # bytes since then
+    _closes_when_flushed = False
+    _pieces: int | None = None  # sent in the present turn of the serving thread
+    _takes_turns = True
+    _rest = b""  # of what was received, behind the request that is being answered
+    _reserved = 0  # bytes of the budget, for the response
+    _owner = ""
+
+    def __init__(
+        self,
+        server: Any,
+        sock: Any,
+        addr: Any,
+        adj: Any,
+        *,
+        app: Flask,
+        trusted_network: str,
+        turns: Turns,
+        **more: Any,
+    ):
+        """The newcomer may cost the connection that was waited for longest its place."""
+        self.app = app
+        self._turns = turns
+        self.network = client_network(addr[0])
+        self.parser_class: Any = partial(Parser, channel=self)
+        self._trusted_network = trusted_network
+        self._reserving = threading.Lock()
+        self.waiting_since = self.answering_since = time.monotonic()
+        super().__init__(server, sock, addr, adj, **more)
+        extra = connections.connection_to_close(server.active_channels.values(), self, trusted_network)
+        if extra is not None:
+            extra.leave()
+
+    def received(self, data: bytes) -> bool:
+        if self.listener is not None:
+            return False  # nothing more is expected from it
+        if self.request is None:
+            self.waiting_since = time.monotonic()
+        return bool(super().received(data))
+
+    def readable(self) -> bool:
+        """Called by the serving thread each time around: the next request begins when the last response was sent."""
+        if self._rest and not (self.requests or self.total_outbufs_len or self.will_close):
+            rest, self._rest = self._rest, b""
+            self.received(rest)
+        return bool(super().readable())
+
+    def service(self) -> None:
+        self.answering_since = time.monotonic()
+        answered: Any = self.requests[0]
+        self._rest = answered.rest
+        super().service()
+        self.waiting_since = time.monotonic()
+        if not self.total_outbufs_len:
+            self._release()
+        if self.listener is not None:
+            self.listener.begin(self)
+
+    def writable(self) -> bool:
+        """Not while a worker is sending: the serving thread would wake up again and again, find nothing to do, and
+        keep the worker from the interpreter. A worker that waits for space to write does need it.
+        """
+        if not self.outbuf_lock.acquire(blocking=False):
+            return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
+        self.outbuf_lock.release()
+        return bool(super().writable())
+
+    def handle_write(self) -> None:
+        """Called by the serving thread when the client can take more."""
+        if self._takes_turns and self.total_outbufs_len and not self._turns.take(self):
+            return
+        self._pieces = 0
+        try:
+            super().handle_write()
+        finally:
+            self._pieces = None
+        if self._reserved and not self.requests and not self.total_outbufs_len:
+            self._release()
+
+    def handle_close(self) -> None:
+        if self.request is not None:
+            self.request.close()  # its body may be in a file
+        super().handle_close()
+        self._release()
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        if self._pieces is not None:
+            if self._takes_turns and self._pieces and self._turns.is_over():
+                return 0  # as if the client could take no more now
+            self._pieces += 1
+        number: int = super().send(data, do_close=do_close)
+        self.sent += number
+        return number
+
+    def owner_of(self, request: Any) -> str:
+        """The address that the budget is counted for: behind the trusted proxy, that of its client."""
+        if self.network != self._trusted_network:
+            return self.network
+        forwarded: str = request.headers.get("X_FORWARDED_FOR", "")
+        return client_network(forwarded.rpartition(",")[2].strip()) if forwarded else ""
+
+    def reserve(self, request: Any, size: int) -> bool:
+        """Take room for a response from the budget. It is given back when the client has read it."""
+        self._release()
+        more, owner = size - SMALL, self.owner_of(request)
+        if not HELD.take(more, owner):
+            return False
+        with self._reserving:
+            self._reserved, self._owner = more, owner
+        if not self.connected:  # closed meanwhile, by the serving thread
+            self._release()
+        return True
+
+    def _release(self) -> None:
+        with self._reserving:
+            HELD.give_back(self._reserved, self._owner)
+            self._reserved = 0
+
+    def close_soon(self) -> None:
+        """Close once the response is sent. The listener is closed, which began the turns: nobody waits for one now."""
+        self._takes_turns = False
+        self.close_when_flushed = True
+
+    def leave(self) -> None:
+        """Closed by the serving thread, which the socket has to wake even if its client reads nothing."""
+        self.will_close = True
+        with contextlib.suppress(OSError):  # the client has left meanwhile
+            if self.socket:
+                self.socket.shutdown(socket.SHUT_RDWR)
+
+    # A streamed response ------------------------------------------------------------------------------------------
+
+    def attach(self, listener: Any) -> None:
+        """The present request is answered by `listener.begin(channel)`, until that says `end`; no worker waits.
+
+        waitress closes a connection once an answer of unknown length is written. Here that waits for the end, and
+        the serving thread goes on to send what is pushed and to see when the client leaves.
+        """
+        self.listener = listener
+
+    @property
+    def close_when_flushed(self) -> bool:
+        return self._closes_when_flushed and self.listener is None
+
+    @close_when_flushed.setter
+    def close_when_flushed(self, closes: bool) -> None:
+        self._closes_when_flushed = closes
+
+    def is_open(self) -> bool:
+        return bool(self.connected and not self.will_close)
+
+    def push(self, data: bytes) -> bool:
+        """From any thread. False where the client is gone, or too much waits for it."""
+        if not self.is_open() or self.total_outbufs_len > connections.MOST_UNREAD:
+            return False
+        try:
+            self.write_soon(b"%x\r\n%s\r\n" % (len(data), data) if self.is_chunked else data)
+        except ClientDisconnected:
+            return False
+        return True
+
+    def end(self) -> None:
+        if self.is_open() and self.total_outbufs_len <= connections.MOST_UNREAD:
+            with contextlib.suppress(ClientDisconnected):
+                self.write_soon(b"0\r\n\r\n" if self.is_chunked else b"")
+        else:
+            self.leave()
+        self.listener = None
+        self.server.pull_trigger()

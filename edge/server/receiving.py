@@ -1,0 +1,111 @@
+"""Receives a request: its head by waitress's rules and bounds of our own, its body as far as the budget has room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from waitress.buffers import OverflowableBuffer
+from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.utilities import BadRequest
+
+from edge.api import guard
+from edge.budget import HELD, SMALL, cost_of, marks_in
+from edge.pages import guard as pages_guard
+from edge.server import connections
+from edge.server.refusals import Overloaded
+from edge.sync import batch_format
+
+# No route takes a larger body. The excess is read and dropped, so that the client receives the application's refusal.
+MAX_BODY = max(guard.MAX_BODY, batch_format.MAX_BODY, pages_guard.MAX_UPLOAD)
+_PIECE = 256 * 1024
+
+
+class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
+    """Keeps what the budget has room for, and counts the bytes beyond that and beyond what any route takes."""
+
+    dropped = taken = 0
+    is_refused = False
+
+    def __init__(self, overflow: int, owner: str) -> None:
+        super().__init__(overflow)
+        self.owner = owner
+
+    def append(self, data: bytes) -> None:
+        size = super().__len__() + len(data)
+        if size > MAX_BODY or self.is_refused or not self._has_room(size):
+            self.dropped += len(data)
+        else:
+            super().append(data)
+
+    def _has_room(self, size: int) -> bool:
+        more = max(0, size - SMALL) - self.taken
+        if more > 0:
+            self.is_refused = not HELD.take(more, self.owner)
+            self.taken += 0 if self.is_refused else more
+        return not self.is_refused
+
+    def __len__(self) -> int:
+        return super().__len__() + self.dropped
+
+    def close(self) -> None:
+        HELD.give_back(self.taken, self.owner)
+        self.taken = 0
+        super().close()
+
+    def cost(self, media_type: str) -> int:
+        """What it takes when it is parsed. Raises TooLarge."""
+        if len(self) <= SMALL:
+            return 0
+        if media_type.startswith("multipart/"):  # files, which are parsed within bounds of their own
+            return 2 * len(self)
+        marks, file = 0, self.getfile()
+        while piece := file.read(_PIECE):
+            marks += marks_in(piece)
+        file.seek(0)
+        return cost_of(len(self), marks)
+
+
+class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
+    """Reads one request, and keeps the `rest` that came behind it: that waits until the response was sent."""
+
+    pieces = 0
+    rest = b""
+
+    def __init__(self, adj: Any, *, channel: Any) -> None:
+        super().__init__(adj)
+        self._channel = channel
+
+    def received(self, data: bytes) -> int:
+        """The head is looked at whole with each piece of it: in single bytes that would take the thread for seconds."""
+        self.pieces += 1
+        if not self.headers_finished and self.pieces > connections.MOST_PIECES:
+            self.parse_header(b"GET / HTTP/1.0\r\n")
+            self.error, self.completed = BadRequest("The head of the request came in too many pieces"), True
+            return len(data)
+        consumed: int = super().received(data)
+        self._check_body()
+        if self.completed and not self.empty:
+            self.rest = data[consumed:]
+            return len(data)
+        return consumed
+
+    def _check_body(self) -> None:
+        receiver: Any = self.body_rcv
+        if receiver is None:
+            return
+        if self.chunked and len(receiver.control_line) + len(receiver.trailer) > connections.MOST_FRAMING:
+            self.error, self.completed = BadRequest("The framing of the body is too long"), True
+        elif self.completed and receiver.buf.is_refused and self.error is None:
+            self.error = Overloaded("Too much is being received at the moment")
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """An absolute address with a broken host would only close the connection, with a trace in the log."""
+        if header_plus.count(b"\n") > connections.MOST_HEADERS:
+            super().parse_header(header_plus.partition(b"\r\n")[0] + b"\r\n")  # for the path, which the refusal names
+            raise ParsingError("The head of the request has too many lines")
+        try:
+            super().parse_header(header_plus)
+        except ValueError as error:
+            raise ParsingError("Invalid URI") from error
+        if self.body_rcv is not None:
+            self.body_rcv.buf = Body(self.adj.inbuf_overflow, self._channel.owner_of(self))

@@ -1,0 +1,307 @@
+"""How batches travel: JSON arrays, one for each column, mostly of differences, and zlib around them.
+
+A column compresses better than a row, and small differences better than long numbers: about 20 bytes for a stay.
+Whoever receives one inflates no more than MAX_INFLATED and checks every type before anything is looked up. It ignores a
+key that it does not know, and does without one that came later, so that such a key needs no new version.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import accumulate, chain, islice, repeat
+from operator import add, gt
+from typing import Any, TypeVar
+
+import orjson
+
+from edge.budget import MB, cost_of, marks_in
+from edge.errors import TooLarge, Unreadable
+from edge.sync.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    Cursor,
+    HubState,
+    LocationRecord,
+    Origin,
+    Patch,
+    Record,
+    Stay,
+    TrackState,
+)
+from edge.tracking.evidence import Rule
+from edge.validation import times
+from edge.validation.values import MAX_NAME
+
+VERSION = 1
+VERSIONS = (1,)  # that this program supports, newest first
+REASON = "X-Sync-Reason"  # a header of refusals that a site treats specially
+SECOND_BOX = "second-box"
+SEEN = "seen"  # among what a hub `accepts`: last-seen times without all else, and batches without changes
+MAX_BODY = 4 * 1024 * 1024
+MAX_INFLATED = 32 * 1024 * 1024
+LEVEL = 6
+MOST_REPORTED = 50
+MOST_RECORDS = 12_000  # assets and locations of a batch; a site sends few but those that a hub asked for
+MOST_OF_BATCH = 64 * MB  # of memory, for the objects of a batch
+MOST_OF_QUESTION = 4 * MB  # the same, for all that is not a batch
+_MAX_INT = 2**63 - 1
+_RULES = frozenset(Rule)
+_PIECE = 256 * 1024
+
+Row = TypeVar("Row", Origin, TrackState)
+
+
+def pack(content: object) -> bytes:
+    return zlib.compress(orjson.dumps(content), LEVEL)
+
+
+def unpack(body: bytes) -> Any:
+    """Raises TooLarge, and Unreadable for what is not zlib around JSON."""
+    stream = zlib.decompressobj()
+    try:
+        text = stream.decompress(body, MAX_INFLATED)
+        if stream.unconsumed_tail:
+            raise TooLarge("the body is too large when it is unpacked")
+        if not stream.eof or stream.unused_data:
+            raise Unreadable("the body does not end where its compression does")
+        return orjson.loads(text)
+    except (zlib.error, orjson.JSONDecodeError) as error:
+        raise Unreadable(f"the body is not what this program sends: {error}") from error
+
+
+def cost(body: bytes, most: int) -> int:
+    """Bytes of memory that it takes to unpack a body, measured piece by piece. Raises TooLarge and Unreadable."""
+    stream, size, marks, taken = zlib.decompressobj(), 0, 0, 0
+    try:
+        while body:
+            piece = stream.decompress(body, _PIECE)
+            size, marks, body = size + len(piece), marks + marks_in(piece), stream.unconsumed_tail
+            taken = cost_of(size, marks, most)
+    except zlib.error as error:
+        raise Unreadable(f"the body is not what this program sends: {error}") from error
+    return taken
+
+
+def next_chain(chain: bytes, body: bytes) -> bytes:
+    """The hash over all batches so far."""
+    return blake2b(chain + body, digest_size=16).digest()
+
+
+def encode(base: Cursor, batch: Batch) -> bytes:
+    """A batch and the cursor that it follows on."""
+    tracks, stays = sorted(batch.tracks), [stay for patch in batch.patches for stay in patch.stays]
+    since = [patch.since for patch in batch.patches]
+    return pack(
+        {
+            "v": VERSION,
+            "base": [base.epoch, base.acked_seq, base.chain.hex()],
+            "until": batch.until_seq,
+            "horizon": batch.horizon,
+            "assets": [tuple(record) for record in batch.assets],
+            "locations": [tuple(record) for record in batch.locations],
+            "readers": sorted(batch.readers.items()),
+            "people": sorted(batch.people.items()),
+            "origins": _columns(Origin, batch.origins),
+            "tracks": _differences(_columns(TrackState, tracks), (0, 3, 4, 5)),
+            "gone": batch.gone_tracks,
+            "report": dict(batch.report),
+            "patches": [
+                _deltas(patch.track for patch in batch.patches),
+                _deltas(since),
+                [patch.until - patch.since for patch in batch.patches],
+                [len(patch.stays) for patch in batch.patches],
+            ],
+            "stays": [
+                [stay.observed_at - patch.since for patch in batch.patches for stay in patch.stays],
+                *([stay[column] for stay in stays] for column in range(1, len(Stay._fields))),
+            ],
+            **({"antennas": [tuple(antenna) for antenna in batch.antennas]} if batch.antennas else {}),
+            **({"seen": _pairs(batch.seen)} if batch.seen else {}),
+            **({"born": _pairs(batch.born.items())} if batch.born else {}),
+            **({"hub": tuple(batch.hub_seen)} if batch.hub_seen else {}),
+        }
+    )
+
+
+def decode(body: bytes) -> tuple[Cursor, Batch]:
+    """Raises TooLarge and Unreadable."""
+    content = unpack(body)
+    try:
+        if content["v"] not in VERSIONS:
+            raise Unreadable(f"version {content['v']!r:.20} of the batch is not one that this program knows")
+        if len(content["assets"]) + len(content["locations"]) > MOST_RECORDS:
+            raise TooLarge("the batch has too many assets and locations")
+        epoch, acked, chain = content["base"]
+        tracks = _rows(TrackState, _sums(content["tracks"], (0, 3, 4, 5)), {1})
+        patches = _patches(content["patches"], content["stays"], len(content["origins"][0]))
+        refused = {track.no for track in tracks if not _is_sound(track)}
+        refused |= {patch.track for patch in patches if not all(map(_is_sound_stay, patch.stays))}
+        batch = Batch(
+            _whole(content["until"]),
+            _whole(content["horizon"]),
+            [_record(AssetRecord, row) for row in content["assets"]],
+            [_record(LocationRecord, row) for row in content["locations"]],
+            _names(content["readers"]),
+            _names(content["people"]),
+            [track for track in tracks if track.no not in refused],
+            [_whole(no) for no in content["gone"]],
+            _rows(Origin, content["origins"], {1, 2, 3}),
+            [patch for patch in patches if patch.track not in refused],
+            checked_report(content["report"]),
+            tuple(_antenna(*row) for row in content.get("antennas", ())),
+            tuple(f"position {no}" for no in sorted(refused)),
+            tuple((no, at) for no, at in _unpaired(content.get("seen", ((), ()))) if times.is_representable(at)),
+            dict(_unpaired(content.get("born", ((), ())))),
+            hub_state(content.get("hub")),
+        )
+        return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+        raise Unreadable(f"the batch is not what this program sends: {error!r:.200}") from error
+
+
+def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[Any]], origins: int) -> list[Patch]:
+    """A column at a time: value by value, this would be most of what a hub does with a batch."""
+    differences, since_differences, spans, counts = columns
+    tracks, since = _undelta(differences), _undelta(since_differences)
+    offsets, seqs, seen_for, stay_origins, delays, qualities, rules, rssi = stay_columns
+    for column in (spans, counts, offsets, seqs, seen_for, stay_origins, delays, qualities, rules):
+        _whole_numbers(column)
+    _whole_numbers([value for value in rssi if value is not None])
+    if min(chain(counts, spans, offsets), default=0) < 0 or sum(counts) != len(offsets):
+        raise ValueError("patches and rows that do not fit together")
+    if any(map(gt, offsets, _each(spans, counts))):
+        raise ValueError("a patch with rows outside its range")
+    if stay_origins and not 0 <= min(stay_origins) <= max(stay_origins) < origins:
+        raise ValueError("a stay from an origin that is not there")
+    begun = _whole_numbers([*map(add, offsets, _each(since, counts))])
+    rows = zip(begun, seqs, seen_for, stay_origins, delays, qualities, rules, rssi, strict=True)
+    stays = map(Stay._make, rows)
+    until = _whole_numbers([*map(add, since, spans)])
+    return [
+        Patch(track, begin, end, list(islice(stays, count)))
+        for track, begin, end, count in zip(tracks, since, until, counts, strict=True)
+    ]
+
+
+def _is_sound(track: TrackState) -> bool:
+    """False for values that would break every list that shows them."""
+    return all(map(times.is_representable, track[3:6])) and track.row_rule in _RULES
+
+
+def _is_sound_stay(stay: Stay) -> bool:
+    return (
+        times.is_representable(stay.observed_at)
+        and 0 <= stay.seen_for <= times.LAST - stay.observed_at
+        and stay.seq >= 0
+        and stay.quality >= 0
+        and stay.rule in _RULES
+    )
+
+
+def _each(values: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
+    """Of each patch the value, for each of its rows."""
+    return chain.from_iterable(map(repeat, values, counts))
+
+
+def _columns(kind: type[Row], rows: Sequence[Row]) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in range(len(kind._fields))]
+
+
+def _rows(kind: type[Row], columns: Sequence[Sequence[Any]], optional: set[int]) -> list[Row]:
+    if len(columns) != len(kind._fields):
+        raise ValueError("a column is missing")
+    for at, column in enumerate(columns):
+        _whole_numbers([cell for cell in column if cell is not None] if at in optional else column)
+    return [kind._make(row) for row in zip(*columns, strict=True)]
+
+
+def _record(kind: Any, row: Sequence[Any]) -> Any:
+    """Its columns are checked by the database, which is strict, one record at a time."""
+    record: Record = kind(*row)
+    _whole(record.ref)
+    if not isinstance(record.external_key, str) or not isinstance(record.name, str):
+        raise TypeError("a record without key or name")
+    tags = [(kind_of, value) for kind_of, value in record.tags]
+    if not all(isinstance(text, str) for tag in tags for text in tag):
+        raise TypeError("a tag that is not text")
+    return record._replace(tags=tags)
+
+
+def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
+    """Raises Unreadable."""
+    try:
+        return [_record(AssetRecord, row) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise Unreadable(f"the records are not what this program sends: {error!r:.200}") from error
+
+
+def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
+    return {_whole(remote_id): _name(name) for remote_id, name in pairs}
+
+
+def _pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    ordered = sorted(pairs)
+    return [_deltas(first for first, _ in ordered), _deltas(second for _, second in ordered)]
+
+
+def _unpaired(columns: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    first, second = map(_undelta, columns)
+    return list(zip(first, second, strict=True))
+
+
+def hub_state(value: Any) -> HubState | None:
+    """What a site has seen of its hub, if it says so. Raises TypeError or ValueError."""
+    if value is None:
+        return None
+    epoch, number, mark = value
+    return HubState(_name(epoch), _whole(number), _name(mark))
+
+
+def _antenna(reader: Any, port: Any, name: Any) -> AntennaName:
+    return AntennaName(_whole(reader), _whole(port), _name(name))
+
+
+def checked_report(report: Any) -> dict[str, int]:
+    """Return what a site reports of itself: at most `MOST_REPORTED` numbers. Raises TypeError or ValueError."""
+    if len(report) > MOST_REPORTED:
+        raise ValueError("a report with too many numbers")
+    return {_name(name): _whole(value) for name, value in report.items()}
+
+
+def _name(name: Any) -> str:
+    """Return a name of another box as one line, shortened to what a name may have."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(name)[:MAX_NAME]).strip()
+
+
+def _whole(value: Any) -> int:
+    return _whole_numbers([value])[0]
+
+
+def _whole_numbers(values: Sequence[Any]) -> Sequence[int]:
+    """Raises TypeError for what the database could not keep as a number."""
+    if not set(map(type, values)) <= {int} or (values and not -_MAX_INT <= min(values) <= max(values) <= _MAX_INT):
+        raise TypeError("a value that is not a whole number")
+    return values
+
+
+def _differences(columns: list[list[Any]], which: Sequence[int]) -> list[list[Any]]:
+    return [_deltas(column) if at in which else column for at, column in enumerate(columns)]
+
+
+def _sums(columns: Sequence[Sequence[Any]], which: Sequence[int]) -> list[Sequence[Any]]:
+    return [_undelta(column) if at in which else column for at, column in enumerate(columns)]
+
+
+def _deltas(numbers: Iterable[int]) -> list[int]:
+    found, before = [], 0
+    for number in numbers:
+        found.append(number - before)
+        before = number
+    return found
+
+
+def _undelta(differences: Sequence[int]) -> Sequence[int]:
+    return _whole_numbers([*accumulate(_whole_numbers(differences))])

@@ -1,0 +1,294 @@
+"""The hub that this box reports to: what it has, what is on its way, the last error. One row, absent without sync."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute, execute_many, writing
+from edge.errors import Conflict, NotFound
+from edge.sync.store import change_feed
+from edge.sync.store.exchange import Cursor, HubState
+
+ID_LEAP = 1_000_000_000  # ids that may have been assigned since a copy of the database was made
+TRACK_LEAP = 1_000_000  # track numbers that may have been used since a copy of the database was made
+EXACT_CHECKPOINTS = 1000  # the newest, which are all kept; of older ones, one an hour
+
+
+class Target(NamedTuple):
+    """The row of the table `target`."""
+
+    organization_id: int
+    url: str
+    code: str
+    hub_name: str
+    client_id: str
+    joined_at: int
+    paused_at: int | None
+    stopped: str | None
+    epoch: str
+    former_epochs: str
+    acked_seq: int
+    chain: bytes
+    board_at: int | None
+    pending: bytes | None
+    pending_seq: int | None
+    pending_board_at: int | None
+    horizon: int
+    restored_from: int | None
+    recovering: str | None
+    verify_wanted: int
+    verify_from: int | None
+    verify_found: int
+    verified_at: int | None
+    verify_result: str | None
+    master_seq: int
+    hub_epoch: str | None
+    hub_seen: int
+    hub_seen_epoch: str | None
+    hub_seen_mark: str | None
+    renewed_at: int | None
+    rival_at: int | None
+    clock_offset: int | None
+    last_contact_at: int | None
+    last_commit_at: int | None
+    last_error: str | None
+    last_error_at: int | None
+    day: int
+    bytes_sent: int
+    bytes_received: int
+
+    @property
+    def former(self) -> list[str]:
+        epochs: list[str] = json.loads(self.former_epochs)
+        return epochs
+
+    @property
+    def hub_state(self) -> HubState | None:
+        """The newest state of the hub's database that this box has seen."""
+        if self.hub_seen_epoch is None or self.hub_seen_mark is None:
+            return None
+        return HubState(self.hub_seen_epoch, self.hub_seen, self.hub_seen_mark)
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.epoch, self.acked_seq, self.chain)
+
+
+def find() -> Target | None:
+    row = execute(f"SELECT {', '.join(Target._fields)} FROM target").fetchone()
+    return Target(*row) if row else None
+
+
+class HubAccess(NamedTuple):
+    """Where the hub is, the site code of this box there, and its key."""
+
+    url: str
+    code: str
+    hub_name: str
+    client_id: str
+
+
+def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery: bool = False) -> None:
+    """Report to a hub from now on, beginning with everything there is; `is_instead` leaves the present hub first.
+
+    A box that recovers sends nothing until it has what the hub knows; see `regained`. Raises Conflict if this box has a
+    hub, or is one.
+    """
+    with acting(actor) as act:
+        if is_instead:
+            end(actor)
+        if find():
+            raise Conflict("This box already reports to a hub. Leave it first: edge sync leave")
+        if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
+            raise Conflict("This box is itself a hub of sites, and a hub does not report to another one")
+        execute(
+            "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
+            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (actor.organization_id, *hub, clock.now(), new_epoch(), change_feed.newest()),
+        )
+        if not is_recovery:
+            change_feed.start(tracking=True)
+            change_feed.add_everything(actor.organization_id)
+        act.note("hub.joined", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
+
+
+def renew_key(actor: Actor, hub: HubAccess) -> None:
+    """The same site with a new key, as after a restore on another box. Raises Conflict for another site's code."""
+    with acting(actor) as act:
+        found = find()
+        if found is None or found.organization_id != actor.organization_id:
+            raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+        if found.code != hub.code:
+            raise Conflict(
+                f"This box is the site {found.code}, and the code is for {hub.code}. To be that one: edge sync leave"
+            )
+        execute("DELETE FROM told")
+        update(
+            **hub._asdict(),
+            epoch=new_epoch(),
+            former_epochs=json.dumps([*found.former, found.epoch]),
+            chain=b"",
+            pending=None,
+            pending_seq=None,
+            stopped=None,
+            last_error=None,
+            last_error_at=None,
+            hub_seen_epoch=None,
+            rival_at=None,
+            verify_wanted=1,  # the hub may have been restored, or another box may have reported as this site
+        )
+        change_feed.add_names(actor.organization_id)
+        act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
+
+
+def end(actor: Actor) -> None:
+    """Stop reporting. What came from the hub becomes this box's own."""
+    with acting(actor) as act:
+        found = find()
+        if found is None:
+            return
+        change_feed.stop()
+        for table in ("target", "checkpoint", "told"):
+            execute(f"DELETE FROM {table}")
+        for table in ("link", "mirror", "conflict", "set_aside"):
+            execute(f"DELETE FROM {table} WHERE peer = 0")
+        act.note("hub.left", Subject("hub", found.url, found.hub_name))
+
+
+def steer(actor: Actor, action: str, **values: Any) -> None:
+    """Pause, resume or compare, by a person. Raises NotFound where the organization reports to no hub."""
+    with acting(actor) as act:
+        found = find()
+        if found is None or found.organization_id != actor.organization_id:
+            raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+        update(**values)
+        act.note(action, Subject("hub", found.url, found.hub_name))
+
+
+def update(**values: Any) -> None:
+    """Change columns of the row, if there is one."""
+    with writing():
+        columns = ", ".join(f"{name} = ?" for name in values)
+        execute(f"UPDATE target SET {columns}", tuple(values.values()))
+
+
+def keep_pending(body: bytes, until_seq: int, board_at: int | None) -> None:
+    """Keep a batch before it is sent, so that the very same one is sent again if the answer is lost."""
+    update(pending=body, pending_seq=until_seq, pending_board_at=board_at)
+
+
+def acknowledge(cursor: Cursor, seen: Iterable[tuple[int, int]], gone: Iterable[int]) -> None:
+    """The hub has the pending batch on its disk, with these tracks in it and when they were seen."""
+    moment = clock.now()
+    with writing():
+        execute(
+            "INSERT OR REPLACE INTO checkpoint (seq, chain, at) VALUES (?, ?, ?)",
+            (cursor.acked_seq, cursor.chain, moment),
+        )
+        execute_many(
+            "INSERT INTO told (track_no, last_seen_at) VALUES (?, ?) "
+            "ON CONFLICT DO UPDATE SET last_seen_at = excluded.last_seen_at",
+            list(seen),
+        )
+        execute_many("DELETE FROM told WHERE track_no = ?", [(no,) for no in gone])
+        execute("UPDATE target SET board_at = ifnull(pending_board_at, board_at)")
+        update(
+            acked_seq=cursor.acked_seq,
+            chain=cursor.chain,
+            pending=None,
+            pending_seq=None,
+            last_commit_at=moment,
+            last_contact_at=moment,
+            last_error=None,
+            last_error_at=None,
+        )
+
+
+def drop_pending() -> None:
+    update(pending=None, pending_seq=None)
+
+
+def skip(seq: int) -> None:
+    """Continue after a change that the hub cannot take. The hub is at the one before, so the next batch covers both."""
+    execute("DELETE FROM change WHERE seq = ?", (seq,))
+    drop_pending()
+
+
+def checkpoint_chain(seq: int) -> bytes | None:
+    row = execute("SELECT chain FROM checkpoint WHERE seq = ?", (seq,)).fetchone()
+    return row[0] if row else None
+
+
+def go_on_from(cursor: Cursor) -> None:
+    """The hub is not where this box thought: send what it lacks again, and where everything is."""
+    execute("DELETE FROM told")
+    update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, board_at=None)
+
+
+def renew_epoch() -> None:
+    """This database is a copy, and the hub has more of this site. What the hub has stays; see `restored_from`."""
+    with writing():
+        for statement in RENEW_EPOCHS:
+            execute(statement)
+        execute("UPDATE target SET renewed_at = ?", (clock.now(),))
+        skip_ids()
+
+
+def skip_ids() -> None:
+    """Ids that were assigned after a copy of the database was made must not be assigned again."""
+    execute("UPDATE instance SET id_count = id_count + ?", (ID_LEAP,))
+
+
+# Numbers that were used after the copy was made must not be used again for something else.
+SKIP_NUMBERS = (
+    'INSERT INTO sqlite_sequence (name, seq) SELECT value, 0 FROM json_each(\'["track", "change"]\') '
+    "WHERE value NOT IN (SELECT name FROM sqlite_sequence)",  # nothing was ever in them
+    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
+)
+RENEW_EPOCHS = (
+    "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
+    "chain = x'', pending = NULL, pending_seq = NULL, "
+    "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track)",
+    "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
+    *SKIP_NUMBERS,
+)
+# Nothing in a backup is newer than what the hub has: the hub knows better where everything is, until it is seen again.
+TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
+
+
+def new_epoch() -> str:
+    return secrets.token_hex(8)
+
+
+def count_bytes(sent: int, received: int) -> None:
+    """Add to the counters of today (UTC)."""
+    today = clock.now() // clock.DAY
+    with writing():
+        execute(
+            "UPDATE target SET bytes_sent = iif(day = ?1, bytes_sent, 0) + ?2, "
+            "bytes_received = iif(day = ?1, bytes_received, 0) + ?3, day = ?1",
+            (today, sent, received),
+        )
+
+
+def trim(before: int, limit: int) -> int:
+    """Drop changes that the hub acknowledged before a time, and thin out the checkpoints."""
+    with writing():
+        row = execute("SELECT max(seq) FROM checkpoint WHERE at < ?", (before,)).fetchone()
+        execute(_THIN_OUT, (EXACT_CHECKPOINTS, clock.HOUR))
+        if row[0] is None:
+            return 0
+        execute("DELETE FROM checkpoint WHERE seq < ?", (row[0],))
+        return change_feed.trim(row[0], limit)
+
+
+_THIN_OUT = """
+    DELETE FROM checkpoint WHERE seq < (SELECT min(seq) FROM (SELECT seq FROM checkpoint ORDER BY seq DESC LIMIT ?))
+      AND seq NOT IN (SELECT max(seq) FROM checkpoint GROUP BY at / ?)
+"""

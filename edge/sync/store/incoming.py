@@ -1,0 +1,276 @@
+"""What a hub does with a site's batch: it copies the site's rows as they are and never computes them again.
+
+The hub answers after its commit, and the cursor moves in the same transaction as the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from edge import clock
+from edge.database.connection import execute, execute_many, writing
+from edge.sync.store import mirrors
+from edge.sync.store.change_feed import Kind
+from edge.sync.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    Cursor,
+    LocationRecord,
+    Needs,
+    Origin,
+    Patch,
+    Record,
+    TrackState,
+)
+from edge.sync.store.mirrors import Peer
+from edge.tracking.stays import ScanSource, number_of
+from edge.validation.values import MAX_INT64
+
+
+class Taken(NamedTuple):
+    """The result of a batch. `is_applied` is False when the cursor did not match or something was unknown."""
+
+    is_applied: bool
+    cursor: Cursor
+    needs: Needs = Needs()
+    aside: Sequence[str] = ()
+
+
+_NOT_RECORDED = "it has a time or a number that no box records"
+
+
+class _NotKnown(Exception):
+    def __init__(self, needs: Needs) -> None:
+        super().__init__("the batch refers to something that was never declared")
+        self.needs = needs
+
+
+def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
+    """Apply a batch that directly follows what the hub has of the site, whole or not at all."""
+    try:
+        with writing():
+            present = cursor_of(peer.no)
+            if present != base or batch.until_seq < base.acked_seq:  # equal: positions only
+                return Taken(False, present)
+            aside = _apply(peer, batch)
+            execute(
+                "UPDATE site SET acked_seq = ?, chain = ?, horizon = max(horizon, ?), last_commit_at = ? WHERE no = ?",
+                (batch.until_seq, chain, batch.horizon, clock.now(), peer.no),
+            )
+            return Taken(True, Cursor(base.epoch, batch.until_seq, chain), aside=aside)
+    except _NotKnown as error:
+        return Taken(False, base, error.needs)
+
+
+def cursor_of(site_no: int) -> Cursor:
+    return Cursor(*execute("SELECT epoch, acked_seq, chain FROM site WHERE no = ?", (site_no,)).fetchone())
+
+
+def _apply(peer: Peer, batch: Batch) -> list[str]:
+    _check_parents(peer, batch.locations)
+    known = _known_tracks(peer.no, [state.no for state in batch.tracks])
+    _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
+    aside = mirrors.apply(peer, batch.assets, batch.locations)
+    for refused in batch.refused:
+        mirrors.set_aside(peer.no, refused, _NOT_RECORDED)
+        aside.append(f"{refused}: {_NOT_RECORDED}")
+    _keep_names(peer.no, Kind.READER, batch.readers)
+    _keep_names(peer.no, Kind.PERSON, batch.people)
+    _keep_antennas(peer.no, batch.antennas)
+    here = _resolve(peer, batch)
+    _check_declared(batch, here, known)
+    tracks = _keep_tracks(peer, batch.tracks, known, here)
+    _keep_seen(peer.no, batch.seen)
+    _drop_tracks(peer.no, batch.gone_tracks)
+    sources = [_source_no(peer, origin, here.locations[origin.location]) for origin in batch.origins]
+    _replace_stays(batch.patches, tracks, sources, batch.horizon)
+    return aside
+
+
+class _Track(NamedTuple):
+    """A track here, and what a site tells of it."""
+
+    no: int
+    asset_id: int
+    values: tuple[int, ...]
+
+
+class _Here(NamedTuple):
+    """Ids here, by those of the site."""
+
+    assets: Mapping[int, int]
+    locations: Mapping[int, int]
+
+
+def _resolve(peer: Peer, batch: Batch) -> _Here:
+    names = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
+    assets = [state.asset for state in batch.tracks if state.asset is not None]
+    return _Here(mirrors.resolve(peer, assets, batch.born), mirrors.resolve(peer, names))
+
+
+def _check_declared(
+    batch: Batch,
+    here: _Here,
+    known: Mapping[int, _Track],
+    assets: Sequence[AssetRecord] = (),
+    locations: Sequence[LocationRecord] = (),
+) -> None:
+    """Raises _NotKnown for what is neither here nor among these records, which are about to be taken."""
+    tracks = {state.no for state in batch.tracks}
+    unknown = {state.no for state in batch.tracks if state.asset is None and state.no not in known}
+    named = {state.location for state in batch.tracks} | {origin.location for origin in batch.origins}
+    needs = Needs(
+        sorted(
+            {state.asset for state in batch.tracks if state.asset is not None}.difference(here.assets, _refs(assets))
+        ),
+        sorted(named.difference(here.locations, _refs(locations))),
+        sorted(unknown | {patch.track for patch in batch.patches} - tracks),
+    )
+    if any(needs):
+        raise _NotKnown(needs)
+
+
+def _refs(records: Sequence[Record]) -> list[int]:
+    return [record.ref for record in records]
+
+
+def _check_parents(peer: Peer, locations: Sequence[LocationRecord]) -> None:
+    parents = {record.parent for record in locations if record.parent is not None}
+    parents -= {record.ref for record in locations}
+    if unknown := parents - set(mirrors.resolve(peer, parents)):
+        raise _NotKnown(Needs(locations=sorted(unknown)))
+
+
+def _keep_names(site_no: int, kind: Kind, names: Mapping[int, str]) -> None:
+    execute_many(
+        "INSERT INTO remote_name (site_no, remote_id, kind, name) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
+        [(site_no, remote_id, kind, name) for remote_id, name in names.items()],
+    )
+
+
+def _keep_antennas(site_no: int, antennas: Sequence[AntennaName]) -> None:
+    execute_many(
+        "INSERT INTO remote_antenna_name (site_no, remote_reader, port, name) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
+        [(site_no, *antenna) for antenna in antennas],
+    )
+
+
+_VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq", "row_rule")
+
+
+def _known_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, _Track]:
+    found = execute(
+        f"SELECT remote_no, no, asset_id, {', '.join(_VALUES)} FROM track "
+        "WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))",
+        (site_no, json.dumps(list(remote_numbers))),
+    )
+    return {remote_no: _Track(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in found}
+
+
+def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Track], here: _Here) -> dict[int, int]:
+    """The numbers here, by those of the site.
+
+    The site's values always replace the hub's, also older ones: an undo moves the last sighting backwards. A site that
+    catches up tells the same in batch after batch, so only what differs is written.
+    """
+    changed = []
+    for state in states:
+        values = (here.locations[state.location], *state[3:])
+        track = known.get(state.no)
+        if track and state.asset is not None and track.asset_id != here.assets[state.asset]:
+            # A database that was copied back used the number a second time: keep the history of its first use.
+            execute("UPDATE track SET remote_no = -no WHERE no = ?", (track.no,))
+            track = None
+        if track is None:
+            known[state.no] = _add_track(peer, state, here.assets[state.asset or 0], values)
+        elif track.values != values:
+            changed.append((*values, track.no))
+    execute_many(f"UPDATE track SET {', '.join(f'{name} = ?' for name in _VALUES)} WHERE no = ?", changed)
+    return {remote_no: track.no for remote_no, track in known.items()}
+
+
+def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
+    """Raises _NotKnown for tracks that were never declared."""
+    known = _known_tracks(site_no, [no for no, _ in seen])
+    if unknown := sorted({no for no, _ in seen}.difference(known)):
+        raise _NotKnown(Needs(tracks=unknown))
+    execute_many(
+        "UPDATE track SET last_seen_at = ? WHERE no = ?",
+        [(at, known[no].no) for no, at in seen if known[no].values[_VALUES.index("last_seen_at")] != at],
+    )
+
+
+def _add_track(peer: Peer, state: TrackState, asset_id: int, values: tuple[int, ...]) -> _Track:
+    no = execute(
+        f"INSERT INTO track (asset_id, site_no, remote_no, organization_id, {', '.join(_VALUES)}, history_rows) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING no",
+        (asset_id, peer.no, state.no, peer.organization_id, *values),
+    ).fetchone()[0]
+    return _Track(no, asset_id, values)
+
+
+def _drop_tracks(site_no: int, remote_numbers: Sequence[int]) -> None:
+    for track in _known_tracks(site_no, remote_numbers).values():
+        execute("DELETE FROM history WHERE position_no = ?", (track.no,))
+        execute("DELETE FROM track WHERE no = ?", (track.no,))
+
+
+def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
+    source = ScanSource(location_id, None, origin.port, peer.no, origin.reader, origin.person)
+    return number_of(peer.organization_id, source)
+
+
+_Key = tuple[int, int, int]  # of a row of history
+
+
+def _replace_stays(patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int) -> None:
+    """What the site's retention has dropped, before its horizon, stays here."""
+    told: dict[_Key, tuple[int | None, ...]] = {
+        (tracks[patch.track], stay.observed_at, stay.seq): (stay.seen_for, sources[stay.origin], *stay[4:])
+        for patch in patches
+        for stay in patch.stays
+    }
+    there = _rows_within([(tracks[patch.track], patch.since, patch.until) for patch in patches], horizon)
+    gone = there - told.keys()
+    there |= _rows_within([(no, at, at) for no, at, _ in told if at < horizon], -MAX_INT64)
+    execute_many("DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?", gone)
+    execute_many(
+        "INSERT OR REPLACE INTO history "
+        "(position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*key, *values) for key, values in told.items()],
+    )
+    more = Counter(no for no, _, _ in told.keys() - there)
+    more.subtract(no for no, _, _ in gone)
+    _count_rows(more, {tracks[patch.track] for patch in patches if patch.since < patch.until})
+
+
+def _count_rows(more: Mapping[int, int], anew: Collection[int]) -> None:
+    """A track that was sent in whole spans is counted anew: a repair has to mend its number, too."""
+    execute_many(
+        "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
+        [(rows, no) for no, rows in more.items() if rows and no not in anew],
+    )
+    execute_many(
+        "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
+        [(no,) for no in anew],
+    )
+
+
+def _rows_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[_Key]:
+    """The rows of these tracks that begin in these ranges, and did not end before a time."""
+    return set(
+        execute(
+            "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "
+            "AND observed_at BETWEEN value ->> 1 AND value ->> 2 WHERE observed_at + seen_for >= ?",
+            (orjson.dumps(ranges).decode(), ended_from),
+        )
+    )

@@ -1,0 +1,413 @@
+"""Assets and locations whose home is another box: kept as they are there. A clash is listed, never resolved by guess.
+
+A hub keeps the assets and locations of its sites this way, and a site the assets of its hub. Their changes are audited
+at their home.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.database.connection import database, execute
+from edge.database.ids import new_id
+from edge.errors import Conflict, EdgeError, Invalid
+from edge.records import location_tree
+from edge.records.external_keys import moment
+from edge.records.homes import home_of
+from edge.sync.store import change_feed, record_checks, record_copies
+from edge.sync.store.change_feed import Kind
+from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
+from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
+from edge.validation.values import MAX_KEY
+
+MOST_RETRIED = 200  # clashes, with each batch
+MOST_ASIDE = 1000  # entries of one peer
+MOST_REASON = 1000  # characters
+
+
+class Peer(NamedTuple):
+    """The other side: a site of this hub by its number, or HUB. The locations of a site are below `location_id`."""
+
+    no: int
+    organization_id: int
+    code: str
+    location_id: int = 0
+
+
+class _Clash(NamedTuple):
+    """What holds the record's key or one of its tags here, and the part of the record that can be kept nevertheless."""
+
+    local_id: int
+    reason: str
+    rest: Record
+
+
+def resolve(peer: Peer, refs: Iterable[int], born: Mapping[int, int] | None = None) -> dict[int, int]:
+    """The ids here of the records that are known, by the ids of the peer.
+
+    A database whose files were copied back assigns ids a second time. So a ref of a record that was created at another
+    time than `born` says is unknown.
+    """
+    wanted, born = list(refs), born or {}
+    found = execute(
+        "SELECT remote_id, local_id, created_at FROM link "
+        "WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
+        (peer.no, json.dumps(wanted)),
+    )
+    known = {ref: local for ref, local, at in found if at is None or born.get(ref, at) == at}
+    if peer.no != HUB:
+        ours = json.dumps([-ref for ref in wanted if ref < 0 and ref not in known])
+        for table in ("asset", "location"):
+            known |= {
+                -own: own
+                for own, at in execute(
+                    f"SELECT id, created_at FROM {table} "
+                    "WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
+                    (peer.organization_id, ours),
+                )
+                if born.get(-own, at) == at
+            }
+    return known
+
+
+def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[LocationRecord]) -> list[str]:
+    """Make the records what they are at their home; returns in words what could not be taken."""
+    fresh: list[Record] = [*in_order(locations), *assets]
+    for record in fresh:
+        if _is_sound(peer, record):  # otherwise it is refused, and what is here stays
+            _make_way(peer, record)
+    aside = [told for record in fresh if (told := _take(peer, record))]
+    retry_conflicts(peer)
+    return aside
+
+
+def retry_conflicts(peer: Peer, first: int = 0) -> None:
+    """Try them again: perhaps what they clashed with has gone, or has another key now. Each gets its turn.
+
+    `first` is the peer's id of the one that is to be tried in any case.
+    """
+    for kind, text in execute(
+        "SELECT kind, record FROM (SELECT kind, record, since FROM conflict WHERE peer = ? "
+        "ORDER BY remote_id <> ?, random() LIMIT ?) ORDER BY since",
+        (peer.no, first, MOST_RETRIED),
+    ).fetchall():
+        _take(peer, (AssetRecord if kind == Kind.ASSET else LocationRecord)._make(json.loads(text)))
+
+
+def _make_way(peer: Peer, record: Record) -> None:
+    """Keys and tags may have moved between the records of one batch: first free them all, then assign them."""
+    local = _known(peer, record)
+    if local is None or home_of(local) != peer.no:
+        return
+    table = table_of(record)
+    execute(
+        f"UPDATE {table} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND external_key <> ?",
+        (record.updated_at, local, _key(peer, record)),
+    )
+    wanted = json.dumps(list(record.tags) if record.deleted_at is None else [])
+    execute(
+        f"UPDATE tag SET deleted_at = ? WHERE {table}_id = ? AND deleted_at IS NULL "
+        "AND json_array(tag_type, value) NOT IN (SELECT value FROM json_each(?))",
+        (moment(), local, wanted),
+    )
+
+
+def _known(peer: Peer, record: Record) -> int | None:
+    """The id of the record here, if it is known.
+
+    A database that was copied back assigns ids a second time. The time of creation never changes, so it tells the two
+    apart: the earlier record is released, and gets no more updates.
+    """
+    local = resolve(peer, [record.ref], {record.ref: record.created_at}).get(record.ref)
+    linked = execute(
+        "SELECT local_id, created_at FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref)
+    ).fetchone()
+    if linked is None:
+        return local
+    if linked[1] is None and not _is_earlier_record(peer, record, linked[0]):
+        execute(
+            "UPDATE link SET created_at = ? WHERE peer = ? AND remote_id = ?", (record.created_at, peer.no, record.ref)
+        )
+    elif linked[1] != record.created_at:
+        _release(peer, record.ref, linked[0])
+        return local if record.ref < 0 and local != linked[0] else None
+    return local
+
+
+def _is_earlier_record(peer: Peer, record: Record, local: int) -> bool:
+    """For links from before the time of creation was kept in them."""
+    if peer.no == HUB or record.ref < 0 or home_of(local) != peer.no:
+        return False
+    same = execute(
+        f"SELECT 1 FROM {table_of(record)} WHERE id = ? AND created_at = ?", (local, record.created_at)
+    ).fetchone()
+    return same is None
+
+
+def _release(peer: Peer, remote_id: int, local: int) -> None:
+    """The peer uses the id for another record now. Without its home, a record of the hub becomes this box's own."""
+    if peer.no == HUB:
+        execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB))
+        change_feed.add_asset(local)
+    elif remote_id > 0:
+        execute(
+            "UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, remote_id)
+        )
+    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+
+
+def _take(peer: Peer, record: Record) -> str:
+    """Return why the record was set aside; empty if it was taken."""
+    what = f"{table_of(record)} {record.external_key[:MAX_KEY]}"
+    try:
+        with database.savepoint():
+            clash = _store(peer, record_checks.checked(record, _key(peer, record)))
+    except EdgeError as error:
+        set_aside(peer.no, what, str(error))
+        return f"{what}: {error}"
+    execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, what))
+    if clash is None:
+        execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+    else:
+        _keep_conflict(peer, record, clash)
+    return ""
+
+
+def _store(peer: Peer, record: Record) -> _Clash | None:
+    """Write the record, or the part of it that does not clash. Raises Conflict if it cannot be kept at all."""
+    key = _key(peer, record)
+    local = _known(peer, record)
+    if record.deleted_at is None and (same := _same_record(peer, record, key, local)):
+        absorb(peer, record, local, same)
+        if home_of(same) != peer.no:
+            return None
+        local = same
+    if local is not None and home_of(local) != peer.no and not _is_waiting(peer, record):
+        if _is_older(record, local):
+            return None
+        raise Conflict(f"it was changed at {peer.code}, but that is no longer its home")
+    if record.deleted_at is None and peer.no != HUB and record.ref > 0:
+        _make_way_at_home(peer, record, key, local)
+    clash = _find_clash(peer, record, key, local) if record.deleted_at is None else None
+    kept = _valid_here(clash.rest if clash else record, local)
+    local_id = new_id() if local is None else local
+    parent_id = _parent_id(peer, kept, local) if isinstance(kept, LocationRecord) else None
+    record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
+    if local is None:
+        _link(peer.no, record.ref, local_id, record.created_at)
+    if record.ref > 0:
+        _set_home(peer, local_id, record)
+    return clash
+
+
+def _valid_here(record: Record, local: int | None) -> Record:
+    """A record that is valid since it was created is valid now, also if the clock of its box was ahead then."""
+    now = moment()
+    if record.valid_from != record.created_at or record.valid_from <= now:
+        return record
+    row = execute(f"SELECT valid_from FROM {table_of(record)} WHERE id = ?", (local,)).fetchone()
+    return record._replace(valid_from=min(row[0], now) if row else now)
+
+
+def _set_home(peer: Peer, local_id: int, record: Record) -> None:
+    execute(
+        "INSERT INTO mirror (record_id, peer, home) VALUES (?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET peer = excluded.peer, home = excluded.home "
+        "WHERE peer <> excluded.peer OR home <> excluded.home",
+        (local_id, peer.no, record.home or peer.code),
+    )
+
+
+def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
+    """Find the same record under another id, as it comes back after a restore or after its site was away.
+
+    It was created at the same moment, when no other record was, and has the same key or at least one of the tags.
+    """
+    holder = holder_of_key(peer.organization_id, record, key, local)
+    if holder is not None and _is_born_with(peer, record, holder):
+        return holder
+    for holder, _, _ in holders_of_tags(peer.organization_id, record, local):
+        is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # it may have an old key
+        if is_copy and _is_born_with(peer, record, holder):
+            return holder
+    if peer.no == HUB or record.ref < 0 or local is not None:
+        return None
+    row = execute(
+        f"SELECT local_id FROM link JOIN {table_of(record)} r ON r.id = local_id WHERE peer = ? AND remote_id < 0 "
+        "AND link.created_at = ? AND external_key = ?",
+        (peer.no, record.created_at, key),
+    ).fetchone()
+    return row[0] if row and _is_born_with(peer, record, row[0]) else None
+
+
+def _is_born_with(peer: Peer, record: Record, holder: int) -> bool:
+    """Whether the holder was created at the same moment as the record, and no other record was.
+
+    All rows of an import are created at one moment, so for them the time proves nothing.
+    """
+    sql = f"SELECT id FROM {table_of(record)} WHERE organization_id = ? AND created_at = ? LIMIT 2"
+    return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
+
+
+def absorb(peer: Peer, record: Record, shell: int | None, into: int) -> None:
+    """Link the peer's record to one that is here, with the history that came for it meanwhile.
+
+    The home stays, unless this box only kept the record for others, or it is the peer's own under an earlier id.
+    """
+    if peer.no == HUB:
+        execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (HUB, into))
+        _set_home(peer, into, record)
+    elif record.ref > 0 and _is_kept_for_others(into):
+        _set_home(peer, into, record)
+    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+    _link(peer.no, record.ref, into, record.created_at)
+    execute(
+        "DELETE FROM conflict WHERE peer = ?1 "
+        "AND remote_id IN (SELECT remote_id FROM link WHERE peer = ?1 AND local_id = ?2)",
+        (peer.no, into),
+    )
+    if shell is not None and shell != into:
+        execute(
+            "UPDATE OR IGNORE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
+            (into, shell, peer.organization_id),
+        )
+        execute("DELETE FROM mirror WHERE record_id = ?", (shell,))
+        record_copies.retire(peer.organization_id, table_of(record), shell, moment())
+    if peer.no != HUB and isinstance(record, AssetRecord):
+        change_feed.add_asset(into)  # so that the site learns what its record is here
+
+
+def _is_kept_for_others(local: int) -> bool:
+    """A record that this hub got back from sites that only mirror it."""
+    row = execute(
+        "SELECT count(*), max(remote_id) FROM link WHERE local_id = ?1 "
+        "AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = ?1)",
+        (local,),
+    ).fetchone()
+    return bool(row[0]) and row[1] < 0
+
+
+def _is_waiting(peer: Peer, record: Record) -> bool:
+    """A record of this hub, which it got back from the peer and which clashes with another one."""
+    sql = "SELECT 1 FROM conflict WHERE peer = ? AND remote_id = ?"
+    return record.ref < 0 and execute(sql, (peer.no, record.ref)).fetchone() is not None
+
+
+def _is_older(record: Record, local: int) -> bool:
+    row = execute(f"SELECT updated_at FROM {table_of(record)} WHERE id = ?", (local,)).fetchone()
+    return row is not None and record.updated_at <= row[0]
+
+
+def _make_way_at_home(peer: Peer, record: Record, key: str, local: int | None) -> None:
+    """A site decides on its own keys and tags: an earlier record of the same site gives them up.
+
+    It is one that a restored site no longer has, and that somebody there created again before it was recovered.
+    """
+    holder = holder_of_key(peer.organization_id, record, key, local)
+    if holder is not None and home_of(holder) == peer.no:
+        record_copies.retire(peer.organization_id, table_of(record), holder, record.updated_at)
+    for other, kind, value in holders_of_tags(peer.organization_id, record, local):
+        if home_of(other) == peer.no:
+            record_copies.drop_tag(peer.organization_id, other, kind, value)
+
+
+def _is_sound(peer: Peer, record: Record) -> bool:
+    try:
+        record_checks.checked(record, _key(peer, record))
+    except Invalid:
+        return False
+    return True
+
+
+def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
+    """The root locations of a site are below the location that represents it. Raises Conflict.
+
+    A location that is new here has nothing below it yet, so only a known one that moves can make a cycle.
+    """
+    parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
+    if parent is None:
+        raise Conflict("the location it is in is not known here")
+    if (
+        local is not None
+        and execute("SELECT 1 FROM location WHERE id = ? AND parent_id IS NOT ?", (local, parent)).fetchone()
+    ):
+        location_tree.refuse_cycle(local, parent)
+    return parent
+
+
+def _link(peer_no: int, remote_id: int, local_id: int, created_at: int | None = None) -> None:
+    execute(
+        "INSERT INTO link (peer, remote_id, local_id, created_at) VALUES (?, ?, ?, ?)",
+        (peer_no, remote_id, local_id, created_at),
+    )
+
+
+def _find_clash(peer: Peer, record: Record, key: str, local: int | None) -> _Clash | None:
+    """With a clashing key, a deleted record is kept for its history to belong to; a clashing tag is left out."""
+    holder = holder_of_key(peer.organization_id, record, key, local)
+    if holder:
+        reason = f"{table_of(record)} {key} is here already"
+        return _Clash(holder, reason, record._replace(deleted_at=record.updated_at, tags=()))
+    taken = holders_of_tags(peer.organization_id, record, local)
+    if not taken:
+        return None
+    gone = {(kind, value) for _, kind, value in taken}
+    free = [(kind, value) for kind, value in record.tags if (kind, value) not in gone]
+    words = ", ".join(f"{kind}:{value}" for kind, value in sorted(gone))
+    return _Clash(taken[0][0], f"tag {words} is on something else here", record._replace(tags=free))
+
+
+def _keep_conflict(peer: Peer, record: Record, clash: _Clash) -> None:
+    kind = Kind.ASSET if isinstance(record, AssetRecord) else Kind.LOCATION
+    execute(
+        "INSERT INTO conflict (peer, remote_id, kind, local_id, reason, record, since) VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET local_id = excluded.local_id, reason = excluded.reason, record = excluded.record "
+        "WHERE (local_id, reason, record) IS NOT (excluded.local_id, excluded.reason, excluded.record)",
+        (peer.no, record.ref, kind, clash.local_id, clash.reason, json.dumps(record), clock.now()),
+    )
+
+
+def set_aside(peer_no: int, what: str, reason: str) -> None:
+    """Record what could not be accepted and why; the oldest of `MOST_ASIDE` entries of a peer go first."""
+    execute(
+        "INSERT INTO set_aside (peer, what, reason, since) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
+        (peer_no, what, reason[:MOST_REASON], clock.now()),
+    )
+    execute(
+        "DELETE FROM set_aside WHERE peer = ?1 AND what IN (SELECT what FROM set_aside WHERE peer = ?1 "
+        "ORDER BY since DESC LIMIT -1 OFFSET ?2)",
+        (peer_no, MOST_ASIDE),
+    )
+
+
+def _key(peer: Peer, record: Record) -> str:
+    """Every site has a DOCK-1, so at the hub the keys of its locations begin with the site's code."""
+    if isinstance(record, LocationRecord) and peer.no != HUB:
+        return f"{peer.code}-{record.external_key}"
+    return record.external_key
+
+
+def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
+    """Records of this box whose home is the hub now, by the hub's ids: from now on they mirror the hub's.
+
+    A negative id is one of the hub's own, from before it was restored: the record has another id there now.
+    """
+    for remote_id, own in yours:
+        local_id = own if own > 0 else resolve(peer, [-own]).get(-own)
+        owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
+        before = resolve(peer, [remote_id]).get(remote_id)
+        if local_id is None or owned.fetchone() is None or before == local_id:
+            continue
+        if before is not None:  # the substitute for the hub's record while the two clashed
+            execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+            execute("DELETE FROM mirror WHERE record_id = ?", (before,))
+            execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+        execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (peer.no, local_id))
+        _link(peer.no, remote_id, local_id)
+        execute(
+            "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)", (local_id, peer.no, peer.code)
+        )

@@ -1,0 +1,330 @@
+"""What a site sends to its hub: for every change, the current state of what changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from edge.database.connection import execute
+from edge.sync.store.change_feed import Change, Kind
+from edge.sync.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    LocationRecord,
+    Needs,
+    Origin,
+    Patch,
+    Stay,
+    TrackState,
+)
+from edge.tracking.antenna_names import FIRST_PORT
+
+
+class Contents:
+    """A batch that is being put together, within one view of the database. It writes nothing."""
+
+    def __init__(self, organization_id: int, horizon: int) -> None:
+        self.rest: list[tuple[int, int, int]] = []  # of ranges that did not fit: track, since, until
+        self._organization_id = organization_id
+        self._horizon = horizon
+        self._assets: set[int] = set()
+        self._locations: set[int] = set()
+        self._readers: set[int] = set()
+        self._people: set[int] = set()
+        self._tracks: set[int] = set()
+        self._gone: set[int] = set()
+        self._needed: set[int] = set()  # names of mirrors
+        self._asked: set[int] = set()  # tracks that the hub did not know
+        self._seen: set[int] = set()  # tracks that were seen again where they were
+        self._instants: set[tuple[int, int]] = set()
+        self._origins: dict[Origin, int] = {}
+        self._ranges: list[Patch] = []
+        self._rows = 0
+
+    def add(self, change: Change, max_rows: int) -> None:
+        """Include a change. A range with more rows than still fit is included in part; see `rest`."""
+        kind, key = change.kind, change.a
+        if kind == Kind.STAY and change.b is not None:
+            self._instants.add((key, change.b))
+            self._tracks.add(key)
+        elif kind == Kind.ASSET:
+            self._assets.add(key)
+        elif kind == Kind.LOCATION:
+            self._locations.add(key)
+        elif kind == Kind.READER:
+            self._readers.add(key)
+        elif kind == Kind.PERSON:
+            self._people.add(key)
+        elif kind == Kind.TRACK:
+            self._gone.add(key)
+        elif kind == Kind.RANGE and change.b is not None and change.c is not None:
+            self._add_range(key, change.b, change.c, max_rows)
+
+    def need(self, needs: Needs) -> None:
+        """Include what the hub did not know; also mirrors, which a restored hub may have lost."""
+        self._assets.update(local_ids(needs.assets))
+        self._locations.update(local_ids(needs.locations))
+        self._needed.update((*needs.assets, *needs.locations))
+        self._asked.update(needs.tracks)
+
+    def add_tracks(self, numbers: Iterable[int]) -> None:
+        self._tracks.update(numbers)
+
+    def add_seen(self, numbers: Iterable[int]) -> None:
+        """Include when the assets of these tracks were last seen; of those that also changed, everything."""
+        self._seen.update(numbers)
+
+    def batch(self, until_seq: int) -> Batch:
+        patches = sorted([*self._instant_patches(), *self._ranges])
+        tracks = _tracks(self._organization_id, self._tracks | self._asked, self._asked)
+        known = {track.no for track in tracks}
+        return Batch(
+            until_seq,
+            self._horizon,
+            _assets(self._organization_id, self._assets, self._needed),
+            _locations(self._organization_id, self._locations, self._needed),
+            _names("reader", self._organization_id, self._readers),
+            _names("person", self._organization_id, self._people),
+            tracks,
+            sorted(no for no in (self._gone | self._asked) - known if not _is_track(no)),
+            list(self._origins),
+            [patch for patch in patches if patch.track in known],
+            antennas=_antennas(self._origins),
+            seen=_seen(self._organization_id, self._seen - self._tracks - self._asked),
+            born=_born(track.asset for track in tracks if track.asset is not None),
+        )
+
+    def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
+        room = max(max_rows - self._rows, 1)
+        owner = self._organization_id
+        rows = execute(_SELECT_RANGE, (track, since, until, owner, room + 1)).fetchall()
+        if len(rows) > room:
+            last = rows[-1][1]
+            if rows[0][1] == last:  # more rows of one instant than fit: they go together
+                rows, last = execute(_SELECT_RANGE, (track, last, last, owner, -1)).fetchall(), last + 1
+            rows = [row for row in rows if row[1] < last]
+            self.rest.append((track, last, until))
+            until = last - 1
+        self._tracks.add(track)
+        self._rows += len(rows)
+        if since <= until:
+            self._ranges.append(Patch(track, since, until, [self._stay(row) for row in rows]))
+
+    def _instant_patches(self) -> Iterable[Patch]:
+        keys = json.dumps(sorted(self._instants))
+        found: dict[tuple[int, int], list[Stay]] = {}
+        for row in execute(_SELECT_INSTANTS, (keys, self._organization_id)).fetchall():
+            found.setdefault((row[0], row[1]), []).append(self._stay(row))
+        for track, at in self._instants:
+            stays = found.get((track, at), [])
+            if stays or at >= self._horizon:  # before it, retention may have dropped the row
+                yield Patch(track, at, at, stays)
+
+    def _stay(self, row: Sequence[Any]) -> Stay:
+        _, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person = row
+        origin = Origin(location, reader, port, person)
+        if reader is not None:
+            self._readers.add(reader)
+        if person is not None:
+            self._people.add(person)
+        index = self._origins.setdefault(origin, len(self._origins))
+        return Stay(at, seq, seen_for, index, delay, quality, rule, rssi)
+
+
+_REF = "ifnull((SELECT -link.remote_id FROM link WHERE link.local_id = {0} AND link.peer = 0), {0})"
+_PERSON = (
+    "(SELECT hs.person_id FROM handheld_scan hs JOIN track t ON t.no = h.position_no WHERE hs.asset_id = t.asset_id "
+    "AND hs.observed_at = h.observed_at AND hs.seq = h.seq AND hs.undone_at IS NULL ORDER BY hs.id LIMIT 1)"
+)
+_STAY_COLUMNS = (
+    "h.position_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
+    f"{_REF.format('s.location_id')}, "
+    f"ifnull(s.reader_id, s.remote_reader), s.port, iif(s.reader_id IS NULL, ifnull({_PERSON}, s.remote_person), NULL)"
+)
+_SELECT_RANGE = (
+    f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "
+    "WHERE h.position_no = ? AND h.observed_at BETWEEN ? AND ? AND s.organization_id = ? "
+    "ORDER BY h.observed_at, h.seq LIMIT ?"
+)
+_SELECT_INSTANTS = (
+    f"SELECT {_STAY_COLUMNS} FROM json_each(?) k "
+    "CROSS JOIN history h ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
+    "JOIN source s ON s.no = h.source_no AND s.organization_id = ? ORDER BY h.position_no, h.observed_at, h.seq"
+)
+
+
+def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[TrackState]:
+    """The tracks that still exist, in the order of their numbers; with the asset where the hub cannot know it."""
+    found = execute(
+        f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "
+        f"NULL), {_REF.format('location_id')}, track.last_seen_at, dwell_started_at, row_at, row_seq, row_rule "
+        "FROM track LEFT JOIN told ON told.track_no = track.no "
+        "WHERE no IN (SELECT value FROM json_each(?1)) AND organization_id = ?2 AND site_no IS NULL ORDER BY no",
+        (json.dumps(list(numbers)), organization_id, json.dumps(list(asked))),
+    )
+    return [TrackState(*row) for row in found]
+
+
+def _born(refs: Iterable[int]) -> dict[int, int]:
+    """When these assets were created: an id alone may mean another record at a hub whose files were copied back."""
+    named = list(refs)
+    found = execute(
+        "SELECT value, iif(value > 0, (SELECT created_at FROM asset WHERE id = value), "
+        "(SELECT created_at FROM link WHERE peer = 0 AND remote_id = -value)) FROM json_each(?)",
+        (json.dumps(named),),
+    )
+    return {ref: at for ref, at in found if at is not None}
+
+
+def _seen(organization_id: int, numbers: set[int]) -> list[tuple[int, int]]:
+    found = execute(
+        "SELECT no, last_seen_at FROM track WHERE no IN (SELECT value FROM json_each(?)) AND organization_id = ? "
+        "AND site_no IS NULL ORDER BY no",
+        (json.dumps(list(numbers)), organization_id),
+    )
+    return found.fetchall()
+
+
+class ToTell(NamedTuple):
+    """Tracks whose last sighting the hub does not know; whether these are all."""
+
+    changed: Sequence[int] = ()  # of which the hub may know nothing, or another location than this restored box
+    seen: Sequence[int] = ()  # of which nothing else changed but by a change in the feed
+    is_all: bool = False
+
+
+def tracks_to_tell(organization_id: int, limit: int, most_new: int) -> ToTell:
+    """The track reported longest ago first; at most `most_new` new ones, since each may bring its asset with it."""
+    found = execute(
+        "SELECT no, told.track_no IS NULL, told.last_seen_at <= (SELECT restored_from FROM target) "
+        "FROM track LEFT JOIN told ON told.track_no = track.no "
+        "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
+        "ORDER BY told.last_seen_at, no LIMIT ?",
+        (organization_id, limit),
+    ).fetchall()
+    new = [no for no, is_new, _ in found if is_new]
+    unsure = [no for no, is_new, is_unsure in found if is_unsure and not is_new]
+    seen = [no for no, is_new, is_unsure in found if not is_new and not is_unsure]
+    return ToTell([*new[:most_new], *unsure], seen, len(found) < limit and len(new) <= most_new)
+
+
+def _is_track(no: int) -> bool:
+    return execute("SELECT 1 FROM track WHERE no = ?", (no,)).fetchone() is not None
+
+
+_TAGS = (
+    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
+    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
+)
+_HOME = "ifnull((SELECT home FROM mirror WHERE record_id = r.id), '')"
+_TOLD = (
+    "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND (SELECT -remote_id FROM link "
+    "WHERE local_id = r.id AND peer = 0) NOT IN (SELECT value FROM json_each(?)))"
+)
+
+
+def _assets(organization_id: int, ids: set[int], needed: set[int]) -> list[AssetRecord]:
+    found = execute(_SELECT_ASSETS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
+    return [AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found]
+
+
+def _locations(organization_id: int, ids: set[int], needed: set[int]) -> list[LocationRecord]:
+    found = execute(_SELECT_LOCATIONS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
+    return [LocationRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found]
+
+
+_SELECT_ASSETS = (
+    f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
+    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+)
+_SELECT_LOCATIONS = (
+    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "
+    "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
+    f"{_TAGS.format('location')}, {_HOME} FROM location r "
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+)
+
+
+class ForSite(NamedTuple):
+    """Assets whose home is not the site, and which of them the site knows by an id of its own."""
+
+    assets: Sequence[AssetRecord]
+    yours: Sequence[tuple[int, int]]  # its id here, and at the site; negative: by which the site knows it as ours
+
+
+def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
+    """At a hub: these assets, as the site should have them, without those that still have a clash here."""
+    wanted = json.dumps(list(ids))
+    found = execute(_SELECT_FOR_SITE, (wanted, organization_id, site_no)).fetchall()
+    yours = execute(
+        "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id <> -local_id "
+        "AND local_id IN (SELECT value FROM json_each(?)) ORDER BY local_id, remote_id",
+        (site_no, json.dumps([row[0] for row in found])),
+    )
+    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], yours.fetchall())
+
+
+def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> int:
+    """How many of these assets, from the first, have metadata of this size together; at least one."""
+    found = execute(
+        "SELECT ifnull(length(CAST(asset.metadata AS BLOB)), 0) FROM json_each(?) listed "
+        "LEFT JOIN asset ON asset.id = listed.value AND asset.organization_id = ? ORDER BY listed.key",
+        (json.dumps(asset_ids), organization_id),
+    )
+    totals: Iterable[int] = accumulate(length for (length,) in found)
+    return max(1, sum(total <= size for total in totals))
+
+
+def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:
+    """The live assets of an organization, page by page."""
+    found = execute(
+        "SELECT id FROM asset WHERE organization_id = ? AND id > ? AND deleted_at IS NULL ORDER BY id LIMIT ?",
+        (organization_id, after_id, limit),
+    )
+    return [row[0] for row in found]
+
+
+_SELECT_FOR_SITE = (
+    "SELECT r.id, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
+    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
+    "WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? "
+    "AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = ?) "
+    "AND NOT EXISTS (SELECT 1 FROM conflict JOIN link USING (peer, remote_id) WHERE link.local_id = r.id) ORDER BY r.id"
+)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(kind, value) for kind, value in json.loads(text)]
+
+
+def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
+    found = execute(
+        f"SELECT id, name FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
+        (organization_id, json.dumps(list(ids))),
+    )
+    return dict(found.fetchall())
+
+
+def _antennas(origins: Iterable[Origin]) -> list[AntennaName]:
+    """The names of the antennas that have one, among those that stays came from."""
+    named = [[origin.reader, origin.port] for origin in origins if (origin.port or 0) >= FIRST_PORT]
+    found = execute(
+        "SELECT DISTINCT reader_id, port, name FROM json_each(?) k "
+        "JOIN antenna_name ON reader_id = k.value ->> 0 AND port = k.value ->> 1 ORDER BY reader_id, port",
+        (json.dumps(named),),
+    )
+    return [AntennaName(*row) for row in found]
+
+
+def local_ids(refs: Sequence[int]) -> list[int]:
+    """The ids here of the records that these refs name."""
+    own = [ref for ref in refs if ref > 0]
+    mirrored = json.dumps([-ref for ref in refs if ref < 0])
+    found = execute(
+        "SELECT local_id FROM link WHERE peer = 0 AND remote_id IN (SELECT value FROM json_each(?))", (mirrored,)
+    )
+    return [*own, *(row[0] for row in found)]

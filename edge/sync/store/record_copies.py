@@ -1,0 +1,160 @@
+"""Write an asset or a location as it is at another box: its row, its tags, and its entry in the search index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from edge.database.connection import execute, execute_many
+from edge.database.ids import new_ids
+from edge.records import gs1, search, tagging
+from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, moment
+from edge.records.tags import NewTag, TagRow, match_key
+from edge.sync.store.exchange import AssetRecord, LocationRecord, Record
+
+
+def table_of(record: Record) -> search.Kind:
+    return "asset" if isinstance(record, AssetRecord) else "location"
+
+
+def write(organization_id: int, local_id: int, record: Record, *, key: str, parent_id: int | None = None) -> None:
+    """Make the record with this id equal to its original. Nothing else may have its key or one of its tags.
+
+    A record that is equal already is not written: each write is a change, which travels to every site and back.
+    """
+    if isinstance(record, AssetRecord):
+        is_changed = _write_asset(organization_id, local_id, record)
+    else:
+        is_changed = _write_location(organization_id, local_id, record, key, parent_id)
+    if not (_write_tags(organization_id, local_id, record) or is_changed):
+        return
+    searchable = search.Searchable(
+        local_id,
+        key,
+        record.name,
+        record.description,
+        record.is_active,
+        record.valid_from,
+        record.valid_to,
+        record.deleted_at,
+    )
+    tags = [TagRow(0, *tag) for tag in record.tags] if record.deleted_at is None else []
+    search.remember(table_of(record), organization_id, searchable, tags)
+
+
+def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
+    """The live record that has the key, other than `except_id`."""
+    row = execute(
+        f"SELECT id FROM {table_of(record)} "
+        "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",
+        (organization_id, key, except_id),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def holders_of_tags(organization_id: int, record: Record, except_id: int | None) -> list[tuple[int, str, str]]:
+    """(record, tag_type, value) of the record's tags that are on something else here."""
+    found = execute(
+        "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM json_each(?) k "
+        "CROSS JOIN tag ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "  # by the index, not tag by tag
+        "WHERE organization_id = ? AND deleted_at IS NULL AND ifnull(asset_id, location_id) IS NOT ?",
+        (json.dumps(list(record.tags)), organization_id, except_id),
+    )
+    return found.fetchall()
+
+
+def retire(organization_id: int, kind: search.Kind, record_id: int, at: int) -> None:
+    """Delete a live record softly, with its tags; its history stays."""
+    execute(f"UPDATE tag SET deleted_at = ? WHERE {kind}_id = ? AND deleted_at IS NULL", (at, record_id))
+    execute(
+        f"UPDATE {kind} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND organization_id = ?",
+        (at, record_id, organization_id),
+    )
+    execute("UPDATE searchable SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL", (at, record_id))
+
+
+def drop_tag(organization_id: int, record_id: int, tag_type: str, value: str) -> None:
+    """Take a tag off a record, because another record has it at their home."""
+    execute(
+        "UPDATE tag SET deleted_at = ? WHERE organization_id = ? AND tag_type = ? AND value = ? "
+        "AND ifnull(asset_id, location_id) = ? AND deleted_at IS NULL",
+        (moment(), organization_id, tag_type, value, record_id),
+    )
+
+
+def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
+    """Parents first. A parent that is not among them is known already, or is asked for."""
+    waiting = {record.ref: record for record in locations}
+    ordered: list[LocationRecord] = []
+    for first in list(waiting):
+        way_up: list[LocationRecord] = []
+        record = waiting.pop(first, None)
+        while record is not None:
+            way_up.append(record)
+            record = None if record.parent is None else waiting.pop(record.parent, None)
+        ordered += reversed(way_up)
+    return ordered
+
+
+def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> bool:
+    """Returns True if the row differed."""
+    sql = (
+        "INSERT INTO asset (id, organization_id, key_number, external_key, name, description, is_active, metadata, "
+        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    )
+    number = key_number(ASSET_KEYS, record.external_key)
+    return execute(sql + _overwrite("metadata"), (local_id, organization_id, number, *record[1:11])).rowcount > 0
+
+
+def _write_location(
+    organization_id: int, local_id: int, record: LocationRecord, key: str, parent_id: int | None
+) -> bool:
+    """Returns True if the row differed."""
+    sql = (
+        "INSERT INTO location (id, organization_id, key_number, parent_id, external_key, name, description, is_active, "
+        "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    )
+    values = (local_id, organization_id, key_number(LOCATION_KEYS, key), parent_id, key, *record[3:11])
+    return execute(sql + _overwrite("parent_id"), values).rowcount > 0
+
+
+_COLUMNS = (
+    *("key_number", "external_key", "name", "description", "is_active", "valid_from", "valid_to"),
+    *("created_at", "updated_at", "deleted_at"),
+)
+
+
+def _overwrite(column: str) -> str:
+    """For the columns that both tables have, and one more."""
+    columns = (column, *_COLUMNS)
+    values = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    differs = " OR ".join(f"{name} IS NOT excluded.{name}" for name in columns)
+    return f"ON CONFLICT (id) DO UPDATE SET {values} WHERE {differs}"
+
+
+def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
+    """Returns True if the tags differed."""
+    table = table_of(record)
+    wanted = {(kind, value) for kind, value in record.tags} if record.deleted_at is None else set()
+    held = {
+        (kind, value): tag_id
+        for tag_id, kind, value in execute(
+            f"SELECT id, tag_type, value FROM tag WHERE {table}_id = ? AND deleted_at IS NULL",
+            (local_id,),
+        )
+    }
+    now = moment()
+    execute_many(
+        "UPDATE tag SET deleted_at = ? WHERE id = ?", [(now, held[pair]) for pair in sorted(set(held) - wanted)]
+    )
+    missing = sorted(wanted - set(held))
+    execute_many(
+        f"INSERT INTO tag (id, organization_id, {table}_id, tag_type, value, match_key, gs1_key, created_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (tag_id, organization_id, local_id, *pair, match_key(*pair), gs1.identity(pair[1]), now)
+            for tag_id, pair in zip(sorted(new_ids(len(missing))) if missing else [], missing, strict=True)
+        ],
+    )
+    tagging.take_over(organization_id, [NewTag(*pair) for pair in missing])
+    return set(held) != wanted

@@ -1,0 +1,233 @@
+"""A site's records and history, fetched back from its hub into the database of a new or restored box.
+
+Nothing that is here is lost: of each record the newer state counts, and only missing rows of history are added. Taking
+a page twice does no harm, so it resumes where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute, execute_many, writing
+from edge.errors import Conflict, NotFound
+from edge.records.external_keys import moment
+from edge.sync.store import change_feed, hub_link, record_copies
+from edge.sync.store.change_feed import Kind
+from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Record, TrackState
+from edge.sync.store.hub_link import TRACK_LEAP, HubAccess, Target
+from edge.sync.store.mirrors import Peer, resolve, set_aside
+from edge.tracking.stays import ScanSource, number_of
+
+
+class Progress(NamedTuple):
+    """How far it has got: the part, and the end of the last page taken."""
+
+    part: str
+    after: Sequence[int]
+
+
+START = Progress("locations", [0])
+
+
+def check_empty(organization_id: int) -> None:
+    """Raises Conflict if there are records: keys would clash, and nobody could tell which record is meant."""
+    for table in ("asset", "location"):
+        if execute(f"SELECT 1 FROM {table} WHERE organization_id = ? LIMIT 1", (organization_id,)).fetchone():
+            raise Conflict(
+                "This organization already has assets or locations. To recover a site, start with a fresh database: "
+                "edge init, then edge sync recover CODE. To join as a new site with what is here: edge sync join CODE"
+            )
+
+
+def progress(here: Target) -> Progress | None:
+    return Progress(*json.loads(here.recovering)) if here.recovering else None
+
+
+def join(actor: Actor, hub: HubAccess) -> None:
+    """Join the hub as the site that it knows, in one step: the service must not send anything in between.
+
+    Raises Conflict as `check_empty` does, and for the code of a site other than the restored box's own.
+    """
+    with writing():
+        if hub_link.find():
+            hub_link.renew_key(actor, hub)
+        else:
+            check_empty(actor.organization_id)
+            hub_link.begin(actor, hub, is_recovery=True)
+        begin(actor)
+
+
+def begin(actor: Actor) -> None:
+    """Send the hub nothing until everything it has is here. Raises NotFound without a hub."""
+    with acting(actor) as act:
+        here = hub_link.find()
+        if here is None or here.organization_id != actor.organization_id:
+            raise NotFound("This box reports to no hub. Make a code on the hub's page Sync: edge sync recover CODE")
+        hub_link.update(recovering=json.dumps(START))
+        act.note("hub.recovery_begun", Subject("hub", here.url, here.hub_name))
+
+
+def reserve_tracks(last_track: int) -> None:
+    """Make sure that numbers which were used before, perhaps unknown to the hub, are never used again."""
+    with writing():
+        execute("DELETE FROM sqlite_sequence WHERE name = 'track' AND seq < ?", (last_track + TRACK_LEAP,))
+        execute(
+            "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', ? "
+            "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')",
+            (last_track + TRACK_LEAP,),
+        )
+
+
+def take(here: Target, batch: Batch, following: Progress) -> None:
+    """Take one page and note the progress, in one transaction."""
+    organization_id = here.organization_id
+    with writing():
+        _keep_readers(organization_id, batch.readers)
+        _keep_antennas(batch.antennas)
+        _keep_people(batch.people)
+        records: list[Record] = [*record_copies.in_order(batch.locations), *batch.assets]
+        for record in records:
+            _take_record(organization_id, record)
+        refs = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
+        known = _ids(organization_id, [*refs, *(state.asset for state in batch.tracks if state.asset)])
+        numbers = {state.no: _take_track(organization_id, state, known) for state in batch.tracks}
+        sources = [_source(organization_id, origin, known) for origin in batch.origins]
+        _take_stays(batch.patches, numbers, sources)
+        hub_link.update(recovering=json.dumps(following))
+
+
+def finish(actor: Actor) -> None:
+    """From now on the box reports as any site does; once everything is sent, the two are compared."""
+    with acting(actor) as act:
+        here = hub_link.find()
+        if here is None:
+            return
+        hub_link.update(recovering=None, restored_from=None, verify_wanted=1)
+        execute("DELETE FROM told")
+        change_feed.start(tracking=True)
+        change_feed.add_names(actor.organization_id)
+        act.note("hub.recovered", Subject("hub", here.url, here.hub_name))
+
+
+def _take_record(organization_id: int, record: Record) -> None:
+    table = record_copies.table_of(record)
+    row = execute(f"SELECT updated_at FROM {table} WHERE id = ?", (record.ref,)).fetchone()
+    is_mirror = execute("SELECT 1 FROM mirror WHERE record_id = ?", (record.ref,)).fetchone()
+    if is_mirror or (row and row[0] >= record.updated_at):
+        return
+    key, parent = record.external_key, record.parent if isinstance(record, LocationRecord) else None
+    if record.deleted_at is None:
+        if record_copies.holder_of_key(organization_id, record, key, record.ref):
+            # It was created again before it was recovered: the newer one keeps key and tags, this one its history.
+            record = record._replace(deleted_at=moment(), updated_at=moment(), tags=())
+        taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
+        if taken and record.deleted_at is None:
+            words = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
+            set_aside(HUB, f"{table} {key}", f"its tag {words} is on something else here")
+            free = [(kind, value) for kind, value in record.tags if (kind, value) not in taken]
+            record = record._replace(tags=free)
+    record_copies.write(organization_id, record.ref, record, key=key, parent_id=parent)
+
+
+def _keep_readers(organization_id: int, names: Mapping[int, str]) -> None:
+    """As removed readers: history needs their names, but the hub never had their settings."""
+    now = clock.now()
+    execute_many(
+        "INSERT OR IGNORE INTO reader (id, organization_id, name, topic, format, is_enabled, created_at, updated_at, "
+        "deleted_at) VALUES (?, ?, ?, '', 'edge', 0, ?, ?, ?)",
+        [(reader_id, organization_id, name, now, now, now) for reader_id, name in names.items()],
+    )
+
+
+def _keep_antennas(antennas: Sequence[AntennaName]) -> None:
+    execute_many(
+        "INSERT OR IGNORE INTO antenna_name (reader_id, port, name) SELECT id, ?2, ?3 FROM reader WHERE id = ?1",
+        antennas,
+    )
+
+
+def _keep_people(names: Mapping[int, str]) -> None:
+    execute_many(
+        "INSERT OR REPLACE INTO remote_name (site_no, remote_id, kind, name) VALUES (0, ?, ?, ?)",
+        [(person_id, Kind.PERSON, name) for person_id, name in names.items()],
+    )
+
+
+def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
+    """The ids of records that are here: the site's own keep their ids, the hub's are found by their links."""
+    found = resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
+    known = {-ref: local for ref, local in found.items()}
+    own = json.dumps([ref for ref in refs if ref > 0])
+    for table in ("asset", "location"):
+        rows = execute(
+            f"SELECT id, id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
+            (organization_id, own),
+        )
+        known |= dict(rows.fetchall())
+    return known
+
+
+def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int]) -> int | None:
+    """The track here that the history belongs to; None where the asset or the location is not here."""
+    asset, location = known.get(state.asset or 0), known.get(state.location)
+    if asset is None or location is None:
+        set_aside(HUB, f"history {state.no}", "its asset or location is not here; the hub keeps it")
+        return None
+    values = (location, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
+    row = execute("SELECT no, last_seen_at FROM track WHERE asset_id = ? AND site_no IS NULL", (asset,)).fetchone()
+    if row is None:
+        execute(
+            "INSERT INTO track (no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+            (state.no, asset, organization_id, *values),
+        )
+        return state.no
+    no, last_seen_at = row
+    if no != state.no:  # it was seen here since, and has another number now: the hub forgets the one before
+        execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.TRACK, state.no))
+    if last_seen_at < state.last_seen_at:
+        execute(_CLOSE_NEWEST, (no,))
+        execute(
+            "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, "
+            "row_rule = ? WHERE no = ?",
+            (*values, no),
+        )
+    return int(no)
+
+
+_CLOSE_NEWEST = """
+    UPDATE history SET seen_for = (SELECT last_seen_at - row_at FROM track WHERE no = ?1)
+    WHERE (position_no, observed_at, seq) = (SELECT no, row_at, row_seq FROM track WHERE no = ?1)
+"""
+
+
+def _source(organization_id: int, origin: Origin, known: Mapping[int, int]) -> int | None:
+    location = known.get(origin.location)
+    if location is None:
+        return None
+    source = ScanSource(location, origin.reader, origin.port, remote_person=origin.person)
+    return number_of(organization_id, source)
+
+
+def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sources: Sequence[int | None]) -> None:
+    """Only rows that are not here."""
+    rows = [
+        (numbers.get(patch.track), stay.observed_at, stay.seq, stay.seen_for, sources[stay.origin], *stay[4:])
+        for patch in patches
+        for stay in patch.stays
+    ]
+    rows = [row for row in rows if row[0] is not None and row[4] is not None]
+    execute_many(
+        "INSERT OR IGNORE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, "
+        "rssi) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+    execute_many(
+        "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
+        [(no,) for no in {row[0] for row in rows}],
+    )

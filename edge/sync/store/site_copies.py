@@ -1,0 +1,154 @@
+"""What a hub has of one of its sites, page by page: for a new box that replaces the site's (`edge sync recover`).
+
+Everything has the id that it had at the site, so that ids which somebody wrote down stay valid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from edge.database.connection import execute
+from edge.sync.store.change_feed import Kind
+from edge.sync.store.exchange import AntennaName, AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
+from edge.sync.store.mirrors import Peer
+
+RECORDS = 1000  # in one page
+TRACKS = 2000
+STAYS = 20_000
+
+PageEnd = tuple[int, int, int]  # where a page of history ended: the site's track, time, seq
+
+
+class Rest(NamedTuple):
+    """One page, and where the next one begins; None when this was the last."""
+
+    batch: Batch
+    after: Sequence[int] | None
+
+
+def last_track(site_no: int) -> int:
+    """The highest number that any box of the site gave to a track."""
+    row = execute("SELECT max(abs(remote_no)) FROM track WHERE site_no = ?", (site_no,)).fetchone()
+    return row[0] or 0
+
+
+def locations(peer: Peer) -> Rest:
+    """All of them, with the names of readers, antennas and people."""
+    found = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
+    kept = _kept_in_conflicts(peer.no, Kind.LOCATION)
+    records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in found]
+    readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
+    return Rest(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
+
+
+def assets(peer: Peer, after: int) -> Rest:
+    """The assets whose home is, or once was, the site."""
+    found = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
+    kept = _kept_in_conflicts(peer.no, Kind.ASSET)
+    records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in found]
+    return Rest(_batch(assets=records), [found[-1].ref] if len(found) == RECORDS else None)
+
+
+def tracks(peer: Peer, after: int) -> Rest:
+    """Where everything is, each with its newest stay."""
+    states = [TrackState(*row) for row in execute(_TRACKS, (peer.no, after, TRACKS))]
+    keys = json.dumps([[state.no, state.row_at, state.row_seq] for state in states])
+    origins, patches = _patches(execute(_NEWEST_STAYS, (peer.no, keys)).fetchall())
+    following = [states[-1].no] if len(states) == TRACKS else None
+    return Rest(_batch(tracks=states, origins=origins, patches=patches), following)
+
+
+def history(peer: Peer, after: PageEnd) -> Rest:
+    """Stays, track by track, together with the tracks."""
+    rows: list[Sequence[Any]] = []
+    track, at, seq = after
+    begun = execute(_TRACK_NUMBERS, (peer.no, track)).fetchall()
+    for no, remote_no in begun:
+        begin = (at, seq) if remote_no == track else (-(2**62), 0)
+        rows += execute(_STAYS, (peer.no, no, *begin, STAYS - len(rows))).fetchall()
+        if len(rows) == STAYS:
+            break
+    origins, patches = _patches(rows)
+    numbers = json.dumps([patch.track for patch in patches])
+    states = [TrackState(*row) for row in execute(_TRACKS_OF, (peer.no, numbers))]
+    following = list(rows[-1][:3]) if len(rows) == STAYS else None
+    return Rest(_batch(tracks=states, origins=origins, patches=patches), following)
+
+
+def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
+    return kind(*row[:-1], [(tag_type, value) for tag_type, value in json.loads(row[-1])])
+
+
+def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
+    """Records that clash are incomplete here; the list of conflicts has them as the site sent them."""
+    found = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
+    return {ref: json.loads(record) for ref, record in found}
+
+
+def _names(site_no: int, kind: Kind) -> dict[int, str]:
+    found = execute("SELECT remote_id, name FROM remote_name WHERE site_no = ? AND kind = ?", (site_no, kind))
+    return dict(found.fetchall())
+
+
+def _antennas(site_no: int) -> list[AntennaName]:
+    found = execute("SELECT remote_reader, port, name FROM remote_antenna_name WHERE site_no = ?", (site_no,))
+    return [AntennaName(*row) for row in found]
+
+
+def _patches(rows: Sequence[Sequence[Any]]) -> tuple[list[Origin], list[Patch]]:
+    origins: dict[Origin, int] = {}
+    stays: dict[int, list[Stay]] = {}
+    for track, at, seq, seen_for, delay, quality, rule, rssi, *origin in rows:
+        index = origins.setdefault(Origin(*origin), len(origins))
+        stays.setdefault(track, []).append(Stay(at, seq, seen_for, index, delay, quality, rule, rssi))
+    patches = [Patch(track, own[0].observed_at, own[-1].observed_at, own) for track, own in sorted(stays.items())]
+    return list(origins), patches
+
+
+def _batch(**parts: Any) -> Batch:
+    empty = Batch(0, 0, [], [], {}, {}, [], [], [], [])
+    return empty._replace(**parts)
+
+
+_TAGS = (
+    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
+    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
+)
+# A site may have several ids for one record; this always chooses the same one.
+_REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
+_ASSETS = (
+    "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
+    f"r.valid_to, ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
+    "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 AND link.remote_id > 0 "
+    "GROUP BY r.id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
+)
+_LOCATIONS = (
+    f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), r.name, "
+    "r.description, r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
+    f"{_TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
+    "WHERE link.peer = ?1 AND link.remote_id > 0 ORDER BY link.remote_id"
+)
+_SELECT_TRACKS = (
+    f"SELECT remote_no, {_REF.format('asset_id', '-asset_id')}, {_REF.format('location_id', '-location_id')}, "
+    "last_seen_at, dwell_started_at, row_at, row_seq, row_rule FROM track "
+    "WHERE site_no = ?1 AND "
+)
+_TRACKS = _SELECT_TRACKS + "remote_no > ?2 ORDER BY remote_no LIMIT ?3"
+_TRACKS_OF = _SELECT_TRACKS + "remote_no IN (SELECT value FROM json_each(?2)) ORDER BY remote_no"
+_TRACK_NUMBERS = "SELECT no, remote_no FROM track WHERE site_no = ? AND remote_no > 0 AND remote_no >= ? ORDER BY 2"
+_COLUMNS = (
+    "t.remote_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
+    f"{_REF.format('s.location_id', '-s.location_id')}, s.remote_reader, s.port, s.remote_person"
+)
+_STAYS = (
+    f"SELECT {_COLUMNS} FROM history h JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no "
+    "WHERE t.site_no = ?1 AND h.position_no = ?2 AND (h.observed_at, h.seq) > (?3, ?4) "
+    "ORDER BY h.observed_at, h.seq LIMIT ?5"
+)
+_NEWEST_STAYS = (
+    f"SELECT {_COLUMNS} FROM json_each(?2) k CROSS JOIN track t ON t.site_no = ?1 AND t.remote_no = k.value ->> 0 "
+    "CROSS JOIN history h ON h.position_no = t.no AND h.observed_at = k.value ->> 1 AND h.seq = k.value ->> 2 "
+    "JOIN source s ON s.no = h.source_no"
+)

@@ -1,0 +1,357 @@
+"""The sites of a hub: joined by a one-time code, each with a key of its own, each with its branch of the locations."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute, writing
+from edge.database.triggers import NEWEST_TRACK
+from edge.errors import Conflict, NotFound, Unavailable
+from edge.people.api_keys import SYNC_SCOPE, add_key, revoke_key
+from edge.records import locations
+from edge.sync.store import change_feed
+from edge.sync.store.exchange import Cursor, HubState
+from edge.sync.store.hub_link import SKIP_NUMBERS, new_epoch, skip_ids
+from edge.sync.store.mirrors import Peer
+
+log = logging.getLogger(__name__)
+
+JOIN_DAYS = 7
+MOST_RETIRED = 1_000  # epochs of a site; each restore and each copy of its database begins one
+RENEW_AGAIN = 600 * clock.SECOND  # at most so often, whatever sites report
+SILENT = 300 * clock.SECOND  # after that, another box may report as the site
+MARKS = 10_000  # states of a hub that it recognizes
+RIVAL_SHOWN = 15 * 60 * clock.SECOND
+SECOND_BOX = (
+    "another box reports as this site, or did until a moment ago. If this one was just started or restored, it "
+    "continues by itself in five minutes. If it is a copy, switch it off, or run `edge sync leave` here"
+)
+
+
+class Site(NamedTuple):
+    """A row of the table `site`; `report` is JSON."""
+
+    no: int
+    organization_id: int
+    code: str
+    name: str
+    location_id: int
+    api_key_id: str | None
+    join_until: int | None
+    instance: str | None
+    epoch: str | None
+    acked_seq: int
+    chain: bytes
+    horizon: int
+    report: str
+    last_contact_at: int | None
+    last_commit_at: int | None
+    last_error: str | None
+    last_error_at: int | None
+    day: int
+    bytes_received: int
+    created_at: int
+    box: str | None
+    rival_at: int | None
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.epoch, self.acked_seq, self.chain)
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.no, self.organization_id, self.code, self.location_id)
+
+
+_SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL "
+
+
+def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
+    """A site that may join within a week. Raises Conflict for a code that another site or a location has."""
+    organization_id = actor.organization_id
+    with acting(actor) as act:
+        if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
+            raise Conflict(f"A site {code} already exists")
+        location = locations.create(actor, name=name, external_key=code)
+        now = clock.now()
+        no = execute(
+            "INSERT INTO site (organization_id, code, name, location_id, join_hash, join_until, created_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no",
+            (organization_id, code, name, location.id, join_hash, now + JOIN_DAYS * clock.DAY, now),
+        ).fetchone()[0]
+        make_hub(actor)
+        act.note("site.created", Subject("site", no, name), {"code": code})
+    return get_site(organization_id, no)
+
+
+def make_hub(actor: Actor) -> None:
+    """Make this box a hub, which takes what sites send and sends them its assets. Nothing undoes it."""
+    with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
+        if execute("SELECT 1 FROM target").fetchone():
+            raise Conflict("This box reports to a hub itself, so it cannot be one")
+        change_feed.start(tracking=False)
+        for statement in NEWEST_TRACK.values():
+            execute(statement)
+        if execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),)).rowcount:
+            act.note("box.made_hub", Subject("box", 0, "this box"))
+
+
+def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
+    """A new one-time code, for a new box of the site. Raises NotFound."""
+    with acting(actor) as act:
+        site = get_site(actor.organization_id, site_no)
+        execute(
+            "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
+            (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),
+        )
+        act.note("site.code_made", Subject("site", site.no, site.name))
+    return get_site(actor.organization_id, site_no)
+
+
+def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
+    """Use up a code: the site gets a key of its own, and that of an earlier box ends. None: there is no such code."""
+    with writing():
+        row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
+        if row is None:
+            return None
+        site = Site(*row)
+        actor = actors.service(site.organization_id)
+        _end_key(actor, site)
+        if site.epoch:
+            _retire(site.no, site.epoch)
+        key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
+        with acting(actor) as act:
+            execute(
+                "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL, box = NULL, "
+                "rival_at = NULL WHERE no = ?",
+                (key.id, site.no),
+            )
+            act.note("site.joined", Subject("site", site.no, site.name))
+    return get_site(site.organization_id, site.no)
+
+
+def _end_key(actor: Actor, site: Site) -> None:
+    """Revoke the site's key, unless somebody has done so before."""
+    if site.api_key_id:
+        with suppress(NotFound):
+            revoke_key(actor, site.api_key_id)
+
+
+def remove_site(actor: Actor, site_no: int) -> None:
+    """Its key is revoked; what it sent stays, and belongs to the hub from now on. Raises NotFound."""
+    with acting(actor) as act:
+        site = get_site(actor.organization_id, site_no)
+        _end_key(actor, site)
+        execute("UPDATE site SET removed_at = ?, join_hash = NULL WHERE no = ?", (clock.now(), site_no))
+        for table in ("mirror", "conflict", "set_aside"):
+            execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))
+        if not is_hub():
+            change_feed.stop()
+        act.note("site.removed", Subject("site", site.no, site.name))
+
+
+def get_site(organization_id: int, site_no: int) -> Site:
+    """Raises NotFound."""
+    row = execute(_SELECT + "AND organization_id = ? AND no = ?", (organization_id, site_no)).fetchone()
+    if row is None:
+        raise NotFound("no such site")
+    return Site(*row)
+
+
+def find_by_code(organization_id: int, code: str) -> Site:
+    """Raises NotFound."""
+    row = execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no site {code}")
+    return Site(*row)
+
+
+def find_by_key(api_key_id: str) -> Site | None:
+    """The one site that a key is bound to."""
+    row = execute(_SELECT + "AND api_key_id = ?", (api_key_id,)).fetchone()
+    return Site(*row) if row else None
+
+
+def list_sites(organization_id: int | None) -> list[Site]:
+    """Of one organization; None: all, for whoever runs the box."""
+    found = execute(_SELECT + "AND ifnull(organization_id = ?, 1) ORDER BY organization_id, code", (organization_id,))
+    return [Site(*row) for row in found]
+
+
+def hub_epoch() -> str:
+    epoch: str = execute("SELECT epoch FROM hub").fetchone()[0]
+    return epoch
+
+
+def check_not_behind(seen: HubState | None) -> None:
+    """Renew this hub's epoch and skip ids if a site has seen a later state of its database.
+
+    Then its files were copied back, and ids it assigned since are known to sites. Raises Unavailable if that was found
+    a moment ago: a site that reports nonsense must not make all others start over, again and again.
+    """
+    if seen is None or not _is_behind(seen):
+        return
+    with writing():
+        if not _is_behind(seen):  # another request was first
+            return
+        now = clock.now()
+        renewed_at = execute("SELECT renewed_at FROM hub").fetchone()[0]
+        if renewed_at is not None and 0 <= now - renewed_at < RENEW_AGAIN:
+            wait = (RENEW_AGAIN - now + renewed_at) // clock.SECOND
+            raise Unavailable("the database of this hub is older than what this site has seen; wait", wait + 1)
+        own_epoch = hub_epoch()
+        log.warning("Sync: the files of this hub were copied back; it starts a new epoch and skips ids")
+        execute("UPDATE hub SET epoch = ?, renewed_at = ?", (new_epoch(), now))
+        if seen.epoch != own_epoch:  # this copy never knew that epoch, and the other sites will report it, too
+            execute("INSERT INTO former_hub_epoch (epoch) VALUES (?)", (seen.epoch,))
+        for statement in SKIP_NUMBERS:
+            execute(statement)
+        skip_ids()
+
+
+def hub_state() -> HubState:
+    """The state of this hub's database, marked, so that it is recognized when a site reports it."""
+    number = change_feed.newest()
+    sql = "SELECT mark FROM hub_mark WHERE number = ?"
+    if row := execute(sql, (number,)).fetchone():
+        return HubState(hub_epoch(), number, row[0])
+    with writing():
+        number = change_feed.newest()
+        execute("INSERT OR IGNORE INTO hub_mark (number, mark) VALUES (?, ?)", (number, new_epoch()))
+        execute(
+            "DELETE FROM hub_mark WHERE number <= (SELECT number FROM hub_mark ORDER BY 1 DESC LIMIT 1 OFFSET ?)",
+            (MARKS,),
+        )
+        return HubState(hub_epoch(), number, execute(sql, (number,)).fetchone()[0])
+
+
+def _is_behind(seen: HubState) -> bool:
+    if seen.epoch == hub_epoch():
+        known = execute("SELECT mark FROM hub_mark WHERE number = ?", (seen.number,)).fetchone()
+        oldest = execute("SELECT min(number) FROM hub_mark").fetchone()[0]
+        return known != (seen.mark,) if known else oldest is None or seen.number > oldest
+    return execute("SELECT 1 FROM former_hub_epoch WHERE epoch = ?", (seen.epoch,)).fetchone() is None
+
+
+def hub_horizon() -> int:
+    horizon: int = execute("SELECT horizon FROM hub").fetchone()[0]
+    return horizon
+
+
+def is_hub() -> bool:
+    return execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone() is not None
+
+
+def is_retired(site_no: int, epoch: str) -> bool:
+    return (
+        execute("SELECT 1 FROM retired_epoch WHERE site_no = ? AND epoch = ?", (site_no, epoch)).fetchone() is not None
+    )
+
+
+def _retire(site_no: int, epoch: str) -> None:
+    """Raises Conflict where a site has begun anew too often: they are kept for ever."""
+    (count,) = execute("SELECT count(*) FROM retired_epoch WHERE site_no = ?", (site_no,)).fetchone()
+    if count >= MOST_RETIRED:
+        raise Conflict(
+            f"its database was replaced {MOST_RETIRED} times. Remove the site on the hub's page Sync, and add it again"
+        )
+    execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
+
+
+def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool) -> None:
+    """From now on another database represents the site, beginning at its cursor.
+
+    Another box numbers its tracks anew, so the old box's tracks keep their history under numbers that no box uses. A
+    box that recovers continues with the numbers it finds here.
+    """
+    with writing():
+        if site.epoch and site.epoch != cursor.epoch:
+            _retire(site.no, site.epoch)
+        if site.instance not in (None, instance) and not is_recovery:
+            execute("UPDATE track SET remote_no = -no WHERE site_no = ? AND remote_no > 0", (site.no,))
+        execute(
+            "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
+            (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
+        )
+
+
+class SecondBox(Unavailable):
+    """Another box reports as the site at the moment."""
+
+
+def admit(site: Site, box: str) -> None:
+    """Let a box report as the site. Raises SecondBox while another one does: both may be copies of one disk."""
+    now = clock.now()
+    if site.box == box:
+        return
+    silent = now - (site.last_contact_at or 0)
+    if site.box is not None and 0 <= silent < SILENT:
+        with writing():
+            execute("UPDATE site SET rival_at = ? WHERE no = ?", (now, site.no))
+        raise SecondBox(SECOND_BOX, (SILENT - silent) // clock.SECOND + 1)
+    with writing():
+        execute("UPDATE site SET box = ?, rival_at = NULL WHERE no = ?", (box, site.no))
+
+
+def has_rival(site: Site) -> bool:
+    """Whether another box wanted to report as the site a moment ago, and was refused."""
+    return site.rival_at is not None and 0 <= clock.now() - site.rival_at < RIVAL_SHOWN
+
+
+def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None:
+    """Note what the site reports about itself, and how much it sent today (UTC)."""
+    now = clock.now()
+    with writing():
+        execute(
+            "UPDATE site SET report = ?1, last_contact_at = ?2, last_error = NULL, last_error_at = NULL, day = ?3, "
+            "bytes_received = iif(day = ?3, bytes_received, 0) + ?4 WHERE no = ?5",
+            (json.dumps(dict(report)), now, now // clock.DAY, received, site_no),
+        )
+
+
+def note_refusal(site_no: int, error: str) -> None:
+    """Note why the site was refused, for whoever looks at the hub; kept until its next success."""
+    with writing():
+        execute(
+            "UPDATE site SET last_error = ?, last_error_at = ? WHERE no = ? AND last_error IS NOT ?",
+            (error, clock.now(), site_no, error),
+        )
+
+
+class AsideRow(NamedTuple):
+    what: str
+    reason: str
+    since: int
+
+
+def list_trouble(peer: int) -> list[AsideRow]:
+    """What clashes and what could not be taken, newest first."""
+    found = execute(
+        "SELECT iif(kind = 2, 'asset ', 'location ') || (record ->> 1), reason, since FROM conflict WHERE peer = ?1 "
+        "UNION ALL SELECT what, reason, since FROM set_aside WHERE peer = ?1 ORDER BY 3 DESC LIMIT 100",
+        (peer,),
+    )
+    return [AsideRow(*row) for row in found]
+
+
+def list_set_aside(peer: int) -> list[AsideRow]:
+    """What could not be taken, without the clashes."""
+    found = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY since DESC LIMIT 100", (peer,))
+    return [AsideRow(*row) for row in found]
+
+
+def names_by_location(organization_id: int) -> dict[int, str]:
+    """The names of this hub's sites, by the locations that represent them."""
+    found = execute(
+        "SELECT location_id, name FROM site WHERE organization_id = ? AND removed_at IS NULL ORDER BY name",
+        (organization_id,),
+    )
+    return dict(found.fetchall())

@@ -1,0 +1,172 @@
+"""The state of sync, for people and monitoring: how far the hub is with a site, or the sites with a hub."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from edge import clock
+from edge.database.connection import execute
+from edge.sync.store import change_feed, hub_link, sites
+from edge.sync.store.exchange import HUB
+from edge.sync.store.hub_link import Target
+from edge.sync.store.sites import Site
+
+_MINUTE = 60 * clock.SECOND
+BEHIND = 15 * _MINUTE  # without an answer: reason for a warning
+CLOCK_OFF = 60 * clock.SECOND
+_RATE_OVER = 2 * _MINUTE
+RIVAL_AT_SITE = (
+    "another box, perhaps a copy of this one's disk, also wants to report as this site; the hub refuses it. Switch it "
+    "off, or run `edge sync leave` there"
+)
+RIVAL_AT_HUB = (
+    "two boxes report as this site, perhaps from copies of one disk; the second one is refused. Switch it off, or run "
+    "`edge sync leave` there"
+)
+
+
+class SiteState(NamedTuple):
+    """This box as a site. `rate`: changes per second that the hub took lately; `history_until`: None before any."""
+
+    here: Target
+    mode: str  # running, trying, paused, stopped, recovering
+    waiting: int
+    history_until: int | None
+    rate: float
+    sent_today: int
+    received_today: int
+    set_aside: int
+
+
+class Reported(NamedTuple):
+    """A site as its hub knows it: what it reported, and what is wrong, in words (empty: nothing)."""
+
+    site: Site
+    waiting: int
+    board_at: int | None
+    history_until: int | None
+    received_today: int
+    conflicts: int
+    set_aside: int
+    trouble: str
+
+
+def of_site() -> SiteState | None:
+    here = hub_link.find()
+    if here is None:
+        return None
+    waiting = change_feed.count_after(here.acked_seq)
+    is_today = here.day == clock.now() // clock.DAY
+    return SiteState(
+        here,
+        _mode(here),
+        waiting,
+        history_until(here),
+        _rate(),
+        here.bytes_sent if is_today else 0,
+        here.bytes_received if is_today else 0,
+        count_set_aside(HUB),
+    )
+
+
+def _mode(here: Target) -> str:
+    if here.stopped:
+        return "stopped"
+    if here.recovering:
+        return "recovering"
+    if here.paused_at:
+        return "paused"
+    return "trying" if here.last_error else "running"
+
+
+def history_until(here: Target) -> int | None:
+    """Until when the hub has all history: the time of the first stay that waits, or of the last answer."""
+    if change_feed.count_after(here.acked_seq) == 0:
+        return here.board_at
+    row = execute(
+        "SELECT b FROM (SELECT kind, b FROM change WHERE seq > ? ORDER BY seq LIMIT 10000) WHERE kind = ? LIMIT 1",
+        (here.acked_seq, change_feed.Kind.STAY),
+    ).fetchone()
+    return row[0] if row else here.board_at
+
+
+def _rate() -> float:
+    """From what the hub acknowledged in the last minutes."""
+    row = execute(
+        "SELECT max(seq) - min(seq), max(at) - min(at) FROM checkpoint WHERE at > ?", (clock.now() - _RATE_OVER,)
+    ).fetchone()
+    return row[0] * clock.SECOND / row[1] if row[1] else 0.0
+
+
+def waiting(count: int) -> str:
+    return "1 change waits" if count == 1 else f"{count} changes wait"
+
+
+def trouble_of_site() -> str:
+    """What somebody should know about, in words; empty when all is well or there is no hub."""
+    state = of_site()
+    if state is None or state.mode == "paused":
+        return ""
+    here = state.here
+    if here.stopped:
+        return here.stopped
+    if here.recovering:
+        return "records and history are being recovered from the hub; `edge sync recover` resumes it"
+    if here.rival_at is not None and 0 <= clock.now() - here.rival_at < sites.RIVAL_SHOWN:
+        return here.last_error or RIVAL_AT_SITE
+    since = clock.now() - (here.last_commit_at or here.joined_at)
+    if state.waiting and since > BEHIND:
+        why = here.last_error or "no error"
+        return f"{waiting(state.waiting)}, the hub took the last {since // _MINUTE} minutes ago: {why}"
+    if abs(here.clock_offset or 0) > CLOCK_OFF:
+        return f"this box's clock and the hub's are {abs(here.clock_offset or 0) // clock.SECOND} s apart"
+    return ""
+
+
+def of_sites(organization_id: int | None) -> list[Reported]:
+    """This box as a hub, of one organization; None: of all, for whoever runs the box."""
+    return [_reported(site) for site in sites.list_sites(organization_id)]
+
+
+def _reported(site: Site) -> Reported:
+    report = json.loads(site.report)
+    conflicts = execute("SELECT count(*) FROM conflict WHERE peer = ?", (site.no,)).fetchone()[0]
+    aside = count_set_aside(site.no)
+    return Reported(
+        site,
+        report.get("waiting", 0),
+        report.get("board_at") or None,
+        report.get("history_until") or None,
+        site.bytes_received if site.day == clock.now() // clock.DAY else 0,
+        conflicts,
+        aside,
+        _trouble_of(site, report.get("clock_offset", 0)),
+    )
+
+
+def _trouble_of(site: Site, clock_offset: int) -> str:
+    if sites.has_rival(site) and (site.last_contact_at or 0) > (site.rival_at or 0):
+        return RIVAL_AT_HUB
+    if site.last_error:
+        return site.last_error
+    if _is_revoked(site):
+        return "its key was revoked: make a new code, and at the site run `edge sync join` with it"
+    if site.last_contact_at is None:
+        return "" if site.api_key_id is None else "it has joined but not reported yet"
+    silence = clock.now() - site.last_contact_at
+    if silence > BEHIND:
+        return f"not heard from for {silence // _MINUTE} minutes: see `edge sync status` at the site"
+    if abs(clock_offset) > CLOCK_OFF:
+        return f"its clock and this one are {abs(clock_offset) // clock.SECOND} s apart"
+    return ""
+
+
+def _is_revoked(site: Site) -> bool:
+    row = execute("SELECT revoked_at FROM api_key WHERE id = ?", (site.api_key_id,)).fetchone()
+    return row is not None and row[0] is not None
+
+
+def count_set_aside(peer: int) -> int:
+    number: int = execute("SELECT count(*) FROM set_aside WHERE peer = ?", (peer,)).fetchone()[0]
+    return number

@@ -1,0 +1,53 @@
+"""Antennas with names instead of numbers: each name gets a number when it is first heard or set up."""
+
+from __future__ import annotations
+
+from edge.database.bounds import MOST_PORTS
+from edge.database.connection import execute, writing
+from edge.errors import Invalid
+
+FIRST_PORT = 100_001  # above any that a reader can send
+LONGEST = 100
+# Of `source s` with `JOINED`: the name, or the number. None on a hub while it does not know the name.
+SHOWN = f"coalesce(an.name, remote_an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
+JOINED = """
+LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
+LEFT JOIN remote_antenna_name remote_an
+    ON remote_an.site_no = s.site_no AND remote_an.remote_reader = s.remote_reader AND remote_an.port = s.port
+"""
+
+
+def port_of(reader_id: int, name: str) -> int | None:
+    """The number of a named antenna. None where the reader has used so many names that no more are kept."""
+    with writing():
+        found = execute("SELECT port FROM antenna_name WHERE reader_id = ? AND name = ?", (reader_id, name)).fetchone()
+        if found is None:
+            found = execute(
+                "INSERT INTO antenna_name (reader_id, name, port) SELECT ?1, ?2, ?3 + count(*) FROM antenna_name "
+                "WHERE reader_id = ?1 HAVING count(*) < ?4 RETURNING port",
+                (reader_id, name, FIRST_PORT, MOST_PORTS),
+            ).fetchone()
+    return found[0] if found else None
+
+
+def port_from(reader_id: int, written: str) -> int:
+    """The antenna that a person named, by number or by name. Raises Invalid."""
+    if written.isascii() and written.isdigit() and len(written) <= 6:
+        return int(written)
+    port = port_of(reader_id, written) if 0 < len(written) <= LONGEST else None
+    if port is None:
+        raise Invalid.one("port", "invalid_value", f"an antenna is a number, or a name of at most {LONGEST} characters")
+    return port
+
+
+def names_of(reader_id: int) -> dict[int, str]:
+    """Port -> name."""
+    return dict(execute("SELECT port, name FROM antenna_name WHERE reader_id = ?", (reader_id,)).fetchall())
+
+
+def ports_by_name() -> dict[int, dict[str, int]]:
+    """Of the readers of all organizations; only ingest, which serves the whole box, may ask."""
+    found: dict[int, dict[str, int]] = {}
+    for reader_id, name, port in execute("SELECT reader_id, name, port FROM antenna_name"):
+        found.setdefault(reader_id, {})[name] = port
+    return found

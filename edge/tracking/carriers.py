@@ -1,0 +1,236 @@
+"""Carriers: what was put on a pallet or a trolley goes where its carrier is seen, until it is taken off.
+
+What is carried gets history rows of its own, marked as carried, so its position looks as if it had been scanned. A
+thing that is seen on its own somewhere else has been taken off, even if nobody scanned it off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from edge.audit.actors import Actor
+from edge.database.connection import execute, writing
+from edge.tracking import late_reads, positions
+from edge.tracking.stays import Quality, Scan
+
+DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
+
+
+class Carried(NamedTuple):
+    """One thing on a carrier. `location_id` is where the carrier took it last."""
+
+    carrier_id: int
+    asset_id: int
+    loaded_at: int
+    location_id: int | None
+    asset_location_id: int | None
+    asset_seen_at: int | None
+
+
+def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
+    """Put an asset on a carrier, and take it off any other one. Repeating it changes nothing.
+
+    False for a carrier that does not exist, or that is itself on the asset.
+    """
+    with writing():
+        if not _is_live(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
+            return False
+        known = execute("SELECT 1 FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", (asset_id, at)).fetchone()
+        if known is None:
+            ends_at = _end_of_load_at(asset_id, at)
+            unload(asset_id, at)
+            execute(
+                "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id, loaded_by, location_id, unloaded_at) "
+                "VALUES (?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?), ?)",
+                (asset_id, at, carrier_id, actor.person_id, carrier_id, ends_at),
+            )
+            _catch_up(actor.organization_id, carrier_id, at)
+        return True
+
+
+def _end_of_load_at(asset_id: int, at: int) -> int | None:
+    """When a load ends that begins at `at` and may be reported late: when it was unloaded since, or loaded again."""
+    before = execute(f"SELECT unloaded_at FROM carrier_load WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
+    next_load = "SELECT min(loaded_at) FROM carrier_load WHERE asset_id = ? AND loaded_at > ?"
+    found = before.fetchone() or execute(next_load, (asset_id, at)).fetchone()
+    ends_at: int | None = found[0]
+    return ends_at
+
+
+def unload(asset_id: int, at: int) -> None:
+    """Take an asset off whatever it was on at the time; what it was put on later stays as it is."""
+    with writing():
+        execute(f"UPDATE carrier_load SET unloaded_at = ?1 WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
+
+
+def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
+    """Take everything off a carrier that was on it at the time; False for one that does not exist."""
+    with writing():
+        if not _is_live(organization_id, carrier_id):
+            return False
+        execute(f"UPDATE carrier_load SET unloaded_at = ?1 WHERE carrier_id = ?2 AND {_LOADED}", (at, carrier_id))
+        return True
+
+
+def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
+    """Carriers were seen: what is on them is where they are now. Returns that. `gap` as in `scans.record`.
+
+    Within the transaction that recorded the scans. It follows the position that was decided, not a single read.
+    """
+    if depth > DEEPEST or execute(_ANY).fetchone() is None:
+        return set()
+    by_carrier = {scan.asset_id: scan for scan in seen}
+    if not by_carrier:
+        return set()
+    carried = [late for scan in by_carrier.values() for late in _carried_late(scan)]
+    for one in _on(by_carrier):
+        scan = _carried_scan(by_carrier[one.carrier_id], one)
+        if scan is not None:
+            carried.append(scan)
+            execute(
+                "UPDATE carrier_load SET location_id = ? WHERE asset_id = ? AND unloaded_at IS NULL",
+                (scan.location_id, one.asset_id),
+            )
+    positions.record(carried, gap)
+    return {scan.asset_id for scan in carried} | follow(carried, gap, depth + 1)
+
+
+def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
+    """When a load is reported late, what was loaded went wherever the carrier was seen since."""
+    for location_id, observed_at in execute(_WENT, (carrier_id, at)).fetchall():
+        scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
+        carried = [one for one in _carried_then(scan) if not _is_known(one)]
+        positions.record(carried, gap=0)
+        follow(carried, gap=0)
+
+
+def _carried_late(scan: Scan) -> list[Scan]:
+    """For a person's scan of a carrier that arrives after newer ones: what was on the carrier then was there too."""
+    if scan.quality not in (Quality.HANDHELD, Quality.CARRIED):
+        return []  # late reads of a reader are weighed together with its earlier ones
+    newest = execute("SELECT last_seen_at FROM position WHERE asset_id = ?", (scan.asset_id,)).fetchone()
+    return _carried_then(scan) if newest and newest[0] > scan.observed_at else []
+
+
+def _carried_then(scan: Scan) -> list[Scan]:
+    """What was on a carrier at the time of a scan, and had not been seen on its own where the carrier never was."""
+    values = {"carrier": scan.asset_id, "at": scan.observed_at, "here": scan.location_id, "carried": Quality.CARRIED}
+    return [
+        replace(scan, asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
+        for (asset_id,) in execute(_ON_THEN, values).fetchall()
+    ]
+
+
+def _is_known(scan: Scan) -> bool:
+    return execute(_KNOWN, (scan.asset_id, scan.observed_at, scan.location_id)).fetchone() is not None
+
+
+def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
+    """A person's scan of a carrier was undone: undo what it did to the things on it."""
+    found = execute(_CARRIED_ROWS, (carrier_id, observed_at, int(Quality.CARRIED))).fetchall()
+    for asset_id, seq in found if depth <= DEEPEST else []:
+        late_reads.take_back(asset_id, observed_at, seq, gap)
+        execute(
+            "UPDATE carrier_load SET location_id = (SELECT location_id FROM position WHERE asset_id = ?) "
+            "WHERE asset_id = ? AND unloaded_at IS NULL",
+            (carrier_id, asset_id),
+        )
+        take_back(asset_id, observed_at, gap, depth + 1)
+
+
+def carrier_of(organization_id: int, asset_id: int) -> tuple[int, str] | None:
+    """Id and name of what an asset is on."""
+    sql = (
+        "SELECT carrier.id, carrier.name FROM carrier_load JOIN asset carrier ON carrier.id = carrier_load.carrier_id "
+        "WHERE carrier_load.asset_id = ? AND carrier_load.unloaded_at IS NULL AND carrier.organization_id = ? "
+        "AND carrier.deleted_at IS NULL"
+    )
+    found = execute(sql, (asset_id, organization_id)).fetchone()
+    return (found[0], found[1]) if found else None
+
+
+def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
+    """Id and name of what is on a carrier, by name."""
+    sql = (
+        "SELECT asset.id, asset.name FROM carrier_load JOIN asset ON asset.id = carrier_load.asset_id "
+        "WHERE carrier_load.carrier_id = ? AND carrier_load.unloaded_at IS NULL AND asset.organization_id = ? "
+        "AND asset.deleted_at IS NULL ORDER BY asset.name, asset.id"
+    )
+    return [(row[0], row[1]) for row in execute(sql, (carrier_id, organization_id))]
+
+
+_LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time that is the first parameter
+_ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
+_ON = """
+SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id, own.location_id, own.last_seen_at
+FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
+LEFT JOIN position own ON own.asset_id = carried.asset_id
+WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
+"""
+_ROWS = (
+    "history JOIN track ON track.no = history.position_no AND track.site_no IS NULL "
+    "JOIN source ON source.no = history.source_no"
+)
+_WENT = f"""
+SELECT source.location_id, history.observed_at FROM {_ROWS}
+WHERE track.asset_id = ? AND history.observed_at > ? ORDER BY history.observed_at
+"""
+_KNOWN = f"SELECT 1 FROM {_ROWS} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"
+_ON_THEN = f"""
+SELECT carried.asset_id FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
+WHERE carried.carrier_id = :carrier AND carried.loaded_at <= :at AND ifnull(carried.unloaded_at, :at + 1) > :at
+AND NOT EXISTS (
+    SELECT 1 FROM {_ROWS}
+    WHERE track.asset_id = carried.asset_id AND history.quality <> :carried AND source.location_id <> :here
+    AND history.observed_at > carried.loaded_at AND history.observed_at <= :at
+    AND source.location_id NOT IN (SELECT source.location_id FROM {_ROWS} WHERE track.asset_id = :carrier)
+)
+"""
+_CARRIED_ROWS = """
+SELECT DISTINCT track.asset_id, history.seq FROM carrier_load
+JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL
+JOIN history ON history.position_no = track.no AND history.observed_at = ?2 AND history.quality = ?3
+WHERE carrier_load.carrier_id = ?1 AND carrier_load.loaded_at <= ?2
+"""
+
+
+def _on(carriers: Iterable[int]) -> list[Carried]:
+    return [Carried(*row) for row in execute(_ON, (json.dumps(list(carriers)),)).fetchall()]
+
+
+def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
+    """A scan of a thing where its carrier is; None when it is known to be there, or was taken off unreported."""
+    now = execute("SELECT location_id, last_seen_at FROM position WHERE asset_id = ?", (one.carrier_id,)).fetchone()
+    if now is None:
+        return None
+    location_id, seen_at = now
+    if one.asset_seen_at is not None and one.asset_location_id not in (one.location_id, location_id):
+        unload(one.asset_id, max(one.asset_seen_at, one.loaded_at))
+        return None
+    if one.asset_seen_at is not None and one.asset_seen_at >= seen_at:
+        return None
+    return replace(
+        scan, asset_id=one.asset_id, location_id=location_id, observed_at=seen_at, quality=Quality.CARRIED, rssi=None
+    )
+
+
+def _all_on(asset_id: int) -> Sequence[int]:
+    """Everything on an asset, and on what is on it."""
+    sql = """
+    WITH RECURSIVE below (id) AS (
+        SELECT asset_id FROM carrier_load WHERE carrier_id = ? AND unloaded_at IS NULL
+        UNION
+        SELECT carrier_load.asset_id FROM below JOIN carrier_load ON carrier_load.carrier_id = below.id
+        WHERE carrier_load.unloaded_at IS NULL
+    ) SELECT id FROM below
+    """
+    return [row[0] for row in execute(sql, (asset_id,))]
+
+
+def _is_live(organization_id: int, asset_id: int) -> bool:
+    sql = "SELECT 1 FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+    return execute(sql, (asset_id, organization_id)).fetchone() is not None

@@ -1,0 +1,115 @@
+"""The reads of the last minutes where every read counts: they say what is left of a stay that a late read splits.
+
+History keeps when a stay began and ended, but not the reads in between. So those are kept on disk for as long as the
+reads from which evidence decides, in the same table, which costs a batch one row. They are read only when a read
+elsewhere arrives after the stay into which it falls.
+
+Reads of one asset in the same microsecond at different locations stay in the order of arrival. Each of them is a row,
+and nothing that was observed says which one came first. Any other order would have to rewrite the rows of that instant
+and the stays before and after them for each further read. With smoothing there is no such exception: the stronger read
+wins, of equal ones the one at the location with the lower id.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from edge.clock import SECOND
+from edge.database.connection import execute
+from edge.tracking.recent_reads import KEPT_FOR, READ, UNKNOWN, insert_batch, pack_read, strength_in
+from edge.tracking.stays import Scan
+
+SHORTLY = 10 * SECOND  # before a late read: there most stays were seen
+
+
+class CountedRead(NamedTuple):
+    """One read of an asset, in the order of observation."""
+
+    observed_at: int
+    location_id: int
+    source_no: int
+    delay: int
+    quality: int
+    rssi: float | None
+
+
+class CountedReads:
+    """Of the assets of one batch; inside its transaction."""
+
+    def __init__(self, scans: Sequence[Scan]) -> None:
+        self._scans = scans
+        self._noted: list[bytes] = []
+        self._oldest: int | None = None  # when the first of the scans was observed
+        self._since: int | None = None  # `_reads` has all that was observed from then on; None: it is empty
+        self._reads: dict[int, list[CountedRead]] = {}
+
+    def note(self, scan: Scan, source_no: int) -> None:
+        """Put a read on the list of those that `write` writes."""
+        self._noted.append(pack_read(scan, source_no, UNKNOWN))
+        if self._since is not None and scan.observed_at >= self._since:
+            delay = scan.received_at - scan.observed_at
+            one = CountedRead(scan.observed_at, scan.location_id, source_no, delay, scan.quality, scan.rssi)
+            insort(self._reads[scan.asset_id], one, key=_moment)
+
+    def write(self, received_at: int, gap: int) -> None:
+        if self._noted:
+            until = max(scan.observed_at for scan in self._scans)
+            insert_batch(received_at, until, gap, b"".join(self._noted), is_evidence=False)
+
+    def around(
+        self, scan: Scan, location_id: int, began_at: int, ended_at: int
+    ) -> tuple[CountedRead | None, CountedRead | None]:
+        """The last read before a late scan, and the first one after it, of the stay at a location into which it falls.
+
+        None where it is not known any more.
+        """
+        if scan.received_at - scan.observed_at >= KEPT_FOR:
+            return None, None
+        if self._oldest is None:
+            self._oldest = min(one.observed_at for one in self._scans if one.received_at - one.observed_at < KEPT_FOR)
+        before = after = None
+        for since in (self._oldest - SHORTLY, self._oldest - KEPT_FOR):
+            self._load(since)
+            reads = self._reads[scan.asset_id]
+            index = bisect_right(reads, scan.observed_at, key=_moment)
+            before = _first_at(reads, range(index - 1, -1, -1), location_id, began_at, ended_at)
+            after = _first_at(reads, range(index, len(reads)), location_id, began_at, ended_at)
+            if before or since <= began_at:
+                break
+        return before, after
+
+    def _load(self, since: int) -> None:
+        if self._since is not None and self._since <= since:
+            return
+        self._since = since
+        found: dict[int, list[CountedRead]] = {scan.asset_id: [] for scan in self._scans}
+        locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
+        stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND NOT is_evidence", (since,))
+        for (reads,) in chain(stored, [(b"".join(self._noted),)]):
+            for asset_id, at, source_no, rssi, _, quality, _, delay in READ.iter_unpack(reads):
+                if at >= since and asset_id in found:
+                    one = CountedRead(at, locations[source_no], source_no, delay, quality, strength_in(rssi))
+                    found[asset_id].append(one)
+        for of_asset in found.values():
+            of_asset.sort(key=_moment)
+        self._reads = found
+
+
+def _moment(read: CountedRead) -> int:
+    return read.observed_at
+
+
+def _first_at(
+    reads: Sequence[CountedRead], order: Sequence[int], location_id: int, began_at: int, ended_at: int
+) -> CountedRead | None:
+    """The first one at a location, as far as they are of the stay from `began_at` to `ended_at`."""
+    for index in order:
+        one = reads[index]
+        if not began_at <= one.observed_at <= ended_at:
+            return None
+        if one.location_id == location_id:
+            return one
+    return None

@@ -1,0 +1,299 @@
+"""Deletes what is too old or too much, in transactions so small that nobody notices them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.audit import Subject, acting
+from edge.database.bounds import Bounds
+from edge.database.connection import execute, execute_many, reading, writing
+from edge.records import idempotency
+
+# About a millisecond of writing each, so that the ingest writer never waits long for its turn.
+ROWS = 500
+PAGES = 200
+RAW_MESSAGES = 10  # packs of up to a megabyte
+
+
+def oldest_history() -> int | None:
+    """When the oldest stay ended, of those that are not the newest of their asset."""
+    oldest: int | None = execute(_OLDEST).fetchone()[0]
+    return oldest
+
+
+def newest_scan() -> int | None:
+    newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
+    return newest
+
+
+def drop_history(before: int, limit: int = ROWS) -> int:
+    """Drop stays that ended before a time, oldest first; the newest row of every asset is kept, whatever its age."""
+    dropped = 0
+    positions = execute(_POSITIONS_WITH_OLD, (before, limit)).fetchall()  # outside the transaction: it may look at all
+    with writing():
+        if positions:  # what ended before is no longer sent to a hub, nor compared by one
+            _report_unsent_history(before)
+            execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
+            execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
+        for (position_no,) in positions:
+            count = execute(_DROP_HISTORY, (position_no, before, position_no, limit - dropped)).rowcount
+            execute("UPDATE track SET history_rows = history_rows - ? WHERE no = ?", (count, position_no))
+            dropped += count
+            if dropped >= limit:
+                break
+    return dropped
+
+
+def _report_unsent_history(before: int) -> None:
+    """History that is dropped before the hub got it is lost for good: list it for whoever looks at sync."""
+    execute(
+        "INSERT OR IGNORE INTO set_aside (peer, what, reason, since) "
+        "SELECT 0, 'history before ' || strftime('%Y-%m-%d', ?1 / 1000000, 'unixepoch'), "
+        "'retention dropped it here before the hub had all of it', ?2 FROM target "
+        "WHERE EXISTS (SELECT 1 FROM (SELECT b FROM change WHERE seq > acked_seq AND kind IN (1, 7) "
+        "ORDER BY seq LIMIT 1000) WHERE b < ?1)",  # kinds: a stay, and a range of them such as a first copy
+        (before, clock.now()),
+    )
+
+
+_FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"
+_OLDEST = f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1"
+_POSITIONS_WITH_OLD = f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"
+_DROP_HISTORY = """
+    DELETE FROM history WHERE (position_no, observed_at, seq) IN (
+        SELECT position_no, observed_at, seq FROM history
+        WHERE position_no = ? AND observed_at + seen_for < ?
+          AND (observed_at, seq) < (SELECT observed_at, seq FROM history AS newest WHERE newest.position_no = ?
+                                    ORDER BY observed_at DESC, seq DESC LIMIT 1)
+        ORDER BY observed_at, seq LIMIT ?)
+"""
+
+
+def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
+    """Keep the newest of each reader, within both bounds: their number and their bytes."""
+    for (reader_id,) in execute("SELECT DISTINCT reader_id FROM dead_letter").fetchall():
+        newest = execute("SELECT no, kept_bytes FROM dead_letter WHERE reader_id IS ? ORDER BY no DESC", (reader_id,))
+        total = 0
+        for position, (no, size) in enumerate(newest.fetchall()):
+            total += size
+            if position >= bounds.dead_letters or total > bounds.dead_letter_bytes:
+                return _delete(_DEAD_LETTERS, (reader_id, no, limit))
+    return 0
+
+
+def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
+    """Keep those of each reader that were seen most recently."""
+    crowded = execute(
+        "SELECT organization_id, reader_id FROM unknown_tag GROUP BY organization_id, reader_id HAVING count(*) > ?",
+        (keep,),
+    ).fetchone()
+    if crowded is None:
+        return 0
+    (oldest_kept,) = execute(_UNKNOWN_TAG_CUT, (*crowded, keep)).fetchone()
+    return _delete(_UNKNOWN_TAGS, (*crowded, oldest_kept, limit))
+
+
+def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
+    """Keep those of each organization that were heard most recently."""
+    crowded = execute(
+        "SELECT organization_id FROM unassigned_topic GROUP BY organization_id HAVING count(*) > ?", (keep,)
+    ).fetchone()
+    if crowded is None:
+        return 0
+    (oldest_kept,) = execute(_UNASSIGNED_TOPIC_CUT, (*crowded, keep)).fetchone()
+    return _delete(_UNASSIGNED_TOPICS, (*crowded, oldest_kept, limit))
+
+
+def _delete(sql: str, parameters: tuple[Any, ...]) -> int:
+    """Only deletes a range: where to cut was found outside of the transaction, by an index."""
+    with writing():
+        return execute(sql, parameters).rowcount
+
+
+_DEAD_LETTERS = """
+    DELETE FROM dead_letter WHERE no IN (
+        SELECT no FROM dead_letter WHERE reader_id IS ? AND no <= ? ORDER BY no LIMIT ?)
+"""
+_UNKNOWN_TAG_CUT = """
+    SELECT last_seen_at FROM unknown_tag WHERE organization_id = ? AND reader_id = ?
+    ORDER BY last_seen_at DESC LIMIT 1 OFFSET ?
+"""
+_UNKNOWN_TAGS = """
+    DELETE FROM unknown_tag WHERE (organization_id, tag_type, match_key, reader_id) IN (
+        SELECT organization_id, tag_type, match_key, reader_id FROM unknown_tag
+        WHERE organization_id = ? AND reader_id = ? AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?)
+"""
+_UNASSIGNED_TOPIC_CUT = """
+    SELECT last_heard_at FROM unassigned_topic WHERE organization_id IS ?
+    ORDER BY last_heard_at DESC LIMIT 1 OFFSET ?
+"""
+_UNASSIGNED_TOPICS = """
+    DELETE FROM unassigned_topic WHERE topic IN (
+        SELECT topic FROM unassigned_topic WHERE organization_id IS ? AND last_heard_at <= ?
+        ORDER BY last_heard_at LIMIT ?)
+"""
+
+
+def drop_old_records(before: int, limit: int = ROWS) -> int:
+    """What goes with the history from before a time: people's scans, hours of the ledger, past loads of carriers."""
+    return sum(_drop_records(table, key, age, before, limit) for table, key, age in _WITH_HISTORY)
+
+
+_WITH_HISTORY = (  # table, columns of its primary key, when its rows are from
+    ("handheld_scan", ("id",), "received_at"),
+    ("device_use", ("no",), "ended_at"),
+    ("ledger", ("reader_id", "hour", "bucket"), f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
+    ("carrier_load", ("asset_id", "loaded_at"), "unloaded_at"),
+)
+
+
+def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: int) -> int:
+    """There is no index by age, so they are searched for outside of the transaction: nobody waits for that."""
+    found = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
+    if found:
+        with writing():
+            execute_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", found)
+    return len(found)
+
+
+def drop_stock_takes(before: int, limit: int = ROWS) -> int:
+    """Rows of one stock-take that ended before a time: its parts first, then the stock-take itself."""
+    ended = "SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1"  # device clocks begin it
+    old = execute(ended, (before,)).fetchone()
+    return _drop_stock_take(old[0], limit) if old else 0
+
+
+def _drop_stock_take(stock_take_id: str, limit: int) -> int:
+    with writing():
+        dropped = (execute(sql, (stock_take_id, limit)).rowcount for sql in _PARTS_OF_STOCK_TAKE)
+        one = (stock_take_id,)
+        return next(filter(None, dropped), 0) or execute("DELETE FROM stock_take WHERE id = ?", one).rowcount
+
+
+def ended_stock_takes() -> list[str]:
+    """Those that are worth least come first: the cancelled ones, then the signed-off ones, each the oldest first."""
+    ended = "SELECT id FROM stock_take WHERE finished_at IS NOT NULL OR cancelled_at IS NOT NULL "
+    return [row[0] for row in execute(ended + "ORDER BY finished_at IS NOT NULL, ifnull(finished_at, cancelled_at)")]
+
+
+def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
+    """Rows of the first of these that is still there."""
+    for stock_take_id in ids:
+        dropped = _drop_stock_take(stock_take_id, limit)
+        if dropped:
+            return dropped
+    return 0
+
+
+def drop_raw_messages(limit: int = RAW_MESSAGES) -> int:
+    """Packs of messages that did not count, the oldest first."""
+    return _delete("DELETE FROM raw_message WHERE no IN (SELECT no FROM raw_message ORDER BY no LIMIT ?)", (limit,))
+
+
+_PARTS_OF_STOCK_TAKE = (
+    "DELETE FROM stock_take_line WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_line "
+    "WHERE stock_take_id = ? LIMIT ?)",
+    "DELETE FROM stock_take_expected WHERE (stock_take_id, asset_id) IN (SELECT stock_take_id, asset_id "
+    "FROM stock_take_expected WHERE stock_take_id = ? LIMIT ?)",
+    "DELETE FROM stock_take_unsent WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_unsent "
+    "WHERE stock_take_id = ? LIMIT ?)",
+    "DELETE FROM stock_take_scan WHERE id IN (SELECT id FROM stock_take_scan WHERE stock_take_id = ? LIMIT ?)",
+)
+
+
+def drop_audit(before: int, limit: int = ROWS) -> int:
+    """Lines of the audit from before a moment, through the index of each organization."""
+    with writing():
+        owners = [row[0] for row in execute("SELECT id FROM organization UNION ALL SELECT NULL")]
+        return sum(execute(_DROP_AUDIT, (owner, before, limit)).rowcount for owner in owners)
+
+
+_DROP_AUDIT = """
+    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? AND at < ? ORDER BY at LIMIT ?)
+"""
+
+
+def newest_audit() -> int | None:
+    newest: int | None = execute(_NEWEST_AUDIT).fetchone()[0]
+    return newest
+
+
+_NEWEST_AUDIT = """
+    SELECT max(newest) FROM (SELECT (SELECT max(at) FROM audit WHERE organization_id = organization.id) AS newest
+                             FROM organization)
+"""
+
+
+def drop_audit_over(keep: int, limit: int = ROWS) -> int:
+    """Keep the newest `keep` lines; their numbers ascend, so the oldest have the smallest."""
+    with writing():
+        return execute(_DROP_AUDIT_OVER, (keep, limit)).rowcount
+
+
+_DROP_AUDIT_OVER = """
+    DELETE FROM audit WHERE no IN (
+        SELECT no FROM audit WHERE no <= (SELECT max(no) FROM audit) - ? ORDER BY no LIMIT ?)
+"""
+
+
+def drop_expired(now: int, limit: int = ROWS) -> int:
+    """Expired sign-ins, refresh tokens and idempotent answers, and the token families that have no token left."""
+    with writing():
+        dropped = sum(
+            execute(f"DELETE FROM {table} WHERE token_hash IN"
+                    f" (SELECT token_hash FROM {table} WHERE expires_at < ? LIMIT ?)", (now, limit)).rowcount
+            for table in ("web_session", "refresh_token")
+        )  # fmt: skip
+        dropped += idempotency.drop_expired(now, limit)
+        return dropped + execute(_DROP_FAMILIES, (now - clock.DAY, limit)).rowcount
+
+
+_DROP_FAMILIES = """
+    DELETE FROM token_family WHERE no IN (
+        SELECT no FROM token_family WHERE created_at < ?
+          AND NOT EXISTS (SELECT 1 FROM refresh_token WHERE family_id = token_family.no) LIMIT ?)
+"""
+
+
+def free_pages() -> tuple[int, int]:
+    """Pages the file holds unused, and the bytes of one."""
+    with reading():
+        return execute("PRAGMA freelist_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
+
+
+def shrink(pages: int = PAGES) -> None:
+    """Give some unused pages back to the disk."""
+    with writing():
+        execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()  # one page a row: unread, it stops after the first
+
+
+def record_dropped(reason: str, dropped: Mapping[str, int]) -> None:
+    """For the people of the site, who may miss it."""
+    with acting(actors.service()) as act:
+        act.note("data.dropped", Subject("box", 0, "this box"), {"reason": reason, **dropped})
+
+
+class Dropped(NamedTuple):
+    at: int
+    reason: str
+    counts: dict[str, int]
+
+    @property
+    def told(self) -> str:
+        """`3 history, 12 dead letters`"""
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
+
+
+def last_dropped(count: int) -> list[Dropped]:
+    """Newest first."""
+    rows = execute(
+        "SELECT at, detail FROM audit WHERE organization_id IS NULL AND action = 'data.dropped' "
+        "ORDER BY at DESC LIMIT ?",
+        (count,),
+    )
+    details = [(at, json.loads(detail)) for at, detail in rows]
+    return [Dropped(at, detail.pop("reason"), detail) for at, detail in details]

@@ -1,0 +1,176 @@
+"""Floor plans: the drawing of an area, and the shapes of the locations on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from edge.audit import quotas
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.clock import now
+from edge.database.connection import execute, execute_many, reading
+from edge.errors import Conflict, Invalid, NotFound
+from edge.records import locations
+
+MOST_SHAPES = 500
+MOST_POINTS = 60
+EDGE_OF_PLAN = 1000  # points are between 0 and this, in both directions
+
+Point = tuple[int, int]
+
+
+class Plan(NamedTuple):
+    """Without its image."""
+
+    location_id: int
+    location_name: str
+    width: int
+    height: int
+    updated_at: int
+
+
+class Shape(NamedTuple):
+    location_id: int
+    points: Sequence[Point]
+
+
+_PLANS = """
+SELECT p.location_id, l.name, p.width, p.height, p.updated_at FROM floor_plan p
+JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL WHERE p.organization_id = ?
+"""
+
+
+def list_plans(organization_id: int) -> list[Plan]:
+    return [Plan(*row) for row in execute(f"{_PLANS} ORDER BY l.name, l.id", (organization_id,))]
+
+
+def find_plan(organization_id: int, location_id: int) -> Plan | None:
+    row = execute(f"{_PLANS} AND p.location_id = ?", (organization_id, location_id)).fetchone()
+    return Plan(*row) if row else None
+
+
+def image(organization_id: int, location_id: int) -> tuple[bytes, str]:
+    """With its media type. Raises NotFound."""
+    row: tuple[bytes, str] | None = execute(
+        "SELECT image, media_type FROM floor_plan WHERE organization_id = ? AND location_id = ?",
+        (organization_id, location_id),
+    ).fetchone()
+    if row is None:
+        raise NotFound("no such plan")
+    return row
+
+
+def shapes(organization_id: int, plan_id: int) -> list[Shape]:
+    """Of live locations, the largest first, so that small ones are drawn on top."""
+    rows = execute(
+        "SELECT s.location_id, s.points FROM floor_shape s JOIN floor_plan p ON p.location_id = s.plan_id "
+        "JOIN location l ON l.id = s.location_id AND l.deleted_at IS NULL "
+        "WHERE p.organization_id = ? AND s.plan_id = ?",
+        (organization_id, plan_id),
+    )
+    found = [Shape(location_id, [(x, y) for x, y in orjson.loads(points)]) for location_id, points in rows]
+    return sorted(found, key=lambda shape: -_extent(shape.points))
+
+
+def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:
+    """The plans on which any of these locations is drawn, the one with most of them first."""
+    rows = execute(
+        "SELECT s.plan_id FROM floor_shape s JOIN floor_plan p ON p.location_id = s.plan_id "
+        "JOIN location area ON area.id = p.location_id AND area.deleted_at IS NULL "
+        "WHERE p.organization_id = ? AND s.location_id IN (SELECT value FROM json_each(?)) "
+        "GROUP BY s.plan_id ORDER BY count(*) DESC, s.plan_id",
+        (organization_id, orjson.dumps(list(location_ids)).decode()),
+    )
+    return [plan_id for (plan_id,) in rows]
+
+
+def set_image(actor: Actor, location_id: int, image: bytes, media_type: str, size: tuple[int, int]) -> None:
+    """Add the plan, or replace its drawing and keep the shapes. Raises NotFound."""
+    with acting(actor) as act:
+        location = locations.get(actor.organization_id, location_id)
+        execute(
+            "INSERT INTO floor_plan (location_id, organization_id, media_type, width, height, updated_at, image) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (location_id) DO UPDATE SET media_type = excluded.media_type, "
+            "width = excluded.width, height = excluded.height, updated_at = excluded.updated_at, "
+            "image = excluded.image",
+            (location_id, actor.organization_id, media_type, *size, now(), image),
+        )
+        quotas.charge(actor, len(image))
+        quotas.check_cap(actor, "floor_plan")
+        act.note("floor_plan.changed", _subject(location), {"image": f"{size[0]} x {size[1]}, {len(image)} bytes"})
+
+
+def remove_plan(actor: Actor, location_id: int) -> None:
+    """With its shapes. Raises NotFound."""
+    with acting(actor) as act:
+        location = locations.get(actor.organization_id, location_id)
+        if not execute("DELETE FROM floor_plan WHERE location_id = ? RETURNING 1", (location_id,)).fetchone():
+            raise NotFound("no such plan")
+        act.note("floor_plan.deleted", _subject(location))
+
+
+def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Point]], opened_at: int) -> int:
+    """Replace all shapes of the plan; returns the new `updated_at`.
+
+    Raises NotFound for the plan, Invalid for a malformed shape or a location that is not live, and Conflict when
+    somebody else has changed the plan since it was opened, when its `updated_at` was `opened_at`.
+    """
+    _check(drawn)
+    with acting(actor) as act:
+        plan = find_plan(actor.organization_id, location_id)
+        if plan is None:
+            raise NotFound("no such plan")
+        if plan.updated_at != opened_at:
+            raise Conflict("somebody else has changed this plan in the meantime; reload it")
+        for shown in drawn:
+            try:
+                locations.get(actor.organization_id, shown)
+            except NotFound as error:
+                message = "A location on the plan no longer exists"
+                raise Invalid.one("location_id", "fk_not_found", message) from error
+        moment = max(now(), plan.updated_at + 1)
+        execute("DELETE FROM floor_shape WHERE plan_id = ?", (location_id,))
+        execute_many(
+            "INSERT INTO floor_shape (plan_id, location_id, points) VALUES (?, ?, ?)",
+            [(location_id, shown, orjson.dumps(points).decode()) for shown, points in drawn.items()],
+        )
+        execute("UPDATE floor_plan SET updated_at = ? WHERE location_id = ?", (moment, location_id))
+        subject = _subject(locations.get(actor.organization_id, location_id))
+        act.note("floor_plan.changed", subject, {"locations": len(drawn)})
+    return moment
+
+
+def centre(points: Sequence[Point]) -> Point:
+    """Of the box around a shape."""
+    across, down = [x for x, _ in points], [y for _, y in points]
+    return (min(across) + max(across)) // 2, (min(down) + max(down)) // 2
+
+
+def whole_plan(organization_id: int, location_id: int) -> tuple[Plan, list[Shape]]:
+    """A plan with its shapes, as of one moment. Raises NotFound."""
+    with reading():
+        plan = find_plan(organization_id, location_id)
+        if plan is None:
+            raise NotFound("no such plan")
+        return plan, shapes(organization_id, location_id)
+
+
+def _check(drawn: Mapping[int, Sequence[Point]]) -> None:
+    if len(drawn) > MOST_SHAPES:
+        raise Invalid.one("shapes", "too_long", f"A plan has at most {MOST_SHAPES} locations")
+    for points in drawn.values():
+        is_shape = 3 <= len(points) <= MOST_POINTS
+        if not is_shape or not all(0 <= number <= EDGE_OF_PLAN for point in points for number in point):
+            raise Invalid.one("shapes", "invalid_value", f"A shape has 3 to {MOST_POINTS} corners, all on the plan")
+
+
+def _extent(points: Sequence[Point]) -> int:
+    across, down = [x for x, _ in points], [y for _, y in points]
+    return (max(across) - min(across)) * (max(down) - min(down))
+
+
+def _subject(location: locations.LocationRow) -> Subject:
+    return Subject("location", location.id, f"{location.name} ({location.external_key})")

@@ -1,0 +1,184 @@
+"""Reads that are held back: newer than the newest scan of their asset, elsewhere, and not decided yet.
+
+What decides them may be that nothing more is heard, so they are looked at again after a while. Ingest has them in
+memory. Those that wait for longer, such as for a reader that is out, are on disk, too: for a restart after the reads
+of the last minutes are gone, and for whoever wants to delete the location.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from edge.clock import SECOND
+from edge.database.connection import execute, execute_many
+from edge.tracking.retrace import Held
+from edge.tracking.signs import STEADY_FOR
+
+UNSTORED = 5 * SECOND  # the longest that a read is held back before it is on disk
+STORED_AFTER = 1  # seconds
+SELDOMER = 10  # seconds from one look at what waits for a reader that is out to the next, at most
+MOST_AT_ONCE = 2_000  # assets in one transaction
+
+
+class HeldRead(NamedTuple):
+    """One as it is on disk."""
+
+    asset_id: int
+    location_id: int
+    observed_at: int
+    source_no: int
+    rssi: float | None
+    weight: int
+    quality: int
+    delay: int
+
+
+class HeldBack:
+    """What is held back of each asset. For the ingest thread, inside its transaction."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Held] = {}  # by asset
+        self._queue: list[tuple[int, int]] = []  # (due, asset), some of them outdated
+        self._unstored: set[int] = set()
+        self._stored: set[int] = set()
+        self._asked: dict[int, dict[int, tuple[int, int]]] = {}  # reader -> asset -> the time that was asked for
+
+    def of(self, asset_id: int) -> Held | None:
+        return self._held.get(asset_id)
+
+    def has(self, asset_id: int) -> bool:
+        return asset_id in self._held
+
+    def put(self, asset_id: int, held: Held) -> None:
+        before = self._held.get(asset_id)
+        self._held[asset_id] = held
+        if before is None or before.due != held.due:
+            heappush(self._queue, (held.due, asset_id))
+            if len(self._queue) > 2 * len(self._held) + MOST_AT_ONCE:
+                self._queue = [(one.due, asset) for asset, one in self._held.items()]
+                heapify(self._queue)
+        if before is None or before[::2] != held[::2]:
+            self._unstored.add(asset_id)
+
+    def release(self, asset_id: int) -> None:
+        if self._held.pop(asset_id, None):
+            self._unstored.discard(asset_id)
+            if asset_id in self._stored:
+                self._stored.discard(asset_id)
+                execute("DELETE FROM held_back WHERE asset_id = ?", (asset_id,))
+
+    def take_due(self, until: int) -> list[int]:
+        """The assets of which something may be decided by that second: so many at once that it does not take long."""
+        due: list[int] = []
+        while self._queue and self._queue[0][0] <= until and len(due) < MOST_AT_ONCE:
+            moment, asset_id = heappop(self._queue)
+            held = self._held.get(asset_id)
+            if held and held.due == moment:
+                due.append(asset_id)
+        return due
+
+    def is_due(self, until: int) -> bool:
+        return bool(self._queue) and self._queue[0][0] <= until
+
+    def is_unstored(self, until: int) -> bool:
+        """Whether something has been held back for long enough to be kept on disk."""
+        return any(self._held[asset_id].second + STORED_AFTER <= until for asset_id in self._unstored)
+
+    def put_off(self, asset_id: int, until: int) -> None:
+        """It waits for a reader that is out: look at it again, ever more seldom."""
+        held = self._held.get(asset_id)
+        if held and held.due <= until:
+            self.put(asset_id, held._replace(due=until + 1 + min(SELDOMER, (until - held.second) // 4)))
+
+    def store(self, until: int, read_of: Callable[[int, Held], HeldRead | None]) -> None:
+        """Keep on disk what has been held back for a while."""
+        waiting = [asset_id for asset_id in self._unstored if self._held[asset_id].second + STORED_AFTER <= until]
+        rows = [row for asset_id in waiting if (row := read_of(asset_id, self._held[asset_id]))]
+        if rows:
+            execute_many(_STORE, rows)
+        self._stored.update(row.asset_id for row in rows)
+        self._unstored.difference_update(waiting)
+
+    def begin(self, newest: Mapping[int, int]) -> None:
+        """After a restart. `newest`: the second in which each asset was heard last."""
+        rows = execute(_SEEN, (json.dumps(list(newest)),)).fetchall()
+        for asset_id, location_id, seen_at in rows:
+            if newest[asset_id] > seen_at // SECOND:
+                self.put(asset_id, Held(newest[asset_id], newest[asset_id], location_id))
+
+    def load_others(self) -> Iterator[HeldRead]:
+        """Those on disk that are not in memory: of before a restart, or of somebody's scan that was undone."""
+        for row in map(HeldRead._make, execute(_VALID).fetchall()):
+            self._stored.add(row.asset_id)
+            if row.asset_id not in self._held:
+                second = row.observed_at // SECOND
+                self.put(row.asset_id, Held(second, second, row.location_id))
+                yield row
+
+    def ask(self, reader_id: int, asset_id: int, begin: int, end: int) -> None:
+        """Remember that it mattered for an asset whether a reader was out, as of `end`."""
+        asked = self._asked.setdefault(reader_id, {})
+        before = asked.get(asset_id, (begin, end))
+        asked[asset_id] = (min(begin, before[0]), max(end, before[1]))
+
+    def asked_of(self, reader_id: int, second: int) -> list[int]:
+        """The assets for which a sign of a reader that comes so late may change something."""
+        asked = self._asked.get(reader_id)
+        if not asked:
+            return []
+        return [asset_id for asset_id, (begin, end) in asked.items() if begin - STEADY_FOR <= second <= end]
+
+    def forget_questions(self, second: int) -> None:
+        """Those of before that second."""
+        for reader_id, asked in list(self._asked.items()):
+            self._asked[reader_id] = {asset_id: times for asset_id, times in asked.items() if times[1] >= second}
+
+
+def store(row: HeldRead) -> None:
+    """Keep one on disk, from where ingest takes it."""
+    execute_many(_STORE, [row])
+
+
+def count_at(location_id: int, newest: Iterable[tuple[int, int, int, float | None]]) -> int:
+    """Live assets of which a read at a location is held back.
+
+    `newest`: what was received lately, as `recent_reads.newest_first` has it, since that may not be on disk yet.
+    """
+    held = {asset_id for (asset_id,) in execute(_AT, (location_id,))}
+    at: dict[int, tuple[int, int]] = {}
+    for asset_id, observed_at, source_no, _ in newest:
+        at[asset_id] = max(at.get(asset_id, (0, 0)), (observed_at, source_no))
+    recent = [(asset_id, *one) for asset_id, one in at.items()]
+    held |= {asset_id for (asset_id,) in execute(_RECENT_AT, (json.dumps(recent), location_id))}
+    return len(held)
+
+
+def of_asset(asset_id: int) -> HeldRead | None:
+    for row in execute(f"{_VALID} AND h.asset_id = ?", (asset_id,)):
+        return HeldRead._make(row)
+    return None
+
+
+_STORE = "INSERT OR REPLACE INTO held_back VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_SEEN = (
+    "SELECT asset_id, location_id, last_seen_at FROM track "
+    "WHERE site_no IS NULL AND asset_id IN (SELECT value FROM json_each(?))"
+)
+_VALID = (
+    "SELECT h.asset_id, h.location_id, h.observed_at, h.source_no, h.rssi, h.weight, h.quality, h.delay "
+    "FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL "
+    "WHERE h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
+)
+_LIVE = "JOIN asset a ON a.id = t.asset_id AND a.deleted_at IS NULL"
+_AT = (
+    f"SELECT h.asset_id FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL {_LIVE} "
+    "WHERE h.location_id = ? AND h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
+)
+_RECENT_AT = (
+    "SELECT t.asset_id FROM json_each(?1) r JOIN track t ON t.asset_id = r.value ->> 0 AND t.site_no IS NULL "
+    f"{_LIVE} JOIN source s ON s.no = r.value ->> 2 "
+    "WHERE s.location_id = ?2 AND t.location_id <> ?2 AND r.value ->> 1 > t.last_seen_at"
+)

@@ -1,0 +1,313 @@
+"""Changes history after the fact: for a scan that arrives late, one that is undone, and rows that are decided anew.
+
+It splits a stay, moves its beginning, or joins two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from edge.clock import SECOND
+from edge.database.connection import execute, execute_many, writing
+from edge.tracking.counted_reads import CountedRead, CountedReads
+from edge.tracking.evidence import Rule
+from edge.tracking.retrace import Step
+from edge.tracking.signal_strength import NO_RSSI, Heard
+from edge.tracking.stays import (
+    CLOSE_STAY,
+    INSERT_ROW,
+    Position,
+    Scan,
+    StayRow,
+    load_positions,
+    row_of_step,
+    row_values,
+    write_positions,
+)
+
+
+def insert_late(position: Position, scan: Scan, source_no: int, gap: int, counted: CountedReads) -> bool:
+    """Put a scan in its place among older rows; False if it is already known. Corrects `position`.
+
+    `counted`: where a stay that it splits was seen before and after it, as far as that is known.
+    """
+    at, gap = scan.observed_at, gap if scan.reader_id is not None else 0
+    before = _rows_until(position, at)
+    if scan.reader_id is not None and any(_covers(row, scan, source_no, gap) for row in before):
+        return False  # two scans by people are two rows, also within one instant
+    previous = before[0] if before else None
+    following = _row_after(position, at)
+
+    if previous and gap and previous.location_id == scan.location_id and at - previous.ended_at <= gap:
+        _set_end(position, previous, at)
+        _join(position, previous._replace(ended_at=at), following, gap)
+    else:
+        seq = previous.seq + 1 if previous and previous.observed_at == at else 0
+        seen_for = 0
+        if previous and previous.ended_at > at:
+            last, again = counted.around(scan, previous.location_id, previous.observed_at, previous.ended_at)
+            _set_end(position, previous, last.observed_at if last else at)
+            if previous.location_id == scan.location_id:
+                seen_for = previous.ended_at - at
+            else:
+                _come_back(position, previous, again, following)
+                following = None
+        execute(INSERT_ROW, row_values(position.no, seq, source_no, scan, seen_for))
+        position.history_rows += 1
+        _join(position, _row_of(position, at, seq), following, gap)
+    _settle(position, scan.location_id if previous and previous.location_id == scan.location_id else None, at)
+    return True
+
+
+def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow]]:
+    """The last row that began before `at`, and all from then on, in order."""
+    before = _rows_until(position, at - 1, limit=1)
+    query = _SELECT_ROW + "AND h.observed_at >= ? ORDER BY h.observed_at, h.seq"
+    rows = [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at))]
+    return (before[0] if before else None), rows
+
+
+def relocate(
+    position: Position, since: int, until: int, renamed: Mapping[int, int], gap: int, limit: int
+) -> tuple[int | None, int]:
+    """Give rows of these sources other ones, and join stays that turn out to be one. Corrects `position`.
+
+    Goes through `limit` rows. Returns the time from which to go on, None if there are no more, and how many rows it
+    went through.
+    """
+    query = _SELECT_ROW + "AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
+    found = execute(query, (position.no, since, until, limit)).fetchall()
+    rows = [_with_end(position, StayRow(*row)) for row in found]
+    is_end = len(rows) < limit
+    wrong = [row for row in rows if row.source_no in renamed]
+    execute_many(
+        "UPDATE history SET source_no = ? WHERE position_no = ? AND observed_at = ? AND seq = ?",
+        [(renamed[row.source_no], position.no, row.observed_at, row.seq) for row in wrong],
+    )
+    if wrong:
+        _join_around(position, wrong[0].observed_at, rows[-1].observed_at, gap, limit)
+        _settle(position)
+    if is_end:
+        return None, len(rows)
+    is_one_instant = rows[0].observed_at == rows[-1].observed_at
+    return rows[-1].observed_at + is_one_instant, len(rows)  # more rows may be of the last instant
+
+
+def _join_around(position: Position, begin: int, end: int, gap: int, limit: int) -> None:
+    """Join neighboring stays at one location, from the row before `begin` to the one after `end`."""
+    row = next(iter(_rows_until(position, begin - 1, limit=1)), None)
+    at, seq = (row.observed_at, row.seq) if row else (begin, -1)
+    query = _SELECT_ROW + "AND (h.observed_at, h.seq) > (?, ?) ORDER BY h.observed_at, h.seq LIMIT ?"
+    for values in execute(query, (position.no, at, seq, limit + 2)).fetchall():
+        following = _with_end(position, StayRow(*values))
+        rows_before = position.history_rows
+        _join(position, row, following, gap)
+        if row and position.history_rows < rows_before:
+            row = row._replace(ended_at=max(row.ended_at, following.ended_at))
+        else:
+            row = following
+        if following.observed_at > end:
+            return
+
+
+def last_read_second(position: Position) -> int:
+    """The second in which a reader last saw the asset, -1 if none did. A person may have scanned it since."""
+    if position.row_rule != Rule.PERSON or position.last_seen_at > position.row_at:
+        return position.last_seen_at // SECOND
+    last: int | None = execute(
+        "SELECT max(h.observed_at + h.seen_for) FROM history h JOIN source s ON s.no = h.source_no "
+        "WHERE h.position_no = ? AND (s.reader_id IS NOT NULL OR h.seen_for > 0)",
+        (position.no,),
+    ).fetchone()[0]
+    return -1 if last is None else last // SECOND
+
+
+def stayed_with(position: Position, began_at: int, seen_at: int) -> Heard | None:
+    """The read at `seen_at` in a stay, as far as history has it; None if no reader saw the beginning of the stay."""
+    row = _row_of(position, began_at, 0)
+    if row is None or row.by_person:
+        return None
+    tenths = NO_RSSI if row.rssi is None else row.rssi
+    began = Heard(0, row.location_id, 0.0, 0, 0, 0, row.source_no, tenths, row.quality, row.delay)
+    return began.as_in_history().at(seen_at)
+
+
+def replace_rows(
+    position: Position, before: StayRow | None, rows: Sequence[StayRow], steps: Sequence[Step], seen_at: int
+) -> None:
+    """Make `rows`, which follow `before`, what `steps` say, touching only what differs. Corrects `position`."""
+    found = [_stored(rows, step) for step in steps]
+    for row in rows:
+        if row not in found:
+            _delete(position, row)
+    taken = {(row.observed_at, row.seq) for row in found if row}
+    keys = []
+    for step, stored in zip(steps, found, strict=True):
+        seq = stored.seq if stored else int((step.observed_at, 0) in taken)
+        if stored is None and step.heard:
+            execute(INSERT_ROW, row_of_step(position.no, step, step.heard, seq))
+            position.history_rows += 1
+        keys.append((step.observed_at, seq))
+    if before:
+        keys.insert(0, (before.observed_at, before.seq))
+    ends = [step.ended_at for step in steps][0 if before else 1 :]
+    for (at, seq), end in zip(keys, [*ends, None], strict=True):
+        execute(CLOSE_STAY, (0 if end is None else max(0, end - at), position.no, at, seq))
+    position.last_seen_at = max(seen_at, keys[-1][0])
+    _settle(position)
+
+
+def _stored(rows: Sequence[StayRow], step: Step) -> StayRow | None:
+    if step.by_person:
+        return rows[step.by_person.key]
+    for row in rows:
+        if step.heard and (row.observed_at, row.source_no, row.rule) == (
+            step.observed_at,
+            step.heard.source_no,
+            step.rule,
+        ):
+            return row
+    return None
+
+
+def _covers(row: StayRow, scan: Scan, source_no: int, gap: int) -> bool:
+    """Whether a stored row already covers the scan."""
+    if gap:
+        return row.location_id == scan.location_id and row.observed_at <= scan.observed_at <= row.ended_at
+    return row.source_no == source_no and row.observed_at == scan.observed_at
+
+
+def _come_back(position: Position, stay: StayRow, again: CountedRead | None, following: StayRow | None) -> None:
+    """A stay turns out to be two: the asset was elsewhere in between, and back with the read `again`.
+
+    If that is not known any more, it was back by the time the stay ended. A stay that ends where the next row begins
+    was cut there earlier; whether it came back in between is unknown.
+    """
+    back_at = again.observed_at if again else stay.ended_at
+    if following and following.observed_at <= back_at:
+        return
+    if again:
+        rssi, delay = None if again.rssi is None else round(again.rssi * 10), again.delay
+        seen_for = stay.ended_at - back_at
+        row = (position.no, back_at, 0, seen_for, again.source_no, delay, again.quality, rssi, Rule.EVERY_READ)
+    else:
+        row = (position.no, back_at, 0, 0, stay.source_no, 0, stay.quality, stay.rssi, Rule.EVERY_READ)
+    execute(INSERT_ROW, row)
+    position.history_rows += 1
+
+
+def _join(position: Position, row: StayRow | None, following: StayRow | None, gap: int) -> None:
+    """Delete a row that turns out to be neither a move nor a new sighting: the asset was seen there shortly before."""
+    if row is None or following is None or not gap or following.by_person or row.by_person:
+        return
+    if following.location_id == row.location_id and following.observed_at - row.ended_at <= gap:
+        _delete(position, following)
+        _set_end(position, row, following.ended_at)
+
+
+def _settle(position: Position, only_location: int | None = None, at: int = 0) -> None:
+    """After rows changed in the middle: find the newest row, and since when the asset is where it is.
+
+    `only_location` means that only a sighting there, at `at`, was added to a stay there. If the asset was there at the
+    time anyway, its arrival is unchanged, and the search for it through all rows of that time is saved.
+    """
+    newest = _rows_until(position, position.last_seen_at, limit=1)[0]
+    is_same = only_location == position.location_id == newest.location_id and at >= position.dwell_started_at
+    position.row_at, position.row_seq, position.row_rule = newest.observed_at, newest.seq, newest.rule
+    position.location_id = newest.location_id
+    if is_same:
+        return
+    elsewhere = execute(
+        "SELECT h.observed_at, h.seq FROM history h JOIN source s ON s.no = h.source_no "
+        "WHERE h.position_no = ? AND s.location_id <> ? ORDER BY h.observed_at DESC, h.seq DESC LIMIT 1",
+        (position.no, newest.location_id),
+    ).fetchone() or (-(2**62), 0)
+    position.dwell_started_at = execute(
+        "SELECT observed_at FROM history WHERE position_no = ? AND (observed_at, seq) > (?, ?) "
+        "ORDER BY observed_at, seq LIMIT 1",
+        (position.no, *elsewhere),
+    ).fetchone()[0]
+
+
+def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: bool = True) -> None:
+    """Remove one person's scan: position and history become what they would be without it.
+
+    Where a fixed reader saw the asset at that location afterwards, the stay begins with that sighting instead. Without
+    `keep_end` it was not seen there itself, only its carrier was.
+    """
+    with writing():
+        position = load_positions({asset_id}).get(asset_id)
+        row = _row_of(position, observed_at, seq) if position else None
+        if position is None or row is None:
+            return
+        row = _with_end(position, row)
+        before = [other for other in _rows_until(position, observed_at) if (other.observed_at, other.seq) < row[:2]]
+        previous = before[0] if before else None
+        is_newest = (position.row_at, position.row_seq) == (row.observed_at, row.seq)
+        _delete(position, row)
+        if keep_end and row.ended_at > row.observed_at:
+            _keep_confirmed(position, previous, row)
+        elif previous and is_newest:
+            position.last_seen_at = previous.ended_at
+        elif previous:
+            _join(position, previous, _row_after(position, observed_at), gap)
+        if position.history_rows:
+            _settle(position)
+            write_positions([position])
+        else:
+            execute("DELETE FROM track WHERE no = ?", (position.no,))
+
+
+def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:
+    """Keep what a fixed reader saw there after a scan that is undone.
+
+    A stay that ends where another row begins was cut there, so nobody saw the asset there at that moment.
+    """
+    if previous and previous.location_id == row.location_id:
+        _set_end(position, previous, row.ended_at)
+    elif _row_of(position, row.ended_at, 0) is None:
+        values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi, 0)
+        execute(INSERT_ROW, values)
+        position.history_rows += 1
+
+
+_SELECT_ROW = (
+    "SELECT h.observed_at, h.seq, h.observed_at + h.seen_for, h.source_no, s.location_id, s.reader_id IS NULL, "
+    "h.delay, h.quality, h.rssi, h.rule FROM history h JOIN source s ON s.no = h.source_no WHERE h.position_no = ? "
+)
+
+
+def _rows_until(position: Position, at: int, limit: int = 8) -> list[StayRow]:
+    """The last rows that began at `at` or before, newest first. Eight reach past all rows of one instant."""
+    query = _SELECT_ROW + "AND h.observed_at <= ? ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?"
+    return [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at, limit))]
+
+
+def _row_after(position: Position, at: int) -> StayRow | None:
+    query = _SELECT_ROW + "AND h.observed_at > ? ORDER BY h.observed_at, h.seq LIMIT 1"
+    for row in execute(query, (position.no, at)):
+        return _with_end(position, StayRow(*row))
+    return None
+
+
+def _row_of(position: Position, at: int, seq: int) -> StayRow | None:
+    for row in execute(_SELECT_ROW + "AND h.observed_at = ? AND h.seq = ?", (position.no, at, seq)):
+        return StayRow(*row)
+    return None
+
+
+def _with_end(position: Position, row: StayRow) -> StayRow:
+    is_newest = (row.observed_at, row.seq) == (position.row_at, position.row_seq)
+    return row._replace(ended_at=position.last_seen_at) if is_newest else row
+
+
+def _set_end(position: Position, row: StayRow, end: int) -> None:
+    execute(CLOSE_STAY, (end - row.observed_at, position.no, row.observed_at, row.seq))
+
+
+def _delete(position: Position, row: StayRow) -> None:
+    execute(
+        "DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?",
+        (position.no, row.observed_at, row.seq),
+    )
+    position.history_rows -= 1

@@ -1,0 +1,183 @@
+"""Locations for people: the tree with what is where, and what came and went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge.database.connection import execute, reading
+from edge.records.external_keys import Page
+from edge.tracking.board import BOARD_COLUMNS, BoardRow
+
+
+class Branch(NamedTuple):
+    """A live location in the tree. `here` assets are at it, `below` are at it or anywhere below."""
+
+    id: int
+    external_key: str
+    name: str
+    is_active: bool
+    parent_id: int | None
+    depth: int
+    here: int
+    below: int
+    children: int
+
+
+class Passage(NamedTuple):
+    """An asset that came to a location or went away from it; `other_name` is where from, or where to."""
+
+    at: int
+    came: bool
+    asset_id: int
+    asset_name: str
+    other_id: int | None
+    other_name: str | None
+
+
+_LOCATIONS = """
+SELECT l.id, l.external_key, l.name, l.is_active, p.id
+FROM location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL
+WHERE l.organization_id = ? AND l.deleted_at IS NULL ORDER BY l.name, l.id
+"""
+_COUNTS = """
+SELECT position.location_id, count(*) FROM position JOIN asset ON asset.id = position.asset_id
+WHERE position.organization_id = ? AND asset.deleted_at IS NULL GROUP BY position.location_id
+"""
+
+
+def tree(organization_id: int) -> list[Branch]:
+    """Every live location, depth first, siblings by name. A cycle (made by hand) is left out: no root leads to it."""
+    with reading():
+        counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
+        found = execute(_LOCATIONS, (organization_id,)).fetchall()
+    by_parent: dict[int | None, list[tuple[int, str, str, int, int | None]]] = {}
+    for row in found:
+        by_parent.setdefault(row[4], []).append(row)
+    order, stack = [], [(row, 0) for row in reversed(by_parent.get(None, []))]
+    while stack:
+        row, depth = stack.pop()
+        order.append((row, depth))
+        stack += [(child, depth + 1) for child in reversed(by_parent.get(row[0], []))]
+    below = {row[0]: counts.get(row[0], 0) for row, _ in order}
+    for row, _ in reversed(order):
+        if row[4] is not None:
+            below[row[4]] += below[row[0]]
+    return [
+        Branch(key, code, name, bool(on), parent, depth, counts.get(key, 0), below[key], len(by_parent.get(key, ())))
+        for (key, code, name, on, parent), depth in order
+    ]
+
+
+def names(organization_id: int) -> dict[int, str]:
+    """Of every live location, by its id."""
+    found = execute(
+        "SELECT id, name FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,)
+    )
+    return dict(found.fetchall())
+
+
+def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
+    """From the root down to the location itself."""
+    by_id = {branch.id: branch for branch in branches}
+    way: list[Branch] = []
+    step = by_id.get(location_id)
+    while step is not None:
+        way.append(step)
+        step = by_id.get(step.parent_id or 0)
+    return way[::-1]
+
+
+def inside(branches: Sequence[Branch], location_id: int) -> list[Branch]:
+    """The location and everything below it; a parent is always met before what is in it."""
+    found = {location_id}
+    for branch in branches:
+        if branch.parent_id in found:
+            found.add(branch.id)
+    return [branch for branch in branches if branch.id in found]
+
+
+class LocationCodes(NamedTuple):
+    """A location to scan at, with what its labels may carry besides its key."""
+
+    id: int
+    name: str
+    area: str | None
+    external_key: str
+    parent_id: int | None
+    codes: tuple[str, ...]
+
+
+_CODES = """
+SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS NOT NULL AND deleted_at IS NULL
+"""
+
+
+def with_codes(organization_id: int) -> list[LocationCodes]:
+    """In the order of the tree, without inactive ones."""
+    branches = tree(organization_id)
+    names = {branch.id: branch.name for branch in branches}
+    codes: dict[int, list[str]] = {}
+    for location_id, value in execute(_CODES, (organization_id,)):
+        codes.setdefault(location_id, []).append(value)
+    return [
+        LocationCodes(
+            row.id,
+            row.name,
+            names.get(row.parent_id or 0),
+            row.external_key,
+            row.parent_id,
+            tuple(codes.get(row.id, ())),
+        )
+        for row in branches
+        if row.is_active
+    ]
+
+
+_HERE = """
+FROM position p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id
+WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND a.deleted_at IS NULL
+"""
+
+
+def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[BoardRow]:
+    """What is at the location now, by name, so that rows keep their order."""
+    values = {"location_id": location_id, "organization_id": organization_id, "limit": limit, "offset": offset}
+    with reading():
+        total = execute(f"SELECT count(*) {_HERE}", values).fetchone()[0]
+        sql = f"SELECT {BOARD_COLUMNS} {_HERE} ORDER BY a.name COLLATE NOCASE, a.id LIMIT :limit OFFSET :offset"
+        return Page([BoardRow(*row) for row in execute(sql, values)], total)
+
+
+# History is kept by asset, so only the assets that were seen since then are looked at.
+_PASSAGES = """
+WITH since AS (
+    SELECT p.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
+           lag(s.location_id) OVER (PARTITION BY p.asset_id ORDER BY h.observed_at, h.seq) AS previous
+    FROM track p
+    CROSS JOIN history h ON h.position_no = p.no AND h.observed_at >= :since
+    CROSS JOIN source s ON s.no = h.source_no
+    WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since
+),
+step AS (
+    SELECT asset_id, observed_at, seq, location_id,
+           ifnull(previous, (
+               SELECT source.location_id FROM history JOIN source ON source.no = history.source_no
+               WHERE history.position_no = since.position_no AND history.observed_at < :since
+               ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1
+           )) AS origin
+    FROM since
+)
+SELECT step.observed_at, step.location_id = :location_id, asset.id, asset.name, other.id, other.name
+FROM step
+JOIN asset ON asset.id = step.asset_id AND asset.deleted_at IS NULL
+LEFT JOIN location other ON other.id = iif(step.location_id = :location_id, step.origin, step.location_id)
+WHERE step.location_id IS NOT step.origin AND (step.location_id = :location_id OR step.origin = :location_id)
+ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
+"""
+
+
+def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
+    """What came to a location and went away from it, newest first."""
+    values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
+    return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]

@@ -1,0 +1,35 @@
+"""Assets that somebody marked as lost; the mark counts until they are seen again."""
+
+from __future__ import annotations
+
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute
+
+
+def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
+    """An asset counts as lost until it is seen after `at`, or somebody removes the mark. False if it does not exist."""
+    with acting(sender) as act:
+        sql = "SELECT name, external_key FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+        found = execute(sql, (asset_id, sender.organization_id)).fetchone()
+        if found is None:
+            return False
+        execute("DELETE FROM lost_asset WHERE asset_id = ?", (asset_id,))
+        if is_lost:
+            values = (asset_id, sender.organization_id, at, sender.person_id)
+            execute(
+                "INSERT INTO lost_asset (asset_id, organization_id, marked_at, marked_by) VALUES (?, ?, ?, ?)", values
+            )
+        action = "asset.marked_lost" if is_lost else "asset.unmarked_lost"
+        act.note(action, Subject("asset", asset_id, f"{found[0]} ({found[1]})"))
+    return True
+
+
+def lost_since(organization_id: int, asset_id: int) -> int | None:
+    """When an asset was marked as lost, if it has not been seen since."""
+    sql = (
+        "SELECT lost.marked_at FROM lost_asset lost LEFT JOIN position ON position.asset_id = lost.asset_id "
+        "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"
+    )
+    row = execute(sql, (organization_id, asset_id)).fetchone()
+    return row[0] if row else None

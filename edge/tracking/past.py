@@ -1,0 +1,170 @@
+"""Where assets were: all of them at one moment, and one of them over a range of time.
+
+History is kept by asset, so both are seeks in its primary key: one for each asset, or one for the whole range.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from edge.database.connection import execute, reading
+from edge.records.external_keys import Page
+from edge.tracking.board import BELOW, has_words
+
+MOST_ROWS = 5000  # of history that one query reads
+
+
+class PastFilter(NamedTuple):
+    """`location_id` includes what is below it now. `sort` is a name of SORTS, with a leading minus for descending."""
+
+    at: int
+    q: str = ""
+    location_id: int | None = None
+    sort: str = "key"
+
+
+SORTS = {
+    "name": "a.name COLLATE NOCASE {0}",
+    "key": "a.external_key {0}",
+    "location": "l.name COLLATE NOCASE {0}, a.name COLLATE NOCASE",
+    "seen": "p.last_seen_at {0}, a.name COLLATE NOCASE",
+}
+DEFAULT_SORT = "key"
+
+
+class PastRow(NamedTuple):
+    """Where an asset was; `last_seen_at` is not later than the moment in question."""
+
+    asset_id: int
+    external_key: str
+    name: str
+    location_id: int
+    location_key: str
+    location_name: str
+    location_is_live: bool
+    arrived_at: int
+    last_seen_at: int
+    deleted_at: int | None
+
+
+class Stay(NamedTuple):
+    """One stay at a location, however often the asset was seen there; `until` is when the next one began."""
+
+    observed_at: int
+    until: int
+    location_id: int
+    location_key: str
+    location_name: str
+    location_is_live: bool
+    last_seen_at: int
+    sightings: int
+
+
+# On a hub an asset has several tracks. With max(), SQLite takes the other columns from the row that has the greatest.
+_THEN = """
+SELECT t.asset_id, t.no, max(h.observed_at) AS observed_at, h.seq, s.location_id,
+       min(:at, iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for))
+           AS last_seen_at
+FROM track t
+CROSS JOIN history h ON h.position_no = t.no AND (h.observed_at, h.seq) = (
+    SELECT observed_at, seq FROM history
+    WHERE position_no = t.no AND observed_at <= :at ORDER BY observed_at DESC, seq DESC LIMIT 1
+)
+CROSS JOIN source s ON s.no = h.source_no
+WHERE t.organization_id = :organization_id
+GROUP BY t.asset_id
+"""
+# The first row after the last one that was elsewhere. It may lie far back, so it is only searched for shown rows.
+_ARRIVED = """
+(SELECT own.observed_at FROM history own WHERE own.position_no = shown.no AND (own.observed_at, own.seq) > (
+     SELECT other.observed_at, other.seq FROM history other JOIN source s ON s.no = other.source_no
+     WHERE other.position_no = shown.no AND other.observed_at <= shown.observed_at
+       AND s.location_id <> shown.location_id
+     ORDER BY other.observed_at DESC, other.seq DESC LIMIT 1)
+ ORDER BY own.observed_at, own.seq LIMIT 1)
+"""
+_FIRST = "(SELECT min(own.observed_at) FROM history own WHERE own.position_no = shown.no)"
+
+
+def board_at(organization_id: int, wanted: PastFilter, *, limit: int, offset: int = 0) -> Page[PastRow]:
+    """Every asset that was not retired at that moment and had been seen by then."""
+    with reading():
+        sql, values = past_statement(organization_id, wanted)
+        found = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
+    return Page([past_row(row) for row in found], found[0][0] if found else 0)
+
+
+def past_row(row: tuple[Any, ...]) -> PastRow:
+    """From a row of `past_statement`."""
+    _, *columns = row
+    columns[6] = bool(columns[6])
+    return PastRow(*columns)
+
+
+def past_statement(organization_id: int, wanted: PastFilter) -> tuple[str, dict[str, Any]]:
+    """The rows as SQL, each beginning with the total count; and its parameters, without `limit` and `offset`."""
+    parts = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
+    values: dict[str, Any] = {"organization_id": organization_id, "at": wanted.at}
+    start = "WITH"
+    if wanted.q:
+        fits, found = has_words(organization_id, wanted.q)
+        parts.append(fits)
+        values |= found
+    if wanted.location_id is not None:
+        start = f"{BELOW},"
+        parts.append("p.location_id IN (SELECT id FROM below)")
+        values["location_id"] = wanted.location_id
+    order = SORTS.get(wanted.sort.removeprefix("-"), SORTS[DEFAULT_SORT])
+    return (
+        f"{start} p AS MATERIALIZED ({_THEN}), shown AS ("
+        "SELECT count(*) OVER () AS total, a.id AS id, a.external_key AS external_key, a.name AS name, "
+        "l.external_key AS location_key, l.name AS location_name, l.deleted_at IS NULL AS is_live, a.deleted_at, p.* "
+        "FROM p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id "
+        f"WHERE {' AND '.join(parts)} "
+        f"ORDER BY {order.format('DESC' if wanted.sort.startswith('-') else '')}, a.id LIMIT :limit OFFSET :offset) "
+        "SELECT total, id, external_key, name, location_id, location_key, location_name, is_live, "
+        f"ifnull({_ARRIVED}, {_FIRST}), last_seen_at, deleted_at FROM shown"
+    ), values
+
+
+_ROWS = """
+SELECT l.id, l.external_key, l.name, l.deleted_at IS NULL, h.observed_at,
+       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for)
+FROM track t
+JOIN history h ON h.position_no = t.no
+JOIN source s ON s.no = h.source_no
+JOIN location l ON l.id = s.location_id
+WHERE t.organization_id = :organization_id AND t.asset_id = :asset_id AND h.observed_at < :until
+  AND h.observed_at >= ifnull((
+      SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
+      ORDER BY observed_at DESC LIMIT 1), :since)
+ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
+"""
+
+
+class Stays(NamedTuple):
+    """Oldest first; `is_cut` if there are earlier ones that were not read."""
+
+    rows: list[Stay]
+    is_cut: bool
+
+
+def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Stays:
+    """Where the asset was in that time, including the stay that was in progress when it began.
+
+    Consecutive rows at one location are one stay. The last one ends at `until`, which is not in the future.
+    """
+    values = {"organization_id": organization_id, "asset_id": asset_id, "since": since, "until": until}
+    found = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()
+    merged: list[Stay] = []
+    for location_id, key, name, is_live, observed_at, seen_until in reversed(found[:MOST_ROWS]):
+        seen_until = min(seen_until, until)
+        if merged and merged[-1].location_id == location_id:
+            last = merged[-1]
+            seen_until = max(seen_until, last.last_seen_at)
+            merged[-1] = last._replace(until=until, last_seen_at=seen_until, sightings=last.sightings + 1)
+            continue
+        if merged:
+            merged[-1] = merged[-1]._replace(until=observed_at)
+        merged.append(Stay(observed_at, until, location_id, key, name, bool(is_live), seen_until, 1))
+    return Stays(merged, len(found) > MOST_ROWS)

@@ -1,0 +1,542 @@
+"""Where assets are and were: the one place that writes positions and history.
+
+A scan is one sighting of one asset at one location. History keeps stays, not sightings: a row for every move, for every
+scan by a person, and for every time a fixed reader sees the asset again after `gap` (contract: Tracking). Order is
+that of observation. Nearly all scans are the newest of their asset, where the asset is already, and need no query of
+their own. `evidence` decides what is a move, over whole batches; a read that comes too late for that is put in its
+place by `insert_late`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.clock import SECOND
+from edge.database.connection import execute, execute_many, writing
+from edge.tracking import held_back, recent_reads
+from edge.tracking.counted_reads import CountedReads
+from edge.tracking.evidence import AROUND, IDLE, LOOKS, OTHER_READER, Rule, last_at
+from edge.tracking.heard_by import HeardBy
+from edge.tracking.held_back import HeldRead
+from edge.tracking.late_reads import insert_late, last_read_second, replace_rows, rows_from, stayed_with
+from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
+from edge.tracking.retrace import (
+    PROVED,
+    ByPerson,
+    Held,
+    State,
+    Step,
+    Traced,
+    first_from,
+    is_after_pause,
+    retrace,
+    since_of,
+)
+from edge.tracking.signal_strength import Heard, Weight
+from edge.tracking.signs import Signs
+from edge.tracking.stays import (
+    CLOSE_STAY,
+    INSERT_ROW,
+    NewRow,
+    Position,
+    Scan,
+    ScanSource,
+    load_positions,
+    number_of,
+    row_of_step,
+    row_values,
+    scan_of,
+    write_positions,
+)
+
+_PORTAL = int(Weight.RFID_PORTAL)  # Python 3.11 takes as long to look a member of an Enum up as to call a function
+
+
+def record(
+    scans: Sequence[Scan],
+    gap: int,
+    recent: RecentReads | None = None,
+    signs: Collection[Sign] = (),
+    received_at: int = 0,
+) -> list[bool]:
+    """Record scans in their order; for each, returns whether it was news (False: a repeat, nothing changed).
+
+    `gap` in microseconds: after a longer time unseen, a fixed reader's scan gets a row of its own; 0 keeps every scan.
+    With `recent`, locations that hear the same asset compete for it; without it, or without a gap, every read counts.
+    `signs`: signs of life of readers, in what was received until `received_at`.
+    """
+    if not scans and not (signs and recent and gap):
+        return []
+    with writing():
+        if recent and not gap:
+            recent.forget_positions({scan.asset_id for scan in scans})  # they are changed without it
+        batch = _Batch(gap, scans, recent if gap else None, received_at)
+        batch.hear(signs)
+        news = [batch.enter(scan) for scan in scans]
+        batch.write()
+    return news
+
+
+def settle(recent: RecentReads, gap: int, until: int) -> list[Scan]:
+    """Decide what is held back and can be decided if nothing was heard until that second that is not known yet.
+
+    Returns the scans it became: the last one of each asset that moved. To be called until there are none.
+    """
+    with writing():
+        due = recent.held.take_due(until)
+        recent.bring_back(due)
+        batch = _Batch(gap, [], recent)
+        moved = batch.settle(due, until)
+        batch.write()
+    return moved
+
+
+def record_by_person(scan: Scan) -> int:
+    """Record one scan of a person, always as a row of its own; returns the `seq` that `take_back` needs."""
+    with writing():
+        record([scan], gap=0)
+        seq: int = execute(
+            "SELECT h.seq FROM history h JOIN track t ON t.no = h.position_no "
+            "WHERE t.asset_id = ? AND t.site_no IS NULL AND h.observed_at = ? ORDER BY h.seq DESC LIMIT 1",
+            (scan.asset_id, scan.observed_at),
+        ).fetchone()[0]
+        reconsider(scan.asset_id, scan.observed_at)
+    return seq
+
+
+def reconsider(asset_id: int, observed_at: int) -> None:
+    """A person's scan was added or undone: decide anew what readers heard from then on, as far as it is kept."""
+    second = observed_at // SECOND
+    with writing():
+        if not recent_reads.was_heard(asset_id, second * SECOND):
+            return
+        whole = recent_reads.load({asset_id}, 0).get(asset_id)
+        position = load_positions({asset_id}).get(asset_id)
+        if position and whole and whole.complete_from <= second:
+            batch = _Batch(recent_reads.gap(), [], None)
+            held = batch.retrace(asset_id, position, whole, second, clock.now() // SECOND - 1)
+            batch.write()
+            read = _held_read(asset_id, whole, held) if held else None
+            if read:
+                held_back.store(read)
+
+
+class _Batch:
+    """The positions of one batch in memory, and the history rows still to be written."""
+
+    def __init__(self, gap: int, scans: Sequence[Scan], recent: RecentReads | None, received_at: int = 0) -> None:
+        self._gap = gap
+        self._recent = recent
+        self._received_at = max([scan.received_at for scan in scans], default=received_at)
+        asset_ids = {scan.asset_id for scan in scans}
+        self._positions: dict[int, Position] = {}
+        self._sources: dict[tuple[int, int | None, int | None], int] = {}
+        if recent is not None:
+            self._positions, self._sources = recent.positions, recent.sources
+            recent.bring_back(asset_ids)
+        self._positions |= load_positions(asset_ids - self._positions.keys())
+        self._scans = scans
+        self._counted = CountedReads(scans)
+        self._looked_back: set[int] = set()  # assets
+        self._touched: dict[int, Position] = {}
+        self._doubtful: dict[int, int] = {}  # asset -> the second from which on it is to be decided anew
+        self._late: set[int] = set()  # assets of which something is doubtful that may have been decided
+        self._closed: list[tuple[int, int, int, int]] = []
+        self._opened: list[NewRow] = []
+        self._on_disk: tuple[dict[int, int | None], Signs] | None = None  # readers of sources, and their signs
+
+    def enter(self, scan: Scan) -> bool:
+        if self._recent is not None and scan.reader_id is not None:
+            return self._weigh(self._recent, scan)
+        if scan.reader_id is not None and self._gap:
+            self._counted.note(scan, self._source(scan))
+        return self._count(scan)
+
+    def hear(self, signs: Collection[Sign]) -> None:
+        """Signs of life of readers: those that come late may change what was decided without them."""
+        reads = self._recent
+        anew = reads.hear(signs) if reads and signs else {}
+        if not reads or not anew:
+            return
+        reads.bring_back(anew)
+        self._have_positions(anew)
+        known = {one: second for one, second in anew.items() if one in self._positions}
+        short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
+        for one in known:
+            if reads.of(one) is None:  # dropped, since others were heard later
+                reads.start(one, last_read_second(self._positions[one]) + 1)
+                short.add(one)
+        if short:
+            self._looked_back.update(short)
+            reads.look_back(short, min(known[one] for one in short))
+        self._doubtful.update(known)
+        self._late.update(known)
+
+    def settle(self, due: Sequence[int], until: int) -> list[Scan]:
+        """Look again at what is held back of these assets; nothing that is not known yet was heard until then."""
+        reads = self._recent
+        if reads is None:
+            return []
+        self._have_positions(due)
+        moved = []
+        for asset_id in due:
+            recent, position, held = reads.of(asset_id), self._positions.get(asset_id), reads.held.of(asset_id)
+            if recent is None or position is None or held is None:
+                reads.held.release(asset_id)
+                continue
+            was_at = position.location_id
+            recent.settled_until = max(recent.settled_until, until)
+            self._keep(reads, asset_id, self.retrace(asset_id, position, recent, held.second, until))
+            reads.held.put_off(asset_id, until)
+            last = last_at(recent.heard, len(recent.heard), position.location_id)
+            if position.location_id != was_at and last:
+                moved.append(scan_of(asset_id, last))
+        reads.held.store(until, lambda asset_id, held: _held_read(asset_id, reads.of(asset_id), held))
+        return moved
+
+    def write(self) -> None:
+        reads = self._recent
+        if reads is not None:
+            for asset_id in list(self._doubtful):
+                self._decide(reads, self._positions[asset_id], asset_id)
+            for asset_id in self._looked_back:
+                if recent := reads.of(asset_id):
+                    recent.drop_old()
+            reads.write(self._received_at, self._gap)
+        self._counted.write(self._received_at, self._gap)
+        self._flush()
+        write_positions(list(self._touched.values()))
+
+    def _have_positions(self, asset_ids: Collection[int]) -> None:
+        self._positions |= load_positions(set(asset_ids) - self._positions.keys())
+
+    def _count(self, scan: Scan) -> bool:
+        """Enter a scan that counts as it is."""
+        position = self._positions.get(scan.asset_id)
+        if position is None:
+            self._positions[scan.asset_id] = self._first(scan, Rule.EVERY_READ)
+            return True
+        is_fixed = scan.reader_id is not None
+        if scan.observed_at > position.last_seen_at:
+            seen_again = is_fixed and 0 < scan.observed_at - position.last_seen_at <= self._gap
+            if not (seen_again and scan.location_id == position.location_id):
+                self._append_scan(position, scan, Rule.EVERY_READ)
+            position.last_seen_at = scan.observed_at
+        elif (
+            is_fixed and self._gap and scan.location_id == position.location_id and scan.observed_at >= position.row_at
+        ):
+            return False
+        else:
+            self._flush()
+            if not insert_late(position, scan, self._source(scan), self._gap, self._counted):
+                return False
+        self._touched[position.no] = position
+        return True
+
+    def _weigh(self, reads: RecentReads, scan: Scan) -> bool:
+        """Take a reader's scan as evidence. If it is where the asset is, that is all; otherwise it is decided later."""
+        at, asset_id = scan.observed_at, scan.asset_id
+        position = self._positions.get(asset_id)
+        source_no = self._source(scan)
+        second, delay = at // SECOND, scan.received_at - at
+        if position is None:
+            reads.start(asset_id, ALWAYS).add(
+                at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
+            )
+            reads.note(scan, source_no, ALWAYS)
+            self._positions[asset_id] = self._first(scan, Rule.FIRST)
+            return True
+        recent = reads.of(asset_id)
+        if recent is None:
+            if self._is_too_late(reads, scan):  # dropped, since others were heard later
+                recent = self._look_back(reads, scan, None)
+            else:
+                recent = reads.start_after_pause(asset_id, second, last_read_second(position))
+        newest, is_newest = recent.newest, at > position.last_seen_at
+        is_late = second <= max(newest, recent.settled_until) or second < recent.complete_from
+        if is_late and _is_out_of_reach(position, recent, second):
+            recent = self._look_back(reads, scan, recent)
+            if second < recent.complete_from:
+                self._decide(reads, position, asset_id)
+                return self._count(scan)
+        is_first = recent.is_empty  # before it, only people scanned the asset
+        if not recent.add(
+            at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
+        ):
+            return False
+        is_told_since = is_first or (is_newest and second >= newest)
+        known_from = recent.known_from(max(position.last_seen_at // SECOND, newest)) if is_told_since else UNKNOWN
+        reads.note(scan, source_no, known_from)
+        self._touched[position.no] = position
+        news = self._is_plain(reads, position, scan, recent, newest)
+        if asset_id in self._doubtful and is_late:
+            self._late.add(asset_id)
+        if recent.is_full and asset_id not in self._looked_back:
+            self._decide(reads, position, asset_id)
+            recent.drop_old()
+        return news
+
+    def _is_plain(self, reads: RecentReads, position: Position, scan: Scan, recent: Recent, newest: int) -> bool:
+        """Enter a read that was added after the second `newest`: where the asset is it decides nothing, and only the
+        position is changed. Otherwise it is decided later from which second on. Returns whether it was news."""
+        at, asset_id, second = scan.observed_at, scan.asset_id, scan.observed_at // SECOND
+        held = reads.held.of(asset_id)
+        if asset_id in self._doubtful:
+            self._doubtful[asset_id] = min(self._doubtful[asset_id], second)
+        elif held is not None:
+            self._doubtful[asset_id] = min(held.second, second)
+        elif scan.location_id != position.location_id or _tells_why(scan, position):
+            self._doubtful[asset_id] = second
+        elif (
+            at > position.last_seen_at
+            and second > recent.settled_until
+            and (second > newest or (second == newest and recent.is_newest_only(scan.location_id)))
+        ):
+            if at - position.last_seen_at > self._gap:
+                self._append_scan(position, scan, Rule.AGAIN)
+            position.last_seen_at = at
+        elif at >= position.row_at and recent.is_only(scan.location_id):
+            return False
+        else:
+            self._doubtful[asset_id] = second
+        return True
+
+    def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent | None) -> Recent:
+        """From disk, what was heard around a late read: once, for all assets that have late reads in the batch."""
+        asset_id = scan.asset_id
+        if asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
+            late = [one for one in self._scans if one.asset_id == asset_id or self._is_too_late(reads, one)]
+            self._looked_back.update(one.asset_id for one in late)
+            for one in late:
+                if reads.of(one.asset_id) is None:
+                    reads.start(one.asset_id, last_read_second(self._positions[one.asset_id]) + 1)
+            reads.look_back(self._looked_back, min(one.observed_at for one in late) // SECOND)
+        return reads.of(asset_id) or recent or reads.start(asset_id, last_read_second(self._positions[asset_id]) + 1)
+
+    def _is_too_late(self, reads: RecentReads, scan: Scan) -> bool:
+        """Whether what was read at about that time is on disk only."""
+        if scan.received_at - scan.observed_at >= KEPT_FOR:
+            return False
+        recent, position = reads.of(scan.asset_id), self._positions.get(scan.asset_id)
+        if recent is None:
+            is_dropped = reads.is_swept(scan.observed_at // SECOND)
+            return position is not None and (is_dropped or scan.observed_at <= position.last_seen_at + IDLE * SECOND)
+        return scan.observed_at // SECOND < recent.exact_from
+
+    def _decide(self, reads: RecentReads, position: Position, asset_id: int) -> None:
+        second, recent = self._doubtful.pop(asset_id, None), reads.of(asset_id)
+        if second is not None and recent:
+            held = self.retrace(asset_id, position, recent, second, is_late=asset_id in self._late)
+            self._keep(reads, asset_id, held)
+
+    def _keep(self, reads: RecentReads, asset_id: int, held: Held | None) -> None:
+        if held:
+            reads.held.put(asset_id, held)
+        else:
+            reads.held.release(asset_id)
+
+    def retrace(
+        self, asset_id: int, position: Position, recent: Recent, second: int, until: int = 0, *, is_late: bool = True
+    ) -> Held | None:
+        """Decide anew from a second on, and change history where it says otherwise; returns what is held back.
+
+        `until`: see `settle`. `is_late`: something from that second on may have been decided.
+        """
+        heard = recent.heard
+        known_until = max(recent.settled_until, recent.newest if is_late else 0)
+        second = max(_reach_back(heard, second, known_until), recent.complete_from)
+        is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
+        if is_proved:
+            second = position.row_at // SECOND
+            recent, heard = self._reaching(asset_id, recent, heard, second)
+        horizon = max(until, recent.newest - 1, recent.settled_until)
+        self._touched[position.no] = position
+        if position.row_at < second * SECOND:
+            row = _Row(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
+            traced = self._trace(asset_id, position, recent, heard, second, row, (), horizon)
+            for step in traced.steps:
+                self._append_step(position, step)
+            position.last_seen_at = max(position.last_seen_at, traced.seen_at or 0)
+            return traced.held
+        self._flush()
+        before, rows = rows_from(position, second * SECOND)
+        if before and not is_proved and _is_proved_by(before.observed_at, before.rule, recent, second):
+            second = before.observed_at // SECOND
+            recent, heard = self._reaching(asset_id, recent, heard, second)
+            before, rows = rows_from(position, second * SECOND)
+        people = [
+            ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
+        ]
+        known = _Row(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
+        traced = self._trace(asset_id, position, recent, heard, second, known, people, horizon)
+        replace_rows(position, before, rows, traced.steps, traced.seen_at or position.last_seen_at)
+        return traced.held
+
+    def _reaching(self, asset_id: int, recent: Recent, heard: list[Heard], second: int) -> tuple[Recent, list[Heard]]:
+        """With all that decides from that second on: from disk, if it is not in memory."""
+        if second >= recent.exact_from or self._recent is None or asset_id in self._looked_back:
+            return recent, heard
+        self._looked_back.add(asset_id)
+        self._recent.look_back({asset_id}, second)
+        recent = self._recent.of(asset_id) or recent
+        return recent, recent.heard
+
+    def _trace(
+        self,
+        asset_id: int,
+        position: Position,
+        recent: Recent,
+        heard: Sequence[Heard],
+        second: int,
+        row: _Row | None,
+        people: Sequence[ByPerson],
+        horizon: int,
+    ) -> Traced:
+        state = State(None, 0, None)
+        readers = self._heard_by(asset_id)
+        begin = first_from(heard, second)
+        if row:
+            seen_at = _seen_before(heard, begin, second, row, recent)
+            is_known = last_at(heard, begin, row.location_id) is not None and not _pauses_after(heard, begin)
+            stayed = None if is_known else stayed_with(position, row.began_at, seen_at)
+            state = State(row.location_id, since_of(row.began_at, row.rule), seen_at, stayed)
+        traced = retrace(heard, begin, state, people, self._gap, readers, horizon)
+        if traced.steps:
+            recent.decided_row, recent.decided_in = traced.steps[-1].observed_at, traced.steps[-1].decided_in
+        return traced
+
+    def _heard_by(self, asset_id: int) -> HeardBy:
+        if self._recent is not None:
+            reads = self._recent
+            return HeardBy(asset_id, reads.readers, reads.signs, reads.held.ask)
+        if self._on_disk is None:
+            self._on_disk = recent_reads.load_readers(), recent_reads.load_signs()
+        return HeardBy(asset_id, *self._on_disk)
+
+    def _first(self, scan: Scan, rule: Rule) -> Position:
+        at = scan.observed_at
+        rule = rule if scan.reader_id is not None else Rule.PERSON
+        no = execute(
+            "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+            "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1) RETURNING no",
+            (scan.asset_id, scan.organization_id, scan.location_id, at, at, at, rule),
+        ).fetchone()[0]
+        self._opened.append(row_values(no, 0, self._source(scan), scan, rule=rule))
+        return Position(no, scan.location_id, at, at, at, 0, rule, 1)
+
+    def _append_scan(self, position: Position, scan: Scan, rule: Rule) -> None:
+        row = row_values(position.no, 0, self._source(scan), scan, rule=rule)
+        self._append(position, row, scan.location_id)
+
+    def _append_step(self, position: Position, step: Step) -> None:
+        if step.heard:
+            position.last_seen_at = max(position.row_at, step.ended_at or 0)
+            self._append(position, row_of_step(position.no, step, step.heard), step.location_id)
+
+    def _append(self, position: Position, row: NewRow, location_id: int) -> None:
+        """Add the newest row, which ends the stay before it."""
+        stayed = position.last_seen_at - position.row_at
+        self._closed.append((stayed, position.no, position.row_at, position.row_seq))
+        self._opened.append(row)
+        at, rule = row[1], row[8]
+        if location_id != position.location_id:
+            position.location_id = location_id
+            position.dwell_started_at = at
+        position.row_at, position.row_seq, position.row_rule = at, 0, rule
+        position.history_rows += 1
+
+    def _flush(self) -> None:
+        if self._opened:
+            execute_many(INSERT_ROW, self._opened)
+            self._opened = []
+        if self._closed:
+            execute_many(CLOSE_STAY, self._closed)
+            self._closed = []
+
+    def _source(self, scan: Scan) -> int:
+        key = (scan.location_id, scan.reader_id, scan.port)
+        number = self._sources.get(key)
+        if number is None:
+            number = self._sources[key] = number_of(scan.organization_id, ScanSource(*key))
+            if self._recent is not None:
+                self._recent.readers[number] = scan.reader_id
+        return number
+
+
+class _Row(NamedTuple):
+    """The newest row of history before a moment."""
+
+    location_id: int
+    began_at: int
+    rule: int
+    ended_at: int
+
+
+def _is_out_of_reach(position: Position, recent: Recent, second: int) -> bool:
+    """Whether a late read may change what cannot be decided anew with what is in memory."""
+    if second < recent.exact_from:
+        return True
+    row_second = position.row_at // SECOND
+    return row_second < recent.exact_from and _is_proved_by(position.row_at, position.row_rule, recent, second)
+
+
+def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
+    """Whether a row that began before `second` may have been decided by what was heard from then on."""
+    began = row_at // SECOND
+    if row_at == recent.decided_row:
+        return began <= second <= recent.decided_in
+    if rule not in PROVED or began > second or began < recent.complete_from:
+        return False
+    return recent.looks_between(began, second) <= LOOKS
+
+
+def _reach_back(heard: Sequence[Heard], second: int, known_until: int) -> int:
+    """From which second on the decisions are to be made anew that a read in `second` may change.
+
+    `known_until`: the silence before that second may have been taken to last so long. What follows in `heard` may be
+    new as well, so it is no sign that the silence was shorter.
+    """
+    index, first = first_from(heard, second), second
+    if index and known_until - heard[index - 1].second >= OTHER_READER:
+        first = heard[index - 1].second  # silence may have decided
+    while index and heard[index - 1].second >= second - AROUND:
+        index -= 1
+        if heard[index].weight >= _PORTAL:
+            first = min(first, heard[index].second)
+    return first
+
+
+def _pauses_after(heard: Sequence[Heard], begin: int) -> bool:
+    """Whether there is a pause from `heard[begin - 1]` on after which nothing before it counts."""
+    is_long = bool(heard) and heard[-1].second - heard[max(begin - 1, 0)].second > IDLE
+    return is_long and any(is_after_pause(heard, index) for index in range(begin, len(heard)))
+
+
+def _seen_before(heard: Sequence[Heard], begin: int, second: int, row: _Row, recent: Recent) -> int:
+    """When an asset was last seen before a second, in a stay."""
+    if row.ended_at < second * SECOND:
+        return row.ended_at
+    for index in range(begin - 1, -1, -1):
+        if heard[index].location_id == row.location_id:
+            if heard[index].last_at > row.began_at:
+                return heard[index].last_at
+            break
+    return row.began_at if recent.complete_from * SECOND <= row.began_at else second * SECOND - 1
+
+
+def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:
+    """As it is kept on disk."""
+    heard = recent.heard if recent else []
+    found = [one for one in heard if one.second >= held.second and one.location_id == held.location_id]
+    if not found:
+        return None
+    one = found[-1]
+    return HeldRead(asset_id, one.location_id, one.last_at, one.source_no, one.rssi, one.weight, one.quality, one.delay)
+
+
+def _tells_why(scan: Scan, position: Position) -> bool:
+    """Whether a read where the asset is may be a better reason for it to be there."""
+    return scan.weight >= _PORTAL and scan.observed_at // SECOND == position.row_at // SECOND

@@ -1,0 +1,321 @@
+"""The reads of the last minutes, from which positions are decided: in memory for ingest, on disk for a restart.
+
+Memory holds for each asset what was heard in the last seconds. The table `recent_read` holds the same reads as they
+were committed, one row for each batch, so that writing them costs next to nothing; it is read after a restart, when a
+person's scan makes it necessary to look back, and for what memory has no room for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from struct import Struct
+
+from edge import metrics
+from edge.clock import SECOND
+from edge.database.connection import changes, execute
+from edge.tracking.evidence import IDLE
+from edge.tracking.held_back import HeldBack, HeldRead
+from edge.tracking.packed_reads import KEPT_LOOKS, MORE, Recent
+from edge.tracking.rssi_offsets import all_offsets
+from edge.tracking.signs import GOODBYE, Signs
+from edge.tracking.stays import Position, Scan
+
+KEPT_FOR = 900 * SECOND  # on disk, since they were received
+KEPT_BYTES = 32 * 1024 * 1024
+LOOKED_BACK = 300  # seconds before a late read, which are read from disk
+MOST_BYTES = 64 * 1024 * 1024  # in memory, of all assets
+COUNTED_EVERY = 50_000  # reads
+FEWER_LOOKS = 8  # for want of room: as many simulated assets are at a wrong place as with 24, with 4 a quarter more
+MOST_POSITIONS = 10_000  # in memory, some 400 bytes each
+
+UNKNOWN = 2**32 - 1
+
+Sign = tuple[int, int, int]  # reader, second, and what it was: see `signs`
+_SIGN = Struct("<qIq")
+READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
+_NO_RSSI = -1000.0
+
+
+class RecentReads:
+    """Of all assets. For the ingest thread, inside its transaction; after one that failed: `forget`."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
+        """What takes more than `most_bytes` is dropped; it is counted each time that as many reads were written."""
+        self.sources: dict[tuple[int, int | None, int | None], int] = {}  # their numbers, see `scans`
+        self.readers: dict[int, int | None] = {}  # of the sources, by number
+        self.signs = Signs()
+        self.held = HeldBack()
+        self.positions: dict[int, Position] = {}  # as they are on disk, by asset
+        self._unchanged: tuple[int, int] | None = None  # as long as `changes` says the same, so are they
+        self._most_bytes = most_bytes
+        self._counted_every = counted_every
+        self._uncounted = 0
+        self._dropped: dict[int, int] = {}  # for want of room: asset -> the second in which it was heard last
+        self._assets: dict[int, Recent] = {}
+        self._reads: list[bytes] = []
+        self._signs: list[bytes] = []
+        self._is_stale = True
+        self._newest = 0
+        self._swept_at = 0
+
+    def refresh(self) -> None:
+        """To be called first in each transaction."""
+        self._reads.clear()
+        self._signs.clear()
+        is_changed = self._is_stale or changes() != self._unchanged
+        if self._is_stale:
+            self.sources.clear()
+            self.readers = load_readers()
+            self.signs = load_signs()
+            self._assets = load(None, 0)
+            self.held = HeldBack()
+            self.held.begin({asset_id: one.newest for asset_id, one in self._assets.items()})
+            self._dropped.clear()
+            self._uncounted = self._counted_every
+            self._is_stale = False
+            self._unchanged = None
+        if is_changed:
+            for one in self.held.load_others():
+                self._bring_back_held(one)
+        if changes() != self._unchanged or len(self.positions) > MOST_POSITIONS:
+            self.positions.clear()
+
+    def done(self) -> None:
+        """To be called last in a transaction; without it, the next one reads the positions again."""
+        self._unchanged = changes()
+
+    def forget(self) -> None:
+        """The transaction was undone: what is in memory may not be on disk."""
+        self._is_stale = True
+
+    def forget_positions(self, asset_ids: Collection[int]) -> None:
+        """In this transaction somebody else changes them."""
+        for asset_id in asset_ids:
+            self.positions.pop(asset_id, None)
+
+    @property
+    def newest_at(self) -> int:
+        """When the newest read was observed."""
+        return self._newest
+
+    def is_due(self, until: int) -> bool:
+        """Whether something may be decided that is held back, or is to be kept on disk."""
+        return self._is_stale or self.held.is_due(until) or self.held.is_unstored(until)
+
+    def of(self, asset_id: int) -> Recent | None:
+        return self._assets.get(asset_id)
+
+    def start(self, asset_id: int, complete_from: int) -> Recent:
+        recent = self._assets[asset_id] = Recent(complete_from)
+        return recent
+
+    def start_after_pause(self, asset_id: int, second: int, last: int) -> Recent:
+        """Begin with a read in that second: nothing counts that was read until `last`, or before the pause."""
+        recent = self.start(asset_id, max(last + 1, second - IDLE))
+        recent.exact_from = second
+        return recent
+
+    def is_swept(self, second: int) -> bool:
+        """Whether reads may have been dropped that are not older than `IDLE` for a read in that second."""
+        return second <= self._swept_at
+
+    def bring_back(self, asset_ids: Collection[int]) -> None:
+        """Have in memory again what was dropped of these assets for want of room."""
+        back = {asset_id: self._dropped.pop(asset_id) for asset_id in asset_ids if asset_id in self._dropped}
+        if back:
+            found = load(back, (min(back.values()) - LOOKED_BACK) * SECOND)
+            for recent in found.values():
+                recent.drop_old()
+            self._assets |= found
+
+    def _bring_back_held(self, one: HeldRead) -> None:
+        recent = self._assets.get(one.asset_id)
+        if recent is None:
+            recent = self.start(one.asset_id, one.observed_at // SECOND)
+        offset = _offsets_by_source().get(one.source_no, 0.0)
+        recent.add(
+            one.observed_at, one.location_id, one.rssi, one.weight, one.source_no, one.quality, one.delay, offset
+        )
+
+    def look_back(self, asset_ids: Collection[int], second: int) -> None:
+        """Have in memory what is on disk of these assets around that second, for reads that came late.
+
+        To be followed by `drop_old` of each.
+        """
+        for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
+            before = self._assets[asset_id]
+            if before.is_empty or recent.complete_from < before.complete_from:
+                recent.settled_until = before.settled_until
+                recent.decided_row, recent.decided_in = before.decided_row, before.decided_in
+                self._assets[asset_id] = recent
+
+    def hear(self, signs: Collection[Sign]) -> dict[int, int]:
+        """Take signs of life of readers; returns which assets are to be decided anew, from which second on."""
+        anew: dict[int, int] = {}
+        for sign in sorted(signs):
+            reader_id, second, only = sign
+            if self.signs.add(reader_id, second, only):
+                self._signs.append(_SIGN.pack(*sign))
+                for asset_id in self.held.asked_of(reader_id, second):
+                    anew[asset_id] = min(second, anew.get(asset_id, second))
+        return anew
+
+    def note(self, scan: Scan, source_no: int, complete_from: int) -> None:
+        """Put a read on the list of those that `write` writes.
+
+        `complete_from` where it is the newest of its asset: since when nothing else was heard of it; else UNKNOWN.
+        """
+        self._reads.append(pack_read(scan, source_no, complete_from))
+        if scan.observed_at > self._newest:
+            self._newest = scan.observed_at
+
+    def write(self, received_at: int, gap: int) -> None:
+        """Keep what was noted, and drop what is too old or too much. `gap` as in `scans.record`."""
+        if not self._reads and not self._signs:
+            return
+        self._sweep()
+        insert_batch(received_at, self._newest, gap, b"".join(self._reads), b"".join(self._signs))
+        self._uncounted += len(self._reads)
+        if self._uncounted >= self._counted_every:
+            self._uncounted = 0
+            self._make_room()
+
+    def _sweep(self) -> None:
+        """Memory is for what is heard now."""
+        second = self._newest // SECOND
+        if second - self._swept_at < IDLE:
+            return
+        self._swept_at = second
+        self.held.forget_questions(second - KEPT_FOR // SECOND)
+        self._signs += [_SIGN.pack(reader_id, last, GOODBYE) for reader_id, last in self.signs.out_since(second)]
+        idle = [
+            asset_id
+            for asset_id, one in self._assets.items()
+            if max(one.newest, one.settled_until) < second - IDLE and not self.held.has(asset_id)
+        ]
+        for asset_id in idle:
+            del self._assets[asset_id]
+        self._dropped = {asset_id: heard for asset_id, heard in self._dropped.items() if heard >= second - IDLE}
+
+    def _make_room(self) -> None:
+        """First goes what only late reads ask for, then what decisions can do without, then the assets that were
+        silent longest. Those are on disk, but to bring some back takes as long as to record thousands of reads."""
+        assets = self._assets
+        size = sum(one.size for one in assets.values())
+        for kept in (KEPT_LOOKS, FEWER_LOOKS):
+            if size > self._most_bytes:
+                for one in assets.values():
+                    one.drop_old(kept)
+                metrics.evidence_shortened.inc()
+                size = sum(one.size for one in assets.values())
+        if size > self._most_bytes:
+            for asset_id in sorted(assets, key=lambda asset_id: assets[asset_id].newest):
+                if size <= self._most_bytes * 7 // 8:
+                    break
+                one = assets.pop(asset_id)
+                size -= one.size
+                self._dropped[asset_id] = one.newest
+                metrics.evidence_dropped.inc()
+        metrics.evidence_bytes.set(size)
+
+
+def pack_read(scan: Scan, source_no: int, complete_from: int) -> bytes:
+    """As it is on disk."""
+    return READ.pack(
+        scan.asset_id,
+        scan.observed_at,
+        source_no,
+        _NO_RSSI if scan.rssi is None else scan.rssi,
+        scan.weight,
+        scan.quality,
+        complete_from,
+        scan.received_at - scan.observed_at,
+    )
+
+
+def strength_in(rssi: float) -> float | None:
+    """The RSSI of a read on disk."""
+    return None if rssi == _NO_RSSI else rssi
+
+
+def insert_batch(
+    received_at: int, until: int, gap: int, reads: bytes, signs: bytes = b"", *, is_evidence: bool = True
+) -> None:
+    """Write a batch of reads, none of which was observed after `until`, and drop what is too old or too much."""
+    (number,) = execute(
+        "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, signs, is_evidence) "
+        "VALUES (?1, ?2, ?3, (SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
+        "WHERE no = (SELECT max(no) FROM recent_read)), ?4, ?5, ?6) RETURNING bytes_before",
+        (received_at, until, gap, reads, signs, is_evidence),
+    ).fetchone()
+    execute(
+        "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
+        "AND (received_at < ? OR bytes_before < ?)",  # of the oldest, so that it never looks through all
+        (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
+    )
+
+
+def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[bytes] = ()) -> dict[int, Recent]:
+    """From disk, what was heard of these assets (None: of all, as little as memory keeps), out of batches that reach
+    `until` or later, and out of reads that are not on disk yet."""
+    limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
+    locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
+    offsets = _offsets_by_source()
+    found: dict[int, Recent] = {}
+    stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence ORDER BY no", (until,))
+    for (reads,) in chain(stored, [(b"".join(unwritten),)]):
+        for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in READ.iter_unpack(reads):
+            if asset_ids is None or asset_id in asset_ids:
+                recent = found.get(asset_id)
+                if recent is None:
+                    if complete_from == UNKNOWN:
+                        continue
+                    recent = found[asset_id] = Recent(complete_from, limit)
+                if recent.is_full:
+                    recent.drop_old()
+                offset = offsets.get(source_no, 0.0)
+                recent.add(at, locations[source_no], strength_in(rssi), weight, source_no, quality, delay, offset)
+    return found
+
+
+def _offsets_by_source() -> dict[int, float]:
+    """The RSSI offset of each source that has one."""
+    offsets = all_offsets()
+    if not (offsets.antennas or offsets.readers):
+        return {}
+    sources = execute("SELECT no, reader_id, port FROM source WHERE reader_id IS NOT NULL")
+    return {no: offset for no, reader_id, port in sources if (offset := offsets.of(reader_id, port))}
+
+
+def load_readers() -> dict[int, int | None]:
+    """Of each source, the reader (None: a person)."""
+    return dict(execute("SELECT no, reader_id FROM source"))
+
+
+def load_signs() -> Signs:
+    found = Signs()
+    for (signs,) in execute("SELECT signs FROM recent_read ORDER BY no"):
+        for sign in _SIGN.iter_unpack(signs):
+            found.add(*sign)
+    return found
+
+
+def was_heard(asset_id: int, since: int) -> bool:
+    """Whether a batch of evidence that reaches `since`, or later, has a read of the asset."""
+    stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence", (since,))
+    return any(read[0] == asset_id for (reads,) in stored for read in READ.iter_unpack(reads))
+
+
+def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
+    """(asset, moment, source, RSSI) of what was received since then, the newest batch first."""
+    for (reads,) in execute("SELECT reads FROM recent_read WHERE received_at >= ? ORDER BY no DESC", (since,)):
+        for asset_id, at, source_no, rssi, *_ in READ.iter_unpack(reads):
+            yield asset_id, at, source_no, strength_in(rssi)
+
+
+def gap() -> int:
+    """The sighting gap by which the newest reads were judged."""
+    found = execute("SELECT gap FROM recent_read WHERE is_evidence ORDER BY no DESC LIMIT 1").fetchone()
+    return found[0] if found else 0

@@ -1,0 +1,222 @@
+"""Decides anew, from what was heard, what history should say from a moment on. Pure: no database, no clock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from edge.clock import SECOND
+from edge.tracking.evidence import (
+    ALWAYS_THERE,
+    AROUND,
+    IDLE,
+    OTHER_READER,
+    PERSON_HOLDS,
+    Decision,
+    Rule,
+    began_with,
+    decide,
+    held_back,
+    is_undecided,
+    last_at,
+    settles,
+)
+from edge.tracking.heard_by import HeardBy
+from edge.tracking.signal_strength import Heard
+
+FOREVER = 2**40  # seconds: everything that will ever be heard is known
+PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads after the first one, with which a stay begins
+
+
+class State(NamedTuple):
+    """Where the asset is, until which second nothing counts against it, and when it was last seen (None: never).
+
+    `stayed`: the last read there, as far as history has it, for when the reads themselves no longer count.
+    """
+
+    location_id: int | None
+    since: int
+    seen_at: int | None
+    stayed: Heard | None = None
+
+
+class Held(NamedTuple):
+    """What was heard from that second on is held back; it may be decided in the second `due`, should nothing come."""
+
+    second: int
+    due: int
+    location_id: int
+
+
+class Traced(NamedTuple):
+    """The rows from a moment on, when the asset was last seen, and what is not decided yet."""
+
+    steps: list[Step]
+    seen_at: int | None
+    held: Held | None
+
+
+class ByPerson(NamedTuple):
+    """A person's scan, which stays whatever readers heard. `key` finds its row again."""
+
+    observed_at: int
+    location_id: int
+    key: int
+
+
+class Step(NamedTuple):
+    """A future row of history, by a reader or by a person. The stay before it ended at `ended_at`."""
+
+    observed_at: int
+    location_id: int
+    rule: Rule
+    ended_at: int | None
+    heard: Heard | None = None
+    by_person: ByPerson | None = None
+    decided_in: int = 0  # the second of the look that decided it, which may be later
+
+    @property
+    def since(self) -> int:
+        """The second until which nothing counts against it."""
+        return since_of(self.observed_at, self.rule)
+
+
+def since_of(row_at: int, rule: int) -> int:
+    """The second until which nothing counts against the row of history that began at `row_at`."""
+    return row_at // SECOND + (PERSON_HOLDS if rule == Rule.PERSON else 0)
+
+
+def first_from(heard: Sequence[Heard], second: int) -> int:
+    return bisect_left(heard, second, key=attrgetter("second"))
+
+
+def retrace(
+    heard: Sequence[Heard],
+    begin: int,
+    state: State,
+    people: Sequence[ByPerson],
+    gap: int,
+    readers: HeardBy = ALWAYS_THERE,
+    horizon: int = FOREVER,
+) -> Traced:
+    """What history says from `heard[begin]` on. `people` holds people's scans, in order.
+
+    `state` is the state before. In a second in which a person scanned the asset, no reader moves it. `horizon`: until
+    which second nothing more will be heard; what is decided by later reads, or by silence, is held back until then.
+    """
+    steps: list[Step] = []
+    location_id, since, seen, stayed = state
+    waiting = list(reversed(people))
+    while begin < len(heard) or waiting:
+        second = _next_second(heard, begin, waiting)
+        now = State(location_id, since, seen, stayed)
+        step, held = _settled(heard, begin, now, second - 1, readers)
+        if step:
+            steps.append(step)
+            location_id, since, seen = step.location_id, step.since, _last_seen(heard, begin, step.location_id)
+            stayed = _as_in_history(step)
+        if stayed and seen is not None and is_after_pause(heard, begin):
+            stayed = stayed.at(seen)
+        now = State(location_id, since, seen, stayed)
+        end = begin
+        while end < len(heard) and heard[end].second == second:
+            end += 1
+        if waiting and waiting[-1].observed_at // SECOND == second:
+            if location_id is None and (first := _first_before(heard[begin:end], waiting[-1].observed_at)):
+                steps.append(first)
+                seen = first.observed_at
+            steps += _by_people(waiting, second, seen)
+            location_id, since, seen, stayed = steps[-1].location_id, steps[-1].since, steps[-1].observed_at, None
+        elif is_undecided(heard, begin, end, location_id, horizon):
+            held = Held(second, second + AROUND, heard[begin].location_id)
+            by_people = _by_people(waiting, FOREVER, seen)  # they stay, whatever becomes of the read
+            return Traced(steps + by_people, by_people[-1].observed_at if by_people else seen, held)
+        elif step := _step(heard, begin, end, now, gap, readers):
+            steps.append(step)
+            location_id, since, stayed = step.location_id, step.since, _as_in_history(step)
+        seen = max([one.last_at for one in heard[begin:end] if one.location_id == location_id] + _known(seen))
+        begin = end
+    step, held = _settled(heard, begin, State(location_id, since, seen, stayed), horizon, readers)
+    if step:
+        steps.append(step)
+        seen = _last_seen(heard, begin, step.location_id)
+    return Traced(steps, seen, held)
+
+
+def is_after_pause(heard: Sequence[Heard], index: int) -> bool:
+    """Whether nothing counts from there on that was heard before."""
+    return 0 < index < len(heard) and heard[index].second - heard[index - 1].second > IDLE
+
+
+def _as_in_history(step: Step) -> Heard | None:
+    return step.heard.as_in_history() if step.heard else None
+
+
+def _by_people(waiting: list[ByPerson], second: int, seen: int | None) -> list[Step]:
+    """Take the scans until that second from the end of the list. `seen`: when the asset was last seen before."""
+    steps: list[Step] = []
+    while waiting and waiting[-1].observed_at // SECOND <= second:
+        scan = waiting.pop()
+        steps.append(Step(scan.observed_at, scan.location_id, Rule.PERSON, seen, by_person=scan))
+        seen = scan.observed_at
+    return steps
+
+
+def _known(seen: int | None) -> list[int]:
+    return [] if seen is None else [seen]
+
+
+def _last_seen(heard: Sequence[Heard], end: int, location_id: int) -> int | None:
+    last = last_at(heard, end, location_id)
+    return last.last_at if last else None
+
+
+def _settled(
+    heard: Sequence[Heard], end: int, state: State, until: int, readers: HeardBy
+) -> tuple[Step | None, Held | None]:
+    """The move that the silence after `heard[end - 1]` proves, or what it may still prove."""
+    here = state.location_id
+    one = held_back(heard, end, here, state.since) if end and here is not None else None
+    if one is None or here is None:
+        return None, None
+    if until < one.second + OTHER_READER:
+        return None, Held(one.second, one.second + OTHER_READER, one.location_id)
+    due, is_settled = settles(heard, end, here, one, until, readers, state.stayed)
+    if not is_settled:
+        return None, Held(one.second, due, one.location_id)
+    return _moved(heard, end, Decision(one, Rule.SETTLED), state), None
+
+
+def _moved(heard: Sequence[Heard], end: int, decision: Decision, state: State) -> Step:
+    one, second = decision.heard, heard[end - 1].second
+    if state.location_id is not None and decision.rule in PROVED:
+        one = began_with(heard, end, state.location_id, one, state.since)
+    return Step(one.first_at, one.location_id, decision.rule, state.seen_at, one, decided_in=second)
+
+
+def _first_before(heard: Sequence[Heard], at: int) -> Step | None:
+    """The very first sighting of the asset, shortly before a person's scan."""
+    before = [one for one in heard if one.first_at < at]
+    if not before:
+        return None
+    one = min(before, key=lambda one: (one.first_at, one.location_id))
+    return Step(one.first_at, one.location_id, Rule.FIRST, None, one)
+
+
+def _next_second(heard: Sequence[Heard], begin: int, waiting: Sequence[ByPerson]) -> int:
+    seconds = [waiting[-1].observed_at // SECOND] if waiting else []
+    if begin < len(heard):
+        seconds.append(heard[begin].second)
+    return min(seconds)
+
+
+def _step(heard: Sequence[Heard], begin: int, end: int, state: State, gap: int, readers: HeardBy) -> Step | None:
+    decision = decide(heard, end, state.location_id, state.since, readers, state.stayed)
+    if decision:
+        return _moved(heard, end, decision, state)
+    for one in heard[begin:end]:
+        if one.location_id == state.location_id and state.seen_at is not None and one.first_at - state.seen_at > gap:
+            return Step(one.first_at, one.location_id, Rule.AGAIN, state.seen_at, one)
+    return None

@@ -1,0 +1,80 @@
+"""RSSI offsets, which are added to the strengths of a reader or of one of its antennas, so that makes can be compared.
+
+An offset changes how strongly a read counts as evidence. The strength that the reader reported stays in history as it
+is, and a limit (`min_rssi`) is compared with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.bounds import MOST_PORTS
+from edge.database.connection import execute
+from edge.errors import Invalid
+
+LARGEST = 30.0  # dB
+
+
+class Offsets(NamedTuple):
+    """Every offset that is set, in dB."""
+
+    antennas: Mapping[tuple[int, int], float]  # by reader and port
+    readers: Mapping[int, float]
+
+    def of(self, reader_id: int | None, port: int | None) -> float:
+        """The offset of an antenna: its own, or that of its reader."""
+        if reader_id is None:
+            return 0.0
+        own = self.antennas.get((reader_id, port or 0))
+        return self.readers.get(reader_id, 0.0) if own is None else own
+
+
+def set_offset(actor: Actor, reader_id: int, name: str, decibels: float | None, port: int | None = None) -> None:
+    """Set the offset of a reader, or of one of its antennas. None removes it. Raises Invalid.
+
+    `name` is for the audit.
+    """
+    if decibels is not None and not -LARGEST <= decibels <= LARGEST:
+        raise Invalid.one("rssi_offset", "invalid_value", "An RSSI offset is between -30 and 30 dB")
+    with acting(actor) as act:
+        before = offsets_of(actor.organization_id)
+        if decibels is not None and sum(one == reader_id for one, _ in before.antennas) >= MOST_PORTS:
+            raise Invalid.one("port", "too_many", f"A reader has offsets for at most {MOST_PORTS} antennas")
+        old = before.readers.get(reader_id) if port is None else before.antennas.get((reader_id, port))
+        if old == decibels:
+            return
+        execute(
+            "DELETE FROM rssi_offset WHERE organization_id = ? AND reader_id = ? AND port IS ?",
+            (actor.organization_id, reader_id, port),
+        )
+        if decibels is not None:
+            execute(
+                "INSERT INTO rssi_offset (organization_id, reader_id, port, decibels) VALUES (?, ?, ?, ?)",
+                (actor.organization_id, reader_id, port, decibels),
+            )
+        change = {"old": old, "new": decibels}
+        act.note("reader.changed", Subject("reader", reader_id, name), {"port": port, "rssi_offset": change})
+
+
+def offsets_of(organization_id: int) -> Offsets:
+    return _offsets("WHERE organization_id = ?", organization_id)
+
+
+def all_offsets() -> Offsets:
+    """Of all organizations; only ingest, which serves the whole box, may ask."""
+    return _offsets("WHERE ?", 1)
+
+
+def _offsets(condition: str, value: int) -> Offsets:
+    antennas: dict[tuple[int, int], float] = {}
+    whole: dict[int, float] = {}
+    found = execute(f"SELECT reader_id, port, decibels FROM rssi_offset {condition}", (value,))
+    for reader_id, port, decibels in found:
+        if port is None:
+            whole[reader_id] = decibels
+        else:
+            antennas[reader_id, port] = decibels
+    return Offsets(antennas, whole)

@@ -1,0 +1,231 @@
+"""Why an asset is shown where it is: the evidence for its position and its last moves, as far as it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.clock import SECOND
+from edge.database.connection import execute, reading
+from edge.tracking import antenna_names, recent_reads
+from edge.tracking.evidence import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
+from edge.tracking.heard_by import HeardBy
+from edge.tracking.retrace import first_from, since_of
+from edge.tracking.signal_strength import Heard
+
+MOVES = 5
+TOLD = {
+    Rule.EVERY_READ: "it was read there; every read counts, or this one came too late to be weighed",
+    Rule.FIRST: "it was read there for the first time",
+    Rule.STRONGER: "it was heard there more strongly than where it was before, for long enough",
+    Rule.SILENT: "it was read there, and no longer heard where it was before",
+    Rule.PORTAL: "it passed a portal",
+    Rule.DIRECT: "it was read as a barcode, or by an antenna that leaves no doubt",
+    Rule.AGAIN: "it was read there again after a pause",
+    Rule.NEW: "it was read there, as strongly as where it was before, which was due to hear it and did not",
+    Rule.PERSON: "a person scanned it there",
+    Rule.SETTLED: "it was read there last, and not any more where it was before, although the reader there was on",
+}
+LATE = 10 * SECOND  # from which it is said that a read was told late
+LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often does not compete
+
+
+class Competitor(NamedTuple):
+    """A location that heard the asset in the window: in how many seconds, how strongly (dBm), and when last.
+
+    `collected` is its lead over the asset's location, in dB; it wins with `needed`. None for the asset's location
+    itself, and where nothing was left to compare with.
+    """
+
+    location_id: int
+    name: str
+    seconds: int
+    strongest: float | None
+    average: float | None
+    last_at: int
+    is_here: bool
+    collected: float | None
+    needed: float
+
+
+class Reason(NamedTuple):
+    """A row of history: since when and where, the rule that put it there, and what was weighed then.
+
+    `by` is the reader with its antenna; `delay` how much later that was known here.
+    """
+
+    at: int
+    location_id: int
+    location_name: str
+    rule: Rule
+    competitors: Sequence[Competitor]
+    by: str | None = None
+    delay: int = 0
+
+    @property
+    def told(self) -> str:
+        late = f"told {self.delay // SECOND} s late" if self.delay >= LATE else None
+        source = ", ".join(part for part in (self.by, late) if part)
+        return f"{TOLD[self.rule]} ({source})" if source else TOLD[self.rule]
+
+    def is_winner(self, one: Competitor) -> bool:
+        """Whether it moved there for another reason than its lead."""
+        return one.location_id == self.location_id and not one.is_here and self.rule is not Rule.STRONGER
+
+
+class Waiting(NamedTuple):
+    """The newest read of an asset, where that is no scan yet: it counts `seconds` later if nothing more is heard."""
+
+    name: str
+    at: int
+    seconds: int
+    is_out: bool  # the reader where the asset is is silent as a whole, so that its silence decides nothing
+
+    @property
+    def told(self) -> str:
+        counts = f"it counts when the reader where the asset is did not read it for {self.seconds} s more"
+        return f"{counts}; that reader is silent as a whole, which proves nothing" if self.is_out else counts
+
+
+class Why(NamedTuple):
+    """`now` is what is being weighed at present; `held_back` are the locations that lead but have not won yet.
+
+    `waiting` is the newest read if it is held back, `rejected` are the portals whose reads are taken as strays. `site`
+    is the name of the site of a hub that saw it: what it heard stays there.
+    """
+
+    reasons: Sequence[Reason]  # newest first
+    now: Sequence[Competitor]
+    site: str | None = None
+    waiting: Waiting | None = None
+    rejected: Sequence[str] = ()
+
+    @property
+    def held_back(self) -> list[Competitor]:
+        return [one for one in self.now if not one.is_here and (one.collected or 0) > 0]
+
+    @property
+    def told_of_nothing(self) -> str:
+        """Why there is nothing in `now`."""
+        if self.site is not None:
+            return f"What was weighed is known at {self.site} only"
+        return "What was weighed is kept for some minutes only, and no antenna has heard it since"
+
+
+class _Row(NamedTuple):
+    at: int
+    location_id: int
+    name: str
+    rule: int
+    delay: int
+    reader: str | None
+    antenna: int | str | None
+    site: str | None
+
+    @property
+    def by(self) -> str | None:
+        if self.reader is None or self.antenna is None:
+            return self.reader
+        return f"{self.reader}, antenna {self.antenna}"
+
+
+def why_here(organization_id: int, asset_id: int) -> Why | None:
+    """For the newest track of an asset; None if it was never seen."""
+    with reading():
+        rows = [_Row(*row) for row in execute(_ROWS, (asset_id, organization_id, MOVES + 1))]
+        if not rows:
+            return None
+        oldest = rows[min(MOVES, len(rows)) - 1].at
+        recent = recent_reads.load({asset_id}, oldest - LOOKED_BACK).get(asset_id)
+        heard = recent.heard if recent else []
+        readers = HeardBy(asset_id, recent_reads.load_readers(), recent_reads.load_signs())
+        names = dict(execute(_NAMES, (organization_id,)))
+    reasons = []
+    for row, before in zip(rows[:MOVES], [*rows[1:], None], strict=False):
+        end = _decided(heard, row, before, readers)
+        weighed = _weigh(heard[:end], before, names, readers)
+        reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay))
+    now = _weigh(heard, rows[0], names, readers)
+    return Why(reasons, now, rows[0].site, _waiting(heard, rows[0], names, readers), _rejected(heard, rows[0], names))
+
+
+def _decided(heard: Sequence[Heard], row: _Row, before: _Row | None, readers: HeardBy) -> int:
+    """Where what was heard ends that decided a row; a move is decided some seconds after it began."""
+    end = first_from(heard, row.at // SECOND + 1)
+    if not end or heard[end - 1].second != row.at // SECOND:
+        return 0
+    if before is None or row.rule not in (Rule.STRONGER, Rule.SILENT):
+        return end
+    until = end
+    for _ in range(LOOKS):
+        collected, needed = lead(
+            heard, until, before.location_id, row.location_id, since_of(before.at, before.rule), readers
+        )
+        if collected is None or collected >= needed:
+            return until
+        if until == len(heard):
+            break
+        until = first_from(heard, heard[until].second + 1)
+    return end
+
+
+def _waiting(heard: Sequence[Heard], here: _Row, names: dict[int, str], readers: HeardBy) -> Waiting | None:
+    since = since_of(here.at, here.rule)
+    one = held_back(heard, len(heard), here.location_id, since) if heard else None
+    if one is None or one.last_at <= here.at:
+        return None
+    due, _ = settles(heard, len(heard), here.location_id, one, 0, readers, None)
+    last = last_at(heard, len(heard), here.location_id)
+    is_out = last is not None and bool(readers.outages(last.source_no, one.second, clock.now() // SECOND))
+    return Waiting(names.get(one.location_id, "a deleted location"), one.last_at, due - one.second, is_out)
+
+
+def _rejected(heard: Sequence[Heard], here: _Row, names: dict[int, str]) -> list[str]:
+    first = decided_from(heard, len(heard))
+    strays = {heard[at].location_id for at in range(first, len(heard)) if is_stray(heard, at, here.location_id)}
+    return sorted(names.get(location_id, "a deleted location") for location_id in strays)
+
+
+def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str], readers: HeardBy) -> list[Competitor]:
+    """The locations that heard the asset in the last looks: its own first, then those that heard it most often."""
+    if not heard:
+        return []
+    by_location: dict[int, list[Heard]] = {}
+    for one in heard[decided_from(heard, len(heard)) :]:
+        by_location.setdefault(one.location_id, []).append(one)
+    found = []
+    for location_id, times in by_location.items():
+        known = [one.strongest for one in times if one.strongest is not None]
+        is_here = here is not None and location_id == here.location_id
+        ahead = Lead(None, 0.0)
+        if here and not is_here:
+            ahead = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule), readers)
+        found.append(
+            Competitor(
+                location_id,
+                names.get(location_id, "a deleted location"),
+                len(times),
+                max(known, default=None),
+                sum(known) / len(known) if known else None,
+                max(one.last_at for one in times),
+                is_here,
+                *ahead,
+            )
+        )
+    return sorted(found, key=lambda one: (not one.is_here, -one.seconds, one.location_id))
+
+
+_ROWS = f"""
+SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, ifnull(r.name, n.name), {antenna_names.SHOWN},
+       site.name
+FROM track t
+JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
+{antenna_names.JOINED}
+LEFT JOIN site ON site.no = t.site_no
+WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
+ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
+"""
+_NAMES = "SELECT id, name FROM location WHERE organization_id = ?"

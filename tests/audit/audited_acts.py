@@ -1,0 +1,361 @@
+"""Every function of the store that writes: an example of it with its line in the audit, or why it leaves none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edge.audit import actors
+from edge.config import changed_settings
+from edge.events import destinations
+from edge.handhelds import attach, stock_takes
+from edge.labels import printers
+from edge.labels.printers import LabelPrinter
+from edge.operations import downloads
+from edge.people import api_keys, devices, organizations, people, second_factors, sessions, topic_owners
+from edge.people.people import Role
+from edge.readers import antenna_kinds, broker_accounts, dead_letters, dismissals, location_corrections, readers
+from edge.readers.readers import Placement
+from edge.records import assets, csv_import, locations
+from edge.records.tags import NewTag
+from edge.sync.store import conflicts, hub_link, recovered_history, sites
+from edge.sync.store.hub_link import HubAccess
+from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets
+from tests.audit.stage import (
+    Stage,
+    add_second_factor,
+    add_site,
+    add_webhook,
+    agreeing_clash,
+    begin_stock_take,
+    clash,
+    draw_plan,
+    hear_a_topic,
+    park,
+    refresh_twice,
+    see_an_unknown_tag,
+    set_a_letter_aside,
+    undo,
+)
+
+PART_OF_AN_ACT = "within the transaction of the function of the store that notes it"
+NOT_AUDITED = {
+    "scans, and what ingest counts and sets aside: the history and the ledger are their record": {
+        "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
+        "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
+        "counted_reads.CountedReads", "scans.record_accepted", "scans.submit",
+        "held_back.HeldBack", "held_back.store", "held_messages.discard", "held_messages.keep",
+        "mapped_fields.record", "reader_messages.Keeper",
+        "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
+        "ledger.note_dropped",
+        "ledger.strike", "kept_messages.Window", "kept_messages.done", "status.record_antennas",
+        "status.record_offsets", "status.record_readers",
+        "stored_receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "positions.reconsider",
+        "positions.record", "positions.record_by_person", "positions.settle", "stays.number_of",
+        "late_reads.insert_late",
+        "late_reads.relocate", "late_reads.replace_rows", "late_reads.take_back",
+        "stays.write_positions", "stock_takes.begin", "stock_takes.report", "stock_takes.scan",
+        "stock_takes.take_back",
+        "unassigned_topics.record", "unknown_tags.record",
+    },
+    "which session at the broker gets a reader's messages: nobody sees a difference": {
+        "broker_accounts.assign_sessions",
+    },
+    "when something was last seen or used": {
+        "devices.seen", "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
+    },
+    "answers that are kept to be given again; the create that they are of is audited": {
+        "idempotency.drop_expired", "idempotency.keep", "idempotency.once",
+    },
+    "retention, which tells with record_dropped": {
+        "deletion.drop_audit", "deletion.drop_audit_over", "deletion.drop_dead_letters",
+        "deletion.drop_expired", "deletion.drop_history", "deletion.drop_old_records",
+        "deletion.drop_raw_messages", "deletion.drop_stock_takes", "deletion.drop_these_stock_takes",
+        "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags",
+    },
+    PART_OF_AN_ACT: {
+        "audit.Act", "audit.act_in_group", "audit.acting", "scans.take_over_waiting", "ids.new_id",
+        "ids.new_ids", "kept_messages.order_for_reader", "kept_messages.order_for_tags", "external_keys.update",
+        "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_ahead",
+        "search.index_ahead", "search.remember", "search.remember_all", "tagging.attach", "tagging.attach_all",
+        "tagging.attach_prepared", "tagging.detach", "tagging.take_over", "tags.add_all", "tags.add_prepared",
+        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget",
+        "unknown_tags.drop", "unknown_tags.forget",
+    },
+    "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
+        "change_feed.add_everything", "change_feed.add_names", "change_feed.add_range", "change_feed.claim",
+        "change_feed.start",
+        "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply",
+        "mirrors.retry_conflicts",
+        "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
+        "change_feed.add_asset",
+        "sites.admit", "sites.check_not_behind", "sites.hub_state", "hub_link.skip_ids", "recovered_history.join",
+        "recovered_history.reserve_tracks", "recovered_history.take",
+        "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "hub_link.acknowledge", "hub_link.count_bytes",
+        "sites.note_refusal", "hub_link.drop_pending", "hub_link.go_on_from", "hub_link.keep_pending",
+        "hub_link.renew_epoch", "hub_link.skip", "hub_link.trim", "hub_link.update",
+    },
+    "outbound events: what happened, and how far each destination was told": {
+        "progress.note_progress", "progress.note_test", "making.make",
+        "making.make_readers", "making.make_unseen", "making.start", "making.stop",
+        "log.add", "log.drop_old",
+    },
+    "reads only, but names triggers that write": {"making.is_running"},
+    "the file as a whole, while nobody works on it": {
+        "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "repair.recover",
+        "portable_records.add", "portable_records.continue_ids", "portable_records.finish",
+        "snapshots.inspect_copy", "snapshots.move_ids_forward", "snapshots.note_origin",
+    },
+}  # fmt: skip
+WITH_AN_ACTOR_OF_THEIR_OWN = {
+    "devices.enrol": "the device, which has the link",
+    "deletion.record_dropped": "the service",
+    "sites.join": "the site, which has the code",
+    "sessions.refuse": "whoever tried is not known",
+    "refresh_tokens.rotate": "the key whose token was used twice",
+}
+
+
+HUB = HubAccess("https://hub", "N", "Hub", "id")
+PRINTER = LabelPrinter("10.0.0.7:9100", "100x50", 8)
+
+# function: (an act, the action it is noted as, whose name the line carries)
+EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
+    "assets.create": (lambda on: assets.create(on.ada, name="Cage", external_key="C"), "asset.created", "Cage (C)"),
+    "assets.patch": (lambda on: assets.patch(on.ada, on.asset.id, {"name": "Box"}), "asset.changed", "Box (A-1)"),
+    "assets.rename": (lambda on: assets.rename(on.ada, on.asset.id, "A-2"), "asset.renamed", "Pallet (A-2)"),
+    "assets.edit": (lambda on: assets.edit(on.ada, on.asset.id, {"name": "Box"}, "A-1"), "asset.changed", "Box (A-1)"),
+    "assets.delete": (lambda on: assets.delete(on.ada, on.asset.id), "asset.deleted", "Pallet (A-1)"),
+    "assets.attach_tag": (
+        lambda on: assets.attach_tag(on.ada, on.asset.id, NewTag("ble", "AA")), "tag.attached", "Pallet (A-1)",
+    ),
+    "assets.detach_tag": (
+        lambda on: assets.detach_tag(on.ada, on.asset.id, on.asset.tags[0].id), "tag.detached", "Pallet (A-1)",
+    ),
+    "locations.create": (
+        lambda on: locations.create(on.ada, name="Rack", external_key="R"), "location.created", "Rack (R)",
+    ),
+    "locations.patch": (
+        lambda on: locations.patch(on.ada, on.location.id, {"name": "Bay"}), "location.changed", "Bay (D-1)",
+    ),
+    "locations.rename": (lambda on: locations.rename(on.ada, on.location.id, "D-2"), "location.renamed", "Dock (D-2)"),
+    "locations.edit": (
+        lambda on: locations.edit(on.ada, on.location.id, {"name": "Bay"}, "D-1"), "location.changed", "Bay (D-1)",
+    ),
+    "locations.delete": (lambda on: locations.delete(on.ada, on.location.id), "location.deleted", "Dock (D-1)"),
+    "locations.attach_tag": (
+        lambda on: locations.attach_tag(on.ada, on.location.id, NewTag("ble", "AA")), "tag.attached", "Dock (D-1)",
+    ),
+    "locations.detach_tag": (
+        lambda on: locations.detach_tag(on.ada, on.location.id, on.location.tags[0].id), "tag.detached", "Dock (D-1)",
+    ),
+    "attach.attach": (
+        lambda on: (park(on), attach.attach(on.ada, "scan-1", on.asset.id)), "tag.attached", "Pallet (A-1)",
+    ),
+    "attach.attach_to_new_asset": (
+        lambda on: (park(on), attach.attach_to_new_asset(on.ada, "scan-1", "Cage")), "tag.attached",
+        "Cage (ASSET-0001)",
+    ),
+    "scans.undo": (undo, "scan.undone", "Pallet (A-1)"),
+    "readers.add_reader": (
+        lambda on: readers.add_reader(on.ada, name="P2", topic="p/2", format="csl"), "reader.created", "P2",
+    ),
+    "readers.change_reader": (
+        lambda on: readers.change_reader(on.ada, on.reader.id, {"name": "Gate"}), "reader.changed", "Gate",
+    ),
+    "readers.remove_reader": (lambda on: readers.remove_reader(on.ada, on.reader.id), "reader.deleted", "Portal"),
+    "readers.set_antenna": (
+        lambda on: readers.set_antenna(on.ada, on.reader.id, 1, Placement(on.location.id, None, True)),
+        "antenna.changed", "Portal",
+    ),
+    "readers.remove_antenna": (lambda on: readers.remove_antenna(on.ada, on.reader.id, 1), "antenna.reset", "Portal"),
+    "broker_accounts.set_account": (
+        lambda on: broker_accounts.set_account(on.ada, on.reader.id, "hash"), "broker_account.created", "Portal",
+    ),
+    "people.add_person": (lambda on: people.add_person(on.ada, "Eve", Role.VIEWER), "person.created", "Eve"),
+    "people.update_person": (
+        lambda on: people.update_person(on.ada, on.olga.id, name="Olga B"), "person.changed", "Olga B",
+    ),
+    "people.disable_person": (lambda on: people.disable_person(on.ada, on.olga.id), "person.disabled", "Olga"),
+    "people.enable_person": (
+        lambda on: (people.disable_person(on.ada, on.olga.id), people.enable_person(on.ada, on.olga.id)),
+        "person.enabled", "Olga",
+    ),
+    "sessions.add_session": (lambda on: sessions.add_session(on.ada, b"t", 2**60), "person.signed_in", "Ada"),
+    "sessions.end_session": (
+        lambda on: (sessions.add_session(on.ada, b"t", 2**60), sessions.end_session(on.ada, b"t")),
+        "person.signed_out", "Ada",
+    ),
+    "sessions.refuse": (lambda on: sessions.refuse(on.olga, None, "10.0.0.9"), "person.sign_in_refused", "Olga"),
+    "second_factors.begin": (
+        lambda on: second_factors.begin(on.ada, b"sealed"), "person.second_factor_begun", "Ada",
+    ),
+    "second_factors.confirm": (
+        lambda on: add_second_factor(on), "person.second_factor_added", "Ada",
+    ),
+    "second_factors.spend_recovery_code": (
+        lambda on: (add_second_factor(on), second_factors.spend_recovery_code(on.ada, b"code")),
+        "person.recovery_code_used", "Ada",
+    ),
+    "second_factors.remove": (
+        lambda on: (add_second_factor(on), second_factors.remove(on.ada, int(on.ada.id))),
+        "person.second_factor_removed", "Ada",
+    ),
+    "api_keys.add_key": (lambda on: api_keys.add_key(on.ada, "ERP", ["assets:read"], b"h"), "key.created", "ERP"),
+    "api_keys.revoke_key": (lambda on: api_keys.revoke_key(on.ada, on.key.id), "key.revoked", "WMS"),
+    "refresh_tokens.rotate": (refresh_twice, "key.tokens_revoked", "WMS"),
+    "devices.add_device": (lambda on: devices.add_device(on.ada, "Gun 2", b"c2", 2**60), "device.created", "Gun 2"),
+    "devices.renew_enrolment": (
+        lambda on: devices.renew_enrolment(on.ada, on.device.id, b"c2", 2**60), "device.invited", "Gun 1",
+    ),
+    "devices.enrol": (lambda _: devices.enrol(b"code", b"token"), "device.enrolled", "Gun 1"),
+    "devices.revoke_device": (lambda on: devices.revoke_device(on.ada, on.device.id), "device.revoked", "Gun 1"),
+    "dead_letters.drop": (lambda on: dead_letters.drop(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"),
+    "dead_letters.retry": (lambda on: dead_letters.retry(on.ada, set_a_letter_aside(on)), "dead_letter.retried", "t"),
+    "readers.add_reader_with_location": (
+        lambda on: readers.add_reader_with_location(on.ada, "Bay", name="P2", topic="p/2", format="edge"),
+        "reader.created", "P2",
+    ),
+    "floor_plans.set_image": (
+        lambda on: draw_plan(on), "floor_plan.changed", "Dock (D-1)",
+    ),
+    "floor_plans.save_shapes": (
+        lambda on: floor_plans.save_shapes(
+            on.ada, on.location.id, {on.location.id: [(0, 0), (9, 0), (9, 9)]}, draw_plan(on)
+        ),
+        "floor_plan.changed", "Dock (D-1)",
+    ),
+    "floor_plans.remove_plan": (
+        lambda on: (draw_plan(on), floor_plans.remove_plan(on.ada, on.location.id)), "floor_plan.deleted",
+        "Dock (D-1)",
+    ),
+    "downloads.note_backup": (
+        lambda on: downloads.note_backup(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
+    ),
+    "dismissals.dismiss_tag": (
+        lambda on: (see_an_unknown_tag(on), dismissals.dismiss_tag(on.ada, "rfid", "E2")),
+        "unknown_tag.dismissed", "rfid:E2",
+    ),
+    "dismissals.dismiss_topic": (
+        lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#")), "topic.dismissed", "t/#",
+    ),
+    "dismissals.bring_back": (
+        lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#"),
+                    dismissals.bring_back(on.ada, "topic", "t/#")),
+        "topic.brought_back", "t/#",
+    ),
+    "organizations.add_organization": (
+        lambda _: organizations.add_organization(actors.shell(user="root"), "New"), "organization.created", "New",
+    ),
+    "topic_owners.set_prefix": (
+        lambda on: (readers.remove_reader(on.ada, on.reader.id), topic_owners.set_prefix(on.ada, "acme")),
+        "organization.changed", "Acme",
+    ),
+    "assets.restore": (
+        lambda on: (assets.delete(on.ada, on.asset.id), assets.restore(on.ada, on.asset.id)), "asset.restored",
+        "Pallet (A-1)",
+    ),
+    "printers.set_printer": (
+        lambda on: printers.set_printer(on.ada, PRINTER), "label_printer.changed", "10.0.0.7:9100",
+    ),
+    "printers.remove_printer": (
+        lambda on: (printers.set_printer(on.ada, PRINTER), printers.remove_printer(on.ada)),
+        "label_printer.deleted", "10.0.0.7:9100",
+    ),
+    "changed_settings.change_setting": (
+        lambda on: changed_settings.change_setting(on.ada, "pages.session_hours", "8", "12"),
+        "setting.changed", "pages.session_hours",
+    ),
+    "changed_settings.reset_setting": (
+        lambda on: (changed_settings.change_setting(on.ada, "pages.session_hours", "8", "12"),
+                    changed_settings.reset_setting(on.ada, "pages.session_hours", "12")),
+        "setting.reset", "pages.session_hours",
+    ),
+    "conflicts.same_thing": (
+        lambda on: conflicts.same_thing(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
+    ),
+    "conflicts.merge_agreeing": (
+        lambda on: conflicts.merge_agreeing(on.ada, agreeing_clash(on)), "asset.merged", "Pallet (A-1)",
+    ),
+    "conflicts.rename": (
+        lambda on: conflicts.rename(on.ada, clash(on), 7, "A-9"), "asset.renamed", "Pallet (A-9)",
+    ),
+    "stock_takes.finish": (
+        lambda on: (begin_stock_take(on), stock_takes.finish(on.ada, "take-1", 2)), "stock_take.signed_off", "Dock",
+    ),
+    "stock_takes.cancel": (
+        lambda on: (begin_stock_take(on), stock_takes.cancel(on.ada, "take-1", 2)), "stock_take.cancelled", "Dock",
+    ),
+    "lost_assets.mark_lost": (
+        lambda on: lost_assets.mark_lost(on.ada, on.asset.id, 1, is_lost=True), "asset.marked_lost", "Pallet (A-1)",
+    ),
+    "antenna_kinds.set_reader_kind": (
+        lambda on: antenna_kinds.set_reader_kind(on.ada, on.reader.id, "Portal", None), "reader.changed", "Portal",
+    ),
+    "location_corrections.correct": (
+        lambda on: location_corrections.correct(
+            on.ada,
+            location_corrections.Correction(
+                on.reader.id, None, on.location.id, locations.create(on.ada, name="Bay").id, 0, 1
+            ),
+            0,
+        ),
+        "reader.history_corrected", "Portal",
+    ),
+    "rssi_offsets.set_offset": (
+        lambda on: rssi_offsets.set_offset(on.ada, on.reader.id, "Portal", 5.0), "reader.changed", "Portal",
+    ),
+    "antenna_kinds.set_location_kind": (
+        lambda on: antenna_kinds.set_location_kind(on.ada, on.location.id, "Dock", None), "location.changed", "Dock",
+    ),
+    "csv_import.import_records": (
+        lambda on: csv_import.import_records(on.ada, "asset", [], lambda _: None), "asset.imported", "0 rows",
+    ),
+    "destinations.add": (lambda on: add_webhook(on), "event_destination.created", "ERP"),
+    "destinations.open_stream": (
+        lambda on: destinations.open_stream(on.ada), "event_destination.created", "Live stream",
+    ),
+    "destinations.remove": (
+        lambda on: destinations.remove(on.ada, add_webhook(on)), "event_destination.deleted", "ERP",
+    ),
+    "destinations.enable": (
+        lambda on: destinations.enable(on.ada, add_webhook(on)), "event_destination.enabled", "ERP",
+    ),
+    "destinations.disable": (
+        lambda on: destinations.disable(on.ada, add_webhook(on)), "event_destination.disabled", "ERP",
+    ),
+    "destinations.change_secret": (
+        lambda on: destinations.change_secret(on.ada, add_webhook(on), b"new"),
+        "event_destination.secret_changed", "ERP",
+    ),
+    "destinations.ask_for_test": (
+        lambda on: destinations.ask_for_test(on.ada, add_webhook(on)), "event_destination.tested", "ERP",
+    ),
+    "hub_link.steer": (
+        lambda on: (hub_link.begin(on.ada, HUB),
+                    hub_link.steer(on.ada, "hub.paused", paused_at=1)),
+        "hub.paused", "Hub",
+    ),
+    "sites.add_site": (lambda on: add_site(on), "site.created", "North"),
+    "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
+    "sites.join": (lambda on: (add_site(on), sites.join(b"code", b"hash")), "site.joined", "North"),
+    "sites.make_hub": (lambda on: sites.make_hub(on.ada), "box.made_hub", "this box"),
+    "sites.remove_site": (lambda on: sites.remove_site(on.ada, add_site(on).no), "site.removed", "North"),
+    "recovered_history.begin": (
+        lambda on: (hub_link.begin(on.ada, HUB), recovered_history.begin(on.ada)), "hub.recovery_begun", "Hub",
+    ),
+    "recovered_history.finish": (
+        lambda on: (hub_link.begin(on.ada, HUB), recovered_history.finish(on.ada)), "hub.recovered", "Hub",
+    ),
+    "hub_link.renew_key": (
+        lambda on: (hub_link.begin(on.ada, HUB), hub_link.renew_key(on.ada, HUB._replace(client_id="2"))),
+        "hub.key_renewed", "Hub",
+    ),
+    "hub_link.begin": (lambda on: hub_link.begin(on.ada, HUB), "hub.joined", "Hub"),
+    "hub_link.end": (
+        lambda on: (hub_link.begin(on.ada, HUB), hub_link.end(on.ada)), "hub.left", "Hub",
+    ),
+    "deletion.record_dropped": (
+        lambda _: deletion.record_dropped("too old", {"history": 3}), "data.dropped", "this box",
+    ),
+}  # fmt: skip

@@ -1,0 +1,152 @@
+"""A release is tried on a copy, beside the site, before it takes the site over."""
+
+import json
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.config.settings import Config
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
+from edge.operations.backup import Kept, make_backup
+from edge.operations.upgrade.closed_doors import FILE_NAME
+from edge.people import organizations
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.runtime import serve
+from tests.mosquitto import free_port, mosquitto
+from tests.service import ROOT, wait_for
+from tests.systemd.test_service import health
+
+pytestmark = pytest.mark.mosquitto
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """Of a site with one organization."""
+    site = tmp_path / "site"
+    site.mkdir()
+    migrate.migrate(site)
+    organizations.add_organization(shell(), "Acme")
+    path = make_backup(site, site / "backups", Kept(1, 1)).backup.path
+    close_database()
+    return path
+
+
+def try_release(backup: Path, broken: str = "", before: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`edge trial`, with this code run first."""
+    folder = backup.parents[1] / "trial"
+    script = f"import sys; from edge import cli; {broken or 'pass'}; sys.argv[0] = 'edge'; cli.main()"
+    settings = backup.parents[2] / "edge.toml"
+    settings.write_text('[mqtt]\ntopics = ["site/#"]\n')
+    flags = [f"--config={settings}", f"--set=data_dir={backup.parents[1]}"]
+    flags += [f"--set=http.listen=127.0.0.1:{free_port()}"]
+    command = [sys.executable, "-c", script, *flags, "trial", str(backup), str(folder)]
+    command += ["--before", str(before)] if before else []
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert not folder.exists()
+    return done
+
+
+def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> None:
+    before = {file: file.read_bytes() for file in backup.parents[1].rglob("*") if file.is_file()}
+    done = try_release(backup)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["schema_before"] == told["schema_after"] == migrate.newest_schema()
+    assert {file: file.read_bytes() for file in backup.parents[1].rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ("from edge.operations import trial; trial._PAGES += ('/no-such-page',)", "/no-such-page answers 404"),
+        ("from edge.commands import trial; trial.TAG = 'other'", "did not become a position"),
+        ("from edge.commands import trial as t; t._command = lambda *_: ['false']", "ended at its start"),
+        ("from edge.commands import trial as t; from edge.operations import trial;"
+         " trial.START_SECONDS = 0.5; t._command = lambda *_: ['sleep', '60']", "did not answer within"),
+    ],
+    ids=["page", "read", "start", "slow start"],
+)  # fmt: skip
+def test_a_release_that_does_not_work_is_told_in_one_sentence(backup: Path, broken: str, told: str) -> None:
+    done = try_release(backup, f"from edge.operations import trial as limits; limits.ARRIVAL_SECONDS = 1.0; {broken}")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def with_reader(backup: Path) -> Path:
+    """The backup of a site with a reader whose messages are kept, and an asset that it read at the dock."""
+    site = backup.parents[1]
+    migrate.migrate(site)
+    actor = shell(organizations.find_organization(None).id)
+    dock = locations.create(actor, name="Dock").id
+    readers.add_reader(actor, name="dock", topic="site/dock/reads", format="edge", location_id=dock)
+    assets.create(actor, name="Pallet", tags=[NewTag("rfid", "3074257BF7194E4000001A85")])
+    ingest = Pipeline(0, 7)
+    for second in range(3):
+        at = clock.now() - (180 - 60 * second) * clock.SECOND
+        payload = b'{"reads": [{"tag": "3074257BF7194E4000001A85"}, {"tag": "E2801160600002054CC20001"}]}'
+        ingest.handle([Message("site/dock/reads", payload, at)])
+    path = make_backup(site, site / "newer", Kept(1, 1)).backup.path
+    close_database()
+    return path
+
+
+def test_the_messages_of_each_reader_end_as_with_the_release_that_runs(backup: Path) -> None:
+    done = try_release(with_reader(backup), before=Path(sys.prefix))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages_replayed"] == 3
+
+
+DROPS = """
+import sys
+from edge import cli
+from edge.ingest.routing import Router
+find = Router.find
+Router.find = lambda self, topic: None if topic.startswith("site/dock") else find(self, topic)
+sys.argv[0] = "edge"
+cli.main()
+"""
+
+
+def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> None:
+    """Its one synthetic read arrives all the same; 1,170 reads were lost after the switch."""
+    serve_broken = (
+        "from edge.operations import trial as limits; limits.ARRIVAL_SECONDS = 8.0;"
+        " from edge.commands import trial as t; usual = t._command;"
+        f" t._command = lambda *a: usual(*a) if len(a) > 4 else [sys.executable, '-c', {DROPS!r}, *usual(*a)[3:]]"
+    )
+    done = try_release(with_reader(backup), serve_broken, before=Path(sys.prefix))
+    assert done.returncode == 1
+    assert "of reader dock, 0 messages end as recorded, with the release that runs 3" in done.stderr
+
+
+def test_nothing_comes_in_until_an_upgrade_is_complete(backup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database may still be put back, and then it would be lost."""
+    site, port = backup.parents[1], free_port()
+    monkeypatch.setattr(serve, "set_up_log", lambda _: None)
+    (site / FILE_NAME).touch()
+    with mosquitto(site) as broker:
+        config = Config(data_dir=site, mqtt_broker=broker.url, http_listen=f"127.0.0.1:{port}")
+        with serve.running(config):
+            assert [ask(port, method) for method in ("POST", "GET")] == [503, 401]
+            assert health(port) == (200, False)  # the broker is not asked for anything
+            (site / FILE_NAME).unlink()
+            wait_for(lambda: health(port) == (200, True), 20)
+
+
+def ask(port: int, method: str) -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request(method, "/api/v1/assets", headers={"User-Agent": "x/1"})
+    status = connection.getresponse().status
+    connection.close()
+    return status

@@ -1,0 +1,160 @@
+"""Transactions: durable, alone among the writers, and never half."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import peewee
+import pytest
+
+from edge.audit.actors import shell
+from edge.database import connection
+from edge.database.connection import FILE_NAME, close_database, execute, reading, writing
+from edge.errors import Damaged, Unavailable
+from edge.people.organizations import add_organization, list_organizations
+
+
+def test_a_commit_is_on_the_disk_before_anybody_is_told(store: Path) -> None:
+    settings = {
+        name: execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
+    }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_a_transaction_that_fails_leaves_nothing(store: Path) -> None:
+    def fail() -> None:
+        with writing():
+            add_organization(shell(), "Acme")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list_organizations() == []
+
+
+def test_a_failure_inside_a_nested_transaction_undoes_the_outer_one(store: Path) -> None:
+    def fail() -> None:
+        with writing():
+            add_organization(shell(), "Acme")
+            with writing():
+                add_organization(shell(), "Beta")
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list_organizations() == []
+
+
+def test_threads_that_read_and_then_write_never_meet_a_locked_database(store: Path) -> None:
+    faults: list[BaseException] = []
+
+    def add(number: int) -> None:
+        try:
+            for turn in range(5):
+                with writing():
+                    list_organizations()
+                    add_organization(shell(), f"org {number} {turn}")
+        except BaseException as error:  # noqa: BLE001  handed to the test
+            faults.append(error)
+        close_database()
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(list_organizations()) == 40
+
+
+def test_a_view_of_several_queries_does_not_move_while_others_write(store: Path) -> None:
+    with reading():
+        before = list_organizations()
+        writer = threading.Thread(target=lambda: (add_organization(shell(), "Acme"), close_database()))
+        writer.start()
+        writer.join()
+        assert list_organizations() == before
+    assert [row.name for row in list_organizations()] == ["Acme"]
+
+
+def test_another_process_that_holds_the_database_makes_it_unavailable_not_broken(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute("PRAGMA busy_timeout = 1")
+    other = sqlite3.connect(store / FILE_NAME, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="Another process holds the database"):
+        add_organization(shell(), "Acme")
+    other.execute("ROLLBACK")
+    other.close()
+    add_organization(shell(), "Acme")
+
+
+def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
+    execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').fetchone()[0]}")
+
+    def fill() -> None:
+        with writing():
+            for number in range(10_000):
+                add_organization(shell(), f"org {number}")
+
+    with pytest.raises(Unavailable, match="The disk is full"):
+        fill()
+    execute("PRAGMA max_page_count = 1000000")
+    assert list_organizations() == []
+    assert connection.database.is_closed() is False
+
+
+def test_a_database_that_turned_read_only_is_unavailable_and_said_as_such(store: Path) -> None:
+    execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that was mounted read-only
+    with pytest.raises(Unavailable, match="read-only"):
+        add_organization(shell(), "Acme")
+    execute("PRAGMA query_only = 0")
+    add_organization(shell(), "Acme")
+
+
+def test_only_the_code_of_sqlite_decides_what_an_error_is(store: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="fullness"):
+        execute("SELECT fullness, locked, busy FROM organization")
+    with pytest.raises(peewee.OperationalError, match="fullness"):
+        connection.database.execute_sql("SELECT fullness FROM organization")
+
+
+def test_a_file_that_is_no_database_is_damaged(store: Path) -> None:
+    add_organization(shell(), "Acme")
+    close_database()
+    file = store / FILE_NAME
+    file.write_bytes(b"\x5a" * 100 + file.read_bytes()[100:])
+    with pytest.raises(Damaged, match=r"damaged.*restore"):
+        list_organizations()
+    with pytest.raises(Damaged):
+        add_organization(shell(), "Beta")
+
+
+def test_a_page_that_was_overwritten_is_damaged(store: Path) -> None:
+    add_organization(shell(), "Acme")
+    root = execute("SELECT rootpage FROM sqlite_schema WHERE name = 'organization'").fetchone()[0]
+    size = execute("PRAGMA page_size").fetchone()[0]
+    close_database()
+    with (store / FILE_NAME).open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * size)
+    with pytest.raises(Damaged):
+        execute("SELECT * FROM organization").fetchall()
+
+
+def test_a_thread_that_opens_its_connection_waits_for_no_writer(store: Path) -> None:
+    modes: list[tuple[int, str]] = []
+
+    def look() -> None:
+        vacuum, journal = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("auto_vacuum", "journal_mode"))
+        modes.append((vacuum, journal))
+
+    reader = threading.Thread(target=look)
+    with writing():
+        execute("UPDATE version SET tags = tags + 1")
+        reader.start()
+        reader.join(5)
+        assert modes == [(2, "wal")]

@@ -1,0 +1,107 @@
+"""Writes that share a transaction are as alone as if they did not."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.database import connection, group_commit
+from edge.database.connection import close_database, execute, limit_statements, long_writing, writing
+from edge.database.group_commit import write_in_group
+from edge.errors import Busy, Conflict
+
+
+def put(number: int) -> int:
+    execute("INSERT INTO unassigned_topic VALUES (?, 0, 0, 0, x'', NULL, 0)", (str(number),))
+    return number
+
+
+def kept() -> set[int]:
+    return {int(row[0]) for row in execute("SELECT topic FROM unassigned_topic")}
+
+
+def refuse(number: int) -> int:
+    put(number)
+    raise Conflict("refused after it had written")
+
+
+def break_the_transaction(number: int) -> int:
+    put(number)
+    raise sqlite3.OperationalError("broken")
+
+
+def all_at_once(works: list[Callable[[], Any]]) -> list[Any]:
+    """Everything is waiting before the first has its turn."""
+    outcomes: list[Any] = [None] * len(works)
+
+    def run(place: int) -> None:
+        try:
+            outcomes[place] = write_in_group(works[place])
+        except (Conflict, sqlite3.OperationalError) as error:
+            outcomes[place] = str(error)
+        finally:
+            close_database()
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(works))]
+    with group_commit._commit_lock:
+        for thread in threads:
+            thread.start()
+        while len(group_commit._waiting) < len(works):
+            pass
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+@pytest.mark.parametrize("bad", [refuse, break_the_transaction])
+def test_a_write_that_fails_is_undone_alone_and_its_own_caller_is_told(
+    store: object, bad: Callable[[int], int]
+) -> None:
+    works: list[Callable[[], Any]] = [lambda number=number: put(number) for number in range(20)]
+    works[7] = lambda: bad(7)
+    outcomes = all_at_once(works)
+    assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [n for n in range(20) if n != 7]
+    assert outcomes[7] in ("refused after it had written", "broken")
+    assert kept() == set(range(20)) - {7}
+
+
+def test_more_writes_than_fit_into_one_transaction_are_all_made(store: object) -> None:
+    assert all_at_once([lambda number=number: put(number) for number in range(120)]) == list(range(120))
+    assert kept() == set(range(120))
+
+
+def test_within_a_transaction_it_joins(store: object) -> None:
+    with pytest.raises(Conflict), writing():
+        refuse(write_in_group(lambda: put(1)) + 1)
+    assert kept() == set()
+
+
+def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of several that wait together, and once: threads that are held are not there for those who read."""
+    monkeypatch.setattr(connection, "BEHIND_IMPORT_SECONDS", 0.05)
+
+    def wait(number: int) -> None:
+        limit_statements(5.0)
+        try:
+            write_in_group(lambda: put(number))
+        except Busy as error:
+            told.append(str(error))
+        finally:
+            limit_statements(None)
+            close_database()
+
+    told: list[str] = []
+    with long_writing(), writing():
+        threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        put(7)
+    assert told == ["An import is being written; try again in a few seconds"] * 3
+    assert kept() == {7}

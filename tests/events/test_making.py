@@ -1,0 +1,240 @@
+"""What is told of an asset is a chain: it arrives, moves from where it was last told to be, and is unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge import clock
+from edge.clock import SECOND
+from edge.database.connection import execute
+from edge.database.triggers import TRIGGERS
+from edge.events import log, making
+from edge.events.log import Event, EventKind, Filter
+from edge.readers import readers, status
+from edge.readers.status import ReaderStatus
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking.late_reads import take_back
+from edge.tracking.positions import record_by_person
+from edge.tracking.stays import Quality, Scan
+from tests.conftest import Cast
+from tests.events.conftest import GAP, SILENCE, Warehouse, _quick, make_events, warehouse
+
+__all__ = ["_quick", "warehouse"]
+
+
+def told(warehouse: Warehouse, asset_id: int | None = None) -> list[Event]:
+    found = log.after(warehouse.organization_id, 0, 10_000)
+    return [event for event in found if asset_id in (None, event.subject_id)]
+
+
+def kinds(warehouse: Warehouse, asset_id: int) -> list[str]:
+    return [event.kind.removeprefix("asset.") for event in told(warehouse, asset_id)]
+
+
+def scan_by_person(warehouse: Warehouse, asset_id: int, place: str, second: int) -> int:
+    at = warehouse.began + second * SECOND
+    where = warehouse.places[place]
+    return record_by_person(Scan(warehouse.organization_id, asset_id, where, None, None, at, at, Quality.HANDHELD))
+
+
+def test_the_record_of_an_asset(warehouse: Warehouse) -> None:
+    pallet = warehouse.add_asset("P-1")
+    make_events()
+    assets.attach_tag(warehouse.actor, pallet, NewTag("rfid", "E280"))
+    make_events()
+    assets.delete(warehouse.actor, pallet)
+    make_events()
+    assets.restore(warehouse.actor, pallet)
+    make_events()
+    assert kinds(warehouse, pallet) == ["created", "changed", "deleted", "created"]
+
+
+def test_a_visit_within_one_batch_is_told(warehouse: Warehouse) -> None:
+    pallet = warehouse.add_asset("P-1")
+    warehouse.record([(pallet, "north dock", 1), (pallet, "south dock", 2), (pallet, "north dock", 3)])
+    make_events()
+    warehouse.record([(pallet, "south dock", 4), (pallet, "north dock", 5)])
+    make_events()
+    assert kinds(warehouse, pallet) == ["created", "arrived", "moved", "moved", "moved", "moved"]
+
+
+def test_what_is_seen_again_where_it_was_is_not_told(warehouse: Warehouse) -> None:
+    pallet = warehouse.add_asset("P-1")
+    for second in (1, 2, 1000, 2000):
+        warehouse.seen(pallet, "north dock", second)
+        make_events()
+    assert kinds(warehouse, pallet) == ["created", "arrived"]
+
+
+def test_a_late_scan_of_the_past_is_not_told_and_one_taken_back_is_a_move(warehouse: Warehouse) -> None:
+    pallet = warehouse.add_asset("P-1")
+    warehouse.seen(pallet, "north dock", 1)
+    seq = scan_by_person(warehouse, pallet, "south dock", 100)
+    make_events()
+    warehouse.seen(pallet, "south", 50)
+    make_events()
+    assert kinds(warehouse, pallet) == ["created", "arrived", "moved"]
+    take_back(pallet, warehouse.began + 100 * SECOND, seq, GAP)
+    make_events()
+    assert told(warehouse, pallet)[-1].data["location"]["external_key"] == "SOUTH"
+
+
+def test_unseen_and_seen_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    pallet = warehouse.add_asset("P-1")
+    warehouse.seen(pallet, "north dock", 1)
+    make_events()
+    assert making.make_unseen(SILENCE) == 0
+    tomorrow = clock.now() + clock.DAY
+    monkeypatch.setattr(clock, "now", lambda: tomorrow)
+    assert making.make_unseen(SILENCE) == 1
+    assert making.make_unseen(SILENCE) == 0
+    assert told(warehouse, pallet)[-1].at == warehouse.began + SECOND + SILENCE.asset
+    warehouse.seen(pallet, "north dock", (tomorrow - warehouse.began) // SECOND)
+    make_events()
+    making.make_unseen(SILENCE)
+    assert kinds(warehouse, pallet) == ["created", "arrived", "unseen", "arrived"]
+
+
+def test_readers_go_and_come_back(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def heard(*, is_offline: bool = False) -> None:
+        status.record_readers([ReaderStatus(warehouse.reader, clock.now(), None, None, 1, None, is_offline)])
+        making.make_readers(SILENCE)
+
+    heard()
+    later = clock.now() + SILENCE.reader + 1
+    monkeypatch.setattr(clock, "now", lambda: later)
+    making.make_readers(SILENCE)
+    heard()
+    heard(is_offline=True)
+    heard(is_offline=True)
+    assert [event.kind for event in told(warehouse)] == ["reader.online", "reader.offline"] * 2
+    assert told(warehouse)[0].data["reader"] == {"id": warehouse.reader, "name": "Portal"}
+    readers.remove_reader(warehouse.actor, warehouse.reader)
+    assert making.make_readers(SILENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "place", "expected"),
+    [
+        (("asset.moved", "asset.arrived"), None, ["arrived", "moved", "moved", "moved"]),
+        (("asset.moved", "asset.arrived"), "south", [None, "arrived", "moved", "moved"]),
+        (("asset.arrived",), "south", [None, "arrived", None, None]),
+        (("asset.moved",), "south", [None, "moved", "moved", "moved"]),
+        (("asset.arrived",), "north dock", ["arrived", None, None, "arrived"]),
+        (("asset.unseen",), None, [None] * 4),
+    ],
+)
+def test_a_location_stands_for_its_sub_locations(
+    warehouse: Warehouse, chosen: tuple[str, ...], place: str | None, expected: list[str | None]
+) -> None:
+    pallet = warehouse.add_asset("P-1")
+    for second, where in enumerate(("north dock", "south dock", "south", "north dock")):
+        warehouse.seen(pallet, where, second * 10)
+    make_events()
+    wanted = Filter(frozenset(chosen), warehouse.places[place] if place else None)
+    found = [wanted.kind_of(event) for event in told(warehouse, pallet)[1:]]
+    assert found == [name and f"asset.{name}" for name in expected]
+
+
+def test_nothing_is_noted_while_nobody_is_told(warehouse: Warehouse) -> None:
+    making.stop()
+    pallet = warehouse.add_asset("P-1")
+    warehouse.seen(pallet, "north dock", 1)
+    assert not making.has_candidates()
+    for table in ("event", "event_asset", "event_reader"):
+        assert execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+def test_a_sighting_that_is_no_stay_runs_no_trigger(warehouse: Warehouse) -> None:
+    """Nearly all writes of an ingest batch are of this kind."""
+    plan = execute("EXPLAIN UPDATE track SET last_seen_at = 1, dwell_started_at = 1, row_at = 1 WHERE no = 1")
+    assert not any(row[1] == "Program" for row in plan)
+    moved = execute("EXPLAIN UPDATE track SET location_id = 1 WHERE no = 1").fetchall()
+    assert any(row[1] == "Program" for row in moved)
+    assert len(TRIGGERS) == 7
+
+
+PLACES = ("north dock", "south dock", "south")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["seen", "seen", "seen", "person", "undo", "batch", "look", "delete", "restore"]),
+        st.integers(0, 1),
+        st.integers(0, 3000),
+        st.sampled_from(PLACES),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_the_chain_holds_and_ends_where_the_asset_is(
+    warehouse: Warehouse, steps: Sequence[tuple[str, int, int, str]]
+) -> None:
+    pallets = [assets.create(warehouse.actor, name="pallet").id for _ in range(2)]
+    by_person: list[tuple[int, int, int]] = []
+    for what, which, second, place in steps:
+        pallet, at = pallets[which], warehouse.began + second * SECOND
+        is_live = execute("SELECT deleted_at IS NULL FROM asset WHERE id = ?", (pallet,)).fetchone()[0]
+        if what == "seen" and is_live:
+            warehouse.seen(pallet, place, second)
+        elif what == "batch" and is_live:
+            warehouse.record([(pallet, one, second + number) for number, one in enumerate(PLACES)])
+        elif what == "person" and is_live:
+            by_person.append((pallet, at, scan_by_person(warehouse, pallet, place, second)))
+        elif what == "undo" and by_person:
+            take_back(*by_person.pop(), GAP)
+        elif what == "look":
+            make_events()
+        elif what == "delete" and is_live:
+            assets.delete(warehouse.actor, pallet)
+        elif what == "restore" and not is_live:
+            assets.restore(warehouse.actor, pallet)
+    make_events()
+    for pallet in pallets:
+        assert_chain(warehouse, pallet)
+
+
+def assert_chain(warehouse: Warehouse, pallet: int) -> None:
+    is_live, at = False, None
+    for event in told(warehouse, pallet):
+        if event.kind is EventKind.ASSET_CREATED:
+            assert not is_live
+            is_live = True
+        elif event.kind is EventKind.ASSET_DELETED:
+            assert is_live
+            is_live, at = False, None
+        elif event.kind is EventKind.ASSET_ARRIVED:
+            assert (is_live, at) == (True, None)
+            at = event.data["location"]["id"]
+        elif event.kind is EventKind.ASSET_MOVED:
+            assert (is_live, at) == (True, event.data["previous_location"]["id"])
+            assert at != event.data["location"]["id"]
+            at = event.data["location"]["id"]
+        elif event.kind is EventKind.ASSET_UNSEEN:
+            assert at is not None
+            at = None
+    row = execute(
+        "SELECT a.deleted_at IS NULL, p.location_id FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
+        "WHERE a.id = ?",
+        (pallet,),
+    ).fetchone()
+    assert (is_live, at) == (bool(row[0]), row[1] if row[0] else None)
+
+
+def test_the_events_of_an_organization_are_its_own(warehouse: Warehouse, cast: Cast) -> None:
+    rival = Warehouse(cast.rival, "rival/")
+    box = rival.add_asset("B-1")
+    rival.seen(box, "north dock", 1)
+    locations.create(warehouse.actor, name="Hall")
+    make_events()
+    assert told(warehouse) == []
+    (created, arrived) = log.after(cast.rival, 0, 10)
+    assert (created.kind, arrived.kind) == ("asset.created", "asset.arrived")
+    assert log.position_of(cast.acme, arrived.id) is None
+    assert log.with_numbers(cast.acme, [created.seq, arrived.seq]) == {}

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from edge.formats.reads import Parsed
+from edge.formats.registry import FORMATS
+
+
+@pytest.fixture
+def told() -> Callable[..., Parsed]:
+    """What a format makes of a message; by default on its example topic. Bytes go as they are."""
+
+    def tell(name: str, message: Any, topic: str | None = None) -> Parsed:
+        payload = message if isinstance(message, bytes) else orjson.dumps(message)
+        return FORMATS[name].parse(topic or FORMATS[name].example_topic, payload)
+
+    return tell

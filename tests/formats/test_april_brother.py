@@ -1,0 +1,45 @@
+"""What is odd about gateways of April Brother, which speak MessagePack."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from edge.formats.reads import Guess, Kind, Malformed, Parsed, Read
+from edge.formats.registry import FORMATS, recognise
+from tests.formats.reader_samples import ADVERT, BEACON, MAC, OTHER_MAC
+
+DEVICES = [
+    bytes.fromhex("00C30A114E7F21C2" + ADVERT),
+    bytes.fromhex("04D4226B905C3EB9020106"),
+]
+
+
+PACKED = msgpack.packb(
+    {"v": "1.5.3", "mid": 7, "time": 4711, "ip": "10.0.0.7", "mac": "AABBCCDDEEFF", "devices": DEVICES}
+)
+
+
+def test_each_device_of_an_april_brother_gateway_is_a_read():
+    parsed = FORMATS["april_brother"].parse("gateway", PACKED)
+    assert parsed == Parsed(
+        Kind.READS, (Read("ble", MAC, (BEACON,), None, -62.0), Read("ble", OTHER_MAC, (), None, -71.0))
+    )
+
+
+@pytest.mark.parametrize("device", [b"", b"\x00" * 7, 5, None, "Ω" * 20, "0" * 14 + "ΩΩ", "0" * 14 + "1_"])
+def test_a_device_that_is_cut_short_costs_no_other(device):
+    parsed = FORMATS["april_brother"].parse("gateway", msgpack.packb({"devices": [device, DEVICES[0]]}))
+    assert (len(parsed.reads), parsed.skipped) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", PACKED[:-1], PACKED + b"\x00", b"{}", b"\xc1", b"\x81\xc0\xc0", b"\x91" * 10_000]
+)
+def test_what_is_no_messagepack_is_refused(payload):
+    with pytest.raises(Malformed):
+        FORMATS["april_brother"].parse("gateway", payload)
+
+
+def test_they_are_recognised_by_what_only_they_can_send():
+    assert recognise("gateway", PACKED) == Guess("april_brother")

@@ -1,0 +1,53 @@
+"""What is odd about gateways of INGICS, which speak lines of text."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge.formats.reads import Guess, Kind, Malformed, Parsed, Read
+from edge.formats.registry import FORMATS, recognise
+from tests.formats.reader_samples import ADVERT, BEACON, MAC, OTHER_MAC
+
+ONE = f"$GPRP,C30A114E7F21,E1C8BC3DFF84,-58,{ADVERT},1772439330"
+TWO = "$SRRP,D4226B905C3E,E1C8BC3DFF84,-71,020106"
+ALIVE = "$HBRP,E1C8BC3DFF84,E1C8BC3DFF84,-127,00000000,1772439330"
+SEEN = Read("ble", MAC, (BEACON,), None, -58.0, 1_772_439_330_000_000)
+ALSO_SEEN = Read("ble", OTHER_MAC, (), None, -71.0)
+
+
+def ingics(payload: str | bytes) -> Parsed:
+    return FORMATS["ingics"].parse("t", payload if isinstance(payload, bytes) else payload.encode())
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r\n\0"])
+def test_each_line_of_an_ingics_gateway_is_a_read(ends):
+    assert ingics(ONE + ends) == Parsed(Kind.READS, (SEEN,))
+    assert ingics(f"{ONE}\r\n{TWO}{ends}") == Parsed(Kind.READS, (SEEN, ALSO_SEEN))
+
+
+def test_its_lines_may_stand_in_json():
+    assert ingics(f'{{"data": ["{ONE}", "{TWO}"]}}').reads == (SEEN, ALSO_SEEN)
+
+
+@pytest.mark.parametrize(
+    "payload", [ALIVE, f"{ALIVE}\r\n", f'{{"data": ["{ALIVE}"]}}', "$HBRP,E1C8BC3DFF84,1772439330"]
+)
+def test_its_heartbeat_is_a_sign_of_life(payload):
+    assert ingics(payload) == Parsed(Kind.STATUS)
+
+
+def test_a_line_that_cannot_be_read_costs_no_other():
+    parsed = ingics(f"{ONE}\r\n$GPRP,C30A11,E1C8BC3DFF84,-58,0201\r\n{TWO}")
+    assert (parsed.reads, parsed.skipped) == ((SEEN, ALSO_SEEN), 1)
+    assert parsed.note == 'entry 2: "$GPRP,C30A11,E1C8BC3DFF84,-58,0201" is no report of an INGICS gateway'
+
+
+@pytest.mark.parametrize("payload", [b"hello", b"$GPRP,\xff", b"", b"C30A114E7F21,-58"])
+def test_what_no_ingics_gateway_sends_is_refused(payload):
+    with pytest.raises(Malformed):
+        ingics(payload)
+
+
+def test_they_are_recognised_by_what_only_they_can_send():
+    assert recognise("some/topic", ONE.encode()) == Guess("ingics")
+    assert recognise("some/topic", f'{{"data": ["{ONE}"]}}'.encode()) == Guess("ingics")

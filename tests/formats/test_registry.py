@@ -1,0 +1,339 @@
+"""What holds for every reader format, looped over the table of formats itself."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from edge import formats
+from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
+from edge.formats.registry import FORMATS, recognise
+from edge.validation.values import TAG_TYPES
+from tests.formats.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
+
+PARSERS: dict[str, tuple[str, Parser]] = {
+    **{name: (format_.example_topic, format_.parse) for name, format_ in FORMATS.items()},
+    "mapping": ("any/topic", MAPPED),
+}
+BINARY = {"april_brother"}  # these speak no JSON at all
+OF_LINES = {"ingics"}  # and these may wrap their lines in it
+
+every_format = pytest.mark.parametrize("name", SAMPLES)
+every_parser = pytest.mark.parametrize("name", sorted(PARSERS.keys() - BINARY))
+
+
+def parse(name: str, message: Any) -> Parsed:
+    topic, parser = PARSERS[name]
+    return parser(topic, message if isinstance(message, bytes) else orjson.dumps(message))
+
+
+def at(message: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        message = message[key]
+    return message
+
+
+def test_every_format_has_a_sample():
+    assert SAMPLES.keys() == FORMATS.keys() - BINARY - OF_LINES
+
+
+@every_format
+def test_the_table_is_keyed_by_name(name):
+    assert FORMATS[name].name == name
+    assert FORMATS[name].title
+    assert FORMATS[name].example_topic
+
+
+@every_format
+def test_the_documented_message_gives_its_reads(name):
+    assert parse(name, SAMPLES[name].message) == Parsed(Kind.READS, SAMPLES[name].reads)
+
+
+@every_format
+def test_what_is_optional_may_be_absent_and_is_unknown_then(name):
+    assert parse(name, SAMPLES[name].bare) == Parsed(Kind.READS, SAMPLES[name].bare_reads)
+
+
+@every_format
+def test_unknown_keys_change_nothing(name):
+    def with_unknown_keys(value: Any) -> Any:
+        if isinstance(value, list):
+            return [with_unknown_keys(item) for item in value]
+        if isinstance(value, dict):
+            return {
+                **{key: with_unknown_keys(item) for key, item in value.items()},
+                "unheardOf": [1, {"x": None}],
+            }
+        return value
+
+    assert parse(name, with_unknown_keys(SAMPLES[name].message)).reads == SAMPLES[name].reads
+
+
+@every_format
+@pytest.mark.parametrize("wrong", [True, [], {}, "strong"])
+def test_a_wrong_type_in_one_entry_costs_that_entry_only(name, wrong):
+    sample = SAMPLES[name]
+    good = copy.deepcopy(sample.message)
+    entries = at(good, sample.entries) if sample.entries else good if isinstance(good, list) else [good]
+    scanned = entries[1] if name == "minew" else entries[0]
+    spoilt = copy.deepcopy(scanned)
+    at(spoilt, sample.rssi[:-1])[sample.rssi[-1]] = wrong
+    entries.insert(1, spoilt)
+    parsed = parse(name, good if sample.entries else entries)
+    assert parsed.reads == sample.reads
+    assert parsed.skipped == 1
+    assert parsed.note
+
+
+@every_format
+@pytest.mark.parametrize("stray", [5, "text", None, True, []])
+def test_what_is_no_object_among_the_scans_is_counted(name, stray):
+    sample = SAMPLES[name]
+    message = copy.deepcopy(sample.message)
+    if sample.entries:
+        at(message, sample.entries).append(stray)
+    else:
+        message = [*message, stray] if isinstance(message, list) else [message, stray]
+    parsed = parse(name, message)
+    assert (parsed.reads, parsed.skipped) == (sample.reads, 1)
+
+
+@every_format
+@pytest.mark.parametrize("between", [b"", b" ", b"\n", b"\r\n\t"])
+def test_messages_run_together_are_read_one_after_the_other(name, between):
+    once = orjson.dumps(SAMPLES[name].message)
+    assert parse(name, once + between + once).reads == SAMPLES[name].reads * 2
+
+
+@every_format
+def test_an_array_of_messages_is_read_like_messages(name):
+    message = SAMPLES[name].message
+    array = message * 2 if isinstance(message, list) else [message, message]
+    assert parse(name, array).reads == SAMPLES[name].reads * 2
+
+
+@every_format
+def test_the_same_message_twice_gives_the_same_twice(name):
+    payload = orjson.dumps(SAMPLES[name].message)
+    assert parse(name, payload) == parse(name, payload)
+
+
+@every_parser
+@pytest.mark.parametrize("payload", [b"null", b"[]", b"{}", b'"text"', b"5", b"true", b"[[]]", b"[5]", b" {} "])
+def test_json_of_no_known_shape_is_ignored(name, payload):
+    assert replace(parse(name, payload), note=None) == Parsed(Kind.IGNORED)
+
+
+BROKEN = {
+    "cut short": b'{"tags":[{"epc":"30',
+    "not closed": b"[{}",
+    "trailing comma": b'{"a":1,}',
+    "trailing text": b"{} tail",
+    "plain text": b"hello",
+    "blank": b" \n",
+    "not UTF-8": b'{"epc":"\xff\xfe"}',
+    "binary": bytes(range(128, 256)),
+    "NaN": b'{"a":NaN}',
+    "infinity": b'{"a":-Infinity}',
+    "NaN beside a good object": b'{"a":1}{"a":NaN}',
+    "beyond a double": b'{"a":1e999}',
+    "beyond a double, run together": b'{}{"a":1e999}',
+    "integer of 5,000 digits": b'{"a":' + b"9" * 5_000 + b"}",
+    "integer of 5,000 digits, run together": b'{}{"a":' + b"9" * 5_000 + b"}",
+    "nested 100,000 deep": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nested 100,000 deep, not closed": b"[" * 100_000,
+    "nested 100,000 deep, run together": b"{}" + b'{"a":' * 100_000,
+    "half a surrogate pair": b'{"a":"\\ud800"}',
+    "half a surrogate pair, run together": b'{}{"a":"\\ud800"}',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        pytest.param(name, payload, id=f"{name}-{what}")
+        for name in PARSERS
+        for what, payload in BROKEN.items()
+        if payload.strip() or name != "impinj"  # whose farewell is an empty message
+    ],
+)
+def test_what_is_not_readable_json_is_refused_with_a_reason(name, payload):
+    with pytest.raises(Malformed) as refused:
+        parse(name, payload)
+    assert 5 < len(str(refused.value)) < 200
+    assert "\n" not in str(refused.value)
+
+
+AROUND = {
+    "byte order mark": (b"\xef\xbb\xbf", b""),
+    "NUL at the end": (b"", b"\0"),
+    "buffer of NULs": (b"", b"\0" * 64),
+    "all of it": (b"\xef\xbb\xbf ", b"\r\n\0\0"),
+}
+
+
+@every_format
+@pytest.mark.parametrize(("before", "after"), AROUND.values(), ids=AROUND)
+def test_what_devices_put_around_their_json_costs_no_message(name, before, after):
+    assert parse(name, before + orjson.dumps(SAMPLES[name].message) + after).reads == SAMPLES[name].reads
+
+
+@every_format
+@pytest.mark.parametrize("order", ["utf-16", "utf-16-be"])
+def test_text_in_utf_16_with_its_mark_costs_no_message(name, order):
+    text = ("" if order == "utf-16" else "\ufeff") + orjson.dumps(SAMPLES[name].message).decode()
+    assert parse(name, text.encode(order)).reads == SAMPLES[name].reads
+
+
+@every_format
+def test_json_that_was_turned_into_a_text_of_json_is_read(name):
+    text = orjson.dumps(SAMPLES[name].message).decode()
+    assert parse(name, orjson.dumps(text)).reads == SAMPLES[name].reads
+
+
+@every_format
+def test_a_strength_with_its_unit_is_read(name):
+    if name == "impinj":  # which counts hundredths
+        return
+    message = copy.deepcopy(SAMPLES[name].message)
+    entries = at(message, SAMPLES[name].entries) if SAMPLES[name].entries else message
+    scan = entries[1 if name == "minew" else 0] if isinstance(entries, list) else entries
+    at(scan, SAMPLES[name].rssi[:-1])[SAMPLES[name].rssi[-1]] = "-61 dBm"
+    assert parse(name, message).reads[0].rssi == -61.0
+
+
+MEGABYTE = 1_000_000
+LARGE = {
+    "objects run together": b"{}" * (MEGABYTE // 2),
+    "one long text": b'{"id":"' + b"x" * MEGABYTE + b'"}',
+    "one long list": b'{"tags":[' + b"0," * (MEGABYTE // 2) + b"0]}",
+    "open brackets": b"[" * MEGABYTE,
+    "blanks": b" " * MEGABYTE,
+    "cut short at the end": b"[" + b"{}," * (MEGABYTE // 3),
+    "digits": b"1" * MEGABYTE,
+}
+
+
+@every_parser
+@pytest.mark.parametrize("payload", LARGE.values(), ids=LARGE)
+def test_a_megabyte_of_nonsense_holds_no_reads(name, payload):
+    with suppress(Malformed):
+        assert parse(name, payload).reads == ()
+
+
+@every_format
+def test_a_megabyte_of_scans_is_read_whole(name):
+    sample = SAMPLES[name]
+    times = MEGABYTE // len(orjson.dumps(sample.message))
+    assert len(parse(name, orjson.dumps(sample.message) * times).reads) == times * len(sample.reads)
+
+
+def words_of_the_parsers() -> list[str]:
+    """The keys and values the parsers look for, so that what is invented gets past their first glance."""
+    sources = Path(formats.__file__).parent.glob("*.py")
+    constants = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
+    texts = {node.value for node in constants if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return sorted(text for text in texts if re.fullmatch(r"[\w@*-]+( \w+)?", text))
+
+
+WORDS = words_of_the_parsers()
+TIMES = r"[0-9]{1,4}[-/][0-9]{1,2}[-/][0-9]{1,2}[T &][0-9:.]{5,12}([+-][0-9:]{2,6}|Z)?"
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=12),
+    st.from_regex(r"[0-9A-F]{4,30}", fullmatch=True),
+    st.from_regex(TIMES, fullmatch=True),
+    st.sampled_from([EPC, MAC, UUID, ADVERT, MOMENT, -58, 1e308, "-6:00", "nan", "1e999", 3003, 3004, 3070]),
+    st.sampled_from(WORDS),
+)
+MESSAGES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6),
+    max_leaves=20,
+)
+TOPICS = st.sampled_from([topic for topic, _ in PARSERS.values()] + ["", "/", "gw_status", "a/LWT", "rooms/x/status"])
+
+
+@st.composite
+def twisted_samples(draw: st.DrawFn) -> bytes:
+    """A documented message with some of its values replaced."""
+
+    def twist(value: Any) -> Any:
+        if draw(st.integers(0, 5)) == 0:
+            return draw(LEAVES)
+        if isinstance(value, dict):
+            return {key: twist(item) for key, item in value.items()}
+        return [twist(item) for item in value] if isinstance(value, list) else value
+
+    return orjson.dumps(twist(draw(st.sampled_from([sample.message for sample in SAMPLES.values()]))))
+
+
+def is_well_formed(parsed: Parsed) -> bool:
+    return (
+        type(parsed) is Parsed
+        and isinstance(parsed.kind, Kind)
+        and type(parsed.skipped) is int
+        and parsed.skipped >= 0
+        and (parsed.note is None or (type(parsed.note) is str and 0 < len(parsed.note) <= 400))
+        and ((parsed.kind is Kind.READS) == bool(parsed.reads or parsed.skipped))
+        and all(map(is_well_formed_read, parsed.reads))
+    )
+
+
+def is_well_formed_read(read: Read) -> bool:
+    time = read.observed_at.micros if isinstance(read.observed_at, WallTime) else read.observed_at
+    return (
+        type(read) is Read
+        and read.tag_type in TAG_TYPES
+        and all(type(value) is str and 0 < len(value) <= 255 for value in (read.value, *read.aliases))
+        and read.value not in read.aliases
+        and (read.antenna is None or (type(read.antenna) is int and 1 <= read.antenna <= 65_535))
+        and (read.rssi is None or (type(read.rssi) is float and isfinite(read.rssi)))
+        and (time is None or (type(time) is int and 0 <= time < 2**63))
+    )
+
+
+@settings(max_examples=300)
+@given(
+    topic=TOPICS,
+    payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps), twisted_samples()),
+)
+def test_no_bytes_raise_anything_but_malformed_and_every_answer_is_well_formed(topic, payload):
+    for own_topic, parser in PARSERS.values():
+        for heard_on in {topic, own_topic}:
+            with suppress(Malformed):
+                parsed = parser(heard_on, payload)
+                assert is_well_formed(parsed), parsed
+
+
+DEEP = b"[" * 1_010 + b"]" * 1_010
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("csl", b'{"readerErrorCode":%s}' % DEEP),
+        ("zebra", b'{"component":1,"type":"gpi","data":{"pin":%s}}' % DEEP),
+        ("impinj", b'{"overflowEvent":{"eventsPurged":%s}}' % DEEP),
+        ("moko", b'{"msg_id":%s,"device_info":1}' % DEEP),
+    ],
+)
+def test_no_message_makes_a_parser_fail(name: str, payload: bytes) -> None:
+    """Before, it undid a batch with the messages of all readers, and no page that showed it could be opened."""
+    with pytest.raises(Malformed, match="not readable"):
+        FORMATS[name].parse("any/topic", payload)
+    recognise("any/topic", payload)

@@ -1,0 +1,74 @@
+"""A handheld's copy of the assets: what differs is sent, whatever changed it, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.handhelds import device_copy
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
+from tests.conftest import Cast
+
+Copy = dict[int, device_copy.Bucket]
+
+
+def refresh(organization_id: int, copy: Copy) -> int:
+    """As a device does it; returns how many buckets were sent."""
+    digests = "".join(copy[no].digest if no in copy else device_copy.EMPTY for no in range(device_copy.BUCKETS))
+    fresh = device_copy.differing(organization_id, digests)
+    copy.update(fresh)
+    return len(fresh)
+
+
+def rows(copy: Copy) -> dict[int, list[Any]]:
+    return {row[0]: row for bucket in copy.values() for row in bucket.rows}
+
+
+def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
+    positions.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], 0)
+
+
+def test_only_what_changed_is_sent_whatever_changed_it(cast: Cast) -> None:
+    dock = locations.create(shell(cast.acme), name="Dock 1").id
+    made = [
+        assets.create(shell(cast.acme), name=f"Pallet {no}", tags=[NewTag("barcode", f"BC-{no}")]) for no in range(50)
+    ]
+    assets.create(shell(cast.rival), name="Theirs")
+    copy: Copy = {}
+    assert refresh(cast.acme, copy) > 30
+    assert len(rows(copy)) == 50
+    assert refresh(cast.acme, copy) == 0
+    first = made[0]
+    assert rows(copy)[first.id] == [first.id, first.external_key, "Pallet 0", None, None, None, ["BC-0"]]
+
+    now = clock.now()
+    see(cast.acme, first.id, dock, now)
+    assert refresh(cast.acme, copy) == 1
+    assert rows(copy)[first.id][3] == dock
+    tag = assets.attach_tag(shell(cast.acme), first.id, NewTag("rfid", "E2AA"))
+    assert refresh(cast.acme, copy) == 1
+    assert rows(copy)[first.id][6] == ["BC-0", "E2AA"]
+    assets.detach_tag(shell(cast.acme), first.id, tag.id)
+    assets.patch(shell(cast.acme), made[1].id, {"name": "Renamed"})
+    assert 1 <= refresh(cast.acme, copy) <= 2
+    assert (rows(copy)[first.id][6], rows(copy)[made[1].id][2]) == (["BC-0"], "Renamed")
+    assets.delete(shell(cast.acme), made[2].id)
+    assert refresh(cast.acme, copy) == 1
+    assert made[2].id not in rows(copy)
+
+
+def test_an_asset_that_is_seen_all_the_time_is_sent_every_ten_minutes_at_most(cast: Cast) -> None:
+    dock = locations.create(shell(cast.acme), name="Dock 1").id
+    pallet = assets.create(shell(cast.acme), name="Pallet").id
+    start = clock.now() // (600 * clock.SECOND) * 600 * clock.SECOND
+    see(cast.acme, pallet, dock, start)
+    copy: Copy = {}
+    refresh(cast.acme, copy)
+    see(cast.acme, pallet, dock, start + 500 * clock.SECOND)
+    assert refresh(cast.acme, copy) == 0
+    see(cast.acme, pallet, dock, start + 601 * clock.SECOND)
+    assert refresh(cast.acme, copy) == 1

@@ -1,0 +1,103 @@
+"""What becomes of the scans of a stock-take: none is lost, whatever changed before it is signed off."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.actors import Actor, shell
+from edge.database.connection import execute
+from edge.handhelds import scans, stock_takes
+from edge.handhelds.scans import Result, Submitted
+from edge.people import people
+from edge.people.people import Role
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking import board, lost_assets, positions
+from edge.tracking.stays import Quality, Scan
+from tests.conftest import Cast
+
+AT = 1_700_000_000 * clock.SECOND
+TAKE = "stock-take-1"
+EPC = "E28011700000020A7B2C3D4E"
+
+
+@pytest.fixture
+def olga(cast: Cast) -> Actor:
+    row = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    return actors.person(cast.acme, row.id, row.name)
+
+
+@pytest.fixture
+def dock(cast: Cast, olga: Actor) -> int:
+    dock_id = locations.create(shell(cast.acme), name="Dock").id
+    assert begin(olga, dock_id)
+    return dock_id
+
+
+def begin(olga: Actor, dock: int, *expected: int) -> bool:
+    return stock_takes.begin(olga, TAKE, dock, with_sublocations=False, expected=expected, started_at=AT)
+
+
+def count(olga: Actor, code: str, location_id: int, number: int = 1) -> Result:
+    scan = Submitted(f"scan-{number}", code, location_id, AT + number)
+    return stock_takes.scan(olga, TAKE, scan, AT + number).result
+
+
+def test_a_location_that_was_retired_before_the_sign_off_loses_no_scan(cast: Cast, olga: Actor, dock: int) -> None:
+    pallet = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("rfid", EPC)])
+    assert count(olga, EPC, dock) is Result.COUNTED
+    locations.delete(shell(cast.acme), dock)
+    assert stock_takes.finish(olga, TAKE, AT + 9)
+    assert [move.location_id for move in board.moves(cast.acme, pallet.id)] == [dock]
+
+
+@pytest.mark.parametrize(("code", "location_id"), [(EPC, 999), ("x" * 300, None), ("(01)04006381333932(21)7", None)])
+def test_a_scan_that_can_never_be_recorded_is_refused_at_once(
+    olga: Actor, dock: int, code: str, location_id: int | None
+) -> None:
+    assert count(olga, code, location_id or dock) is Result.REFUSED
+
+
+def test_beyond_the_bound_a_scan_is_recorded_at_once(
+    cast: Cast, olga: Actor, dock: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stock_takes, "MOST_SCANS", 1)
+    pallet = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("rfid", EPC)])
+    results = [count(olga, code, dock, number) for number, code in ((1, "BOX"), (2, EPC), (1, "BOX"))]
+    assert results == [Result.COUNTED, Result.RECORDED, Result.COUNTED]
+    assert len(board.moves(cast.acme, pallet.id)) == 1
+
+
+def test_a_code_that_was_attached_since_is_no_longer_unknown(cast: Cast, olga: Actor) -> None:
+    dock = locations.create(shell(cast.acme), name="Dock").id
+    pallet = assets.create(shell(cast.acme), name="Pallet")
+    begin(olga, dock, pallet.id)
+    assert count(olga, EPC, dock) is Result.COUNTED
+    assets.attach_tag(shell(cast.acme), pallet.id, NewTag("rfid", EPC))
+    assert stock_takes.finish(olga, TAKE, AT + 9)
+    assert [(line.result, line.how) for line in stock_takes.sheet(cast.acme, TAKE)] == [("here", "scan")]
+    assert scans.stored("scan-1") is not None
+
+
+def test_a_mark_as_lost_counts_from_when_it_was_made_not_from_when_it_arrived(cast: Cast, olga: Actor) -> None:
+    dock = locations.create(shell(cast.acme), name="Dock").id
+    pallet = assets.create(shell(cast.acme), name="Pallet")
+    seen_at = AT + 10
+    positions.record([Scan(cast.acme, pallet.id, dock, None, None, seen_at, seen_at, Quality.HANDHELD)], 0)
+    assert lost_assets.mark_lost(olga, pallet.id, seen_at - 1, is_lost=True)
+    assert lost_assets.lost_since(cast.acme, pallet.id) is None
+    assert lost_assets.mark_lost(olga, pallet.id, seen_at + 1, is_lost=True)
+    assert lost_assets.lost_since(cast.acme, pallet.id) == seen_at + 1
+
+
+def test_every_query_has_the_organization_also_where_a_check_comes_first(cast: Cast, olga: Actor, dock: int) -> None:
+    """A caller that forgets the check gets and changes nothing of another organization."""
+    theirs = assets.create(shell(cast.rival), name="Theirs")
+    execute("INSERT INTO stock_take_expected (stock_take_id, asset_id) VALUES (?, ?)", (TAKE, theirs.id))
+    count(olga, EPC, dock)
+    stock_takes.take_back(olga._replace(organization_id=cast.rival), "scan-1")
+    assert stock_takes.finish(olga, TAKE, AT + 9)
+    assert [(line.result, line.code) for line in stock_takes.sheet(cast.acme, TAKE)] == [("unknown", EPC)]
+    assert stock_takes.sheet(cast.rival, TAKE) == []

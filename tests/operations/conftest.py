@@ -1,0 +1,28 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import close_database
+from edge.people.organizations import add_organization
+
+
+@contextmanager
+def fresh_site(folder: Path) -> Iterator[Path]:
+    """A data directory with an open, empty database."""
+    folder.mkdir(parents=True, exist_ok=True)
+    migrate.migrate(folder)
+    try:
+        yield folder
+    finally:
+        close_database()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    with fresh_site(tmp_path / "data") as folder:
+        add_organization(shell(), "Acme")
+        yield folder

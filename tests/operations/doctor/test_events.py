@@ -1,0 +1,51 @@
+"""What the doctor tells of those who are told of events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.events import destinations
+from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
+from edge.events.progress import Progress, note_progress
+from edge.operations.doctor.findings import Level, Subject
+from edge.outbound import Network
+from edge.people.organizations import list_organizations
+from tests.operations.doctor.test_doctor import found, subject
+
+__all__ = ["subject"]
+
+
+@pytest.fixture
+def erp(site: Path) -> Destination:
+    wanted = Filter(frozenset(KINDS), None)
+    new = NewDestination(DestinationKind.WEBHOOK, "ERP", "https://erp.example", b"sealed", wanted, Network.INTERNET)
+    return destinations.add(shell(list_organizations()[0].id), new)
+
+
+def failing(erp: Destination, *, since: int | None = None, disabled: str | None = None) -> None:
+    note_progress(erp.no, Progress(0, (), (), 3, since, 0, "answered 500", 0, disabled))
+
+
+def test_a_receiver_that_takes_events_is_well(subject: Subject, erp: Destination) -> None:
+    assert found(subject, "events") == (Level.OK, "1 destinations of events, none of them in trouble")
+
+
+def test_a_receiver_may_be_away_for_a_while(subject: Subject, erp: Destination) -> None:
+    failing(erp, since=clock.now() - clock.HOUR // 2)
+    assert found(subject, "events")[0] is Level.OK
+    failing(erp, since=clock.now() - 2 * clock.HOUR)
+    level, text = found(subject, "events")
+    assert level is Level.WARNING
+    assert "ERP has taken no events since" in text
+    assert "answered 500" in text
+
+
+def test_a_destination_that_was_given_up_is_named(subject: Subject, erp: Destination) -> None:
+    failing(erp, disabled="nothing was taken for a week")
+    level, text = found(subject, "events")
+    assert (level, "ERP was disabled: nothing was taken for a week" in text) == (Level.WARNING, True)

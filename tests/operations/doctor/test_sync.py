@@ -1,0 +1,102 @@
+"""What the doctor and /metrics tell of sync."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.operations import metrics
+from edge.operations.doctor import doctor
+from edge.operations.doctor.findings import Level, Subject
+from edge.people.organizations import list_organizations
+from edge.sync.store import change_feed, hub_link, sites
+from edge.sync.store.hub_link import HubAccess
+from tests.operations.doctor.test_doctor import found, subject
+
+__all__ = ["subject"]
+
+
+@pytest.fixture
+def organization_id(site: Path) -> int:
+    return list_organizations()[0].id
+
+
+@pytest.fixture
+def joined(site: Path, organization_id: int) -> Path:
+    hub_link.begin(shell(organization_id), HubAccess("https://hub", "BER", "The hub", "key"))
+    (site / "sync-secret").write_text("secret")
+    return site
+
+
+def test_a_box_of_its_own_has_nothing_to_tell(subject: Subject) -> None:
+    assert found(subject, "hub") == (Level.OK, "reports to no hub")
+    assert found(subject, "sites") == (Level.OK, "is a hub of no site")
+    assert not [name for name in figures(subject) if "sync" in name or "edge_site" in name]
+
+
+HOURS_AGO = clock.now() - 5 * clock.HOUR
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "words"),
+    [
+        ({}, Level.OK, "1 change waits for The hub at https://hub"),
+        ({"stopped": "another database speaks for this site"}, Level.PROBLEM, "another database"),
+        ({"paused_at": 1}, Level.WARNING, "paused"),
+        ({"recovering": '["assets", [0]]'}, Level.WARNING, "being recovered"),
+        ({"restored_from": 1}, Level.WARNING, "the hub may know what came after"),
+        ({"clock_offset": -90 * clock.SECOND}, Level.WARNING, "90 s apart"),
+        ({"last_commit_at": HOURS_AGO, "last_error": "no route"}, Level.WARNING, "no route"),
+    ],
+)
+def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level: Level, words: str) -> None:
+    change_feed.add_range(1, 0, 0)
+    if values:
+        hub_link.update(**values)
+    told = found(subject, "hub")
+    assert told[0] == level
+    assert words in told[1]
+
+
+def test_a_site_without_its_key(subject: Subject, joined: Path) -> None:
+    (joined / "sync-secret").unlink()
+    assert found(subject, "hub")[0] == Level.PROBLEM
+
+
+def test_a_hub_names_the_sites_that_are_silent_or_refused(subject: Subject, organization_id: int) -> None:
+    for code in ("BER", "HAM", "MUC"):
+        made = sites.add_site(shell(organization_id), code, code, code.encode())
+        sites.join(code.encode(), b"secret of " + code.encode())
+        sites.note_contact(made.no, {"waiting": 7}, 100)
+    assert found(subject, "sites") == (Level.OK, "3 sites keep up")
+    execute("UPDATE site SET last_contact_at = ? WHERE code = 'BER'", (clock.now() - 5 * clock.HOUR,))
+    sites.note_refusal(2, "another database speaks for this site")
+    level, words = found(subject, "sites")
+    assert level == Level.WARNING
+    assert "BER: not heard from for 300 minutes" in words
+    assert "HAM: another database" in words
+    assert "MUC" not in words
+    told = figures(subject)
+    assert told["edge_site_waiting_changes"] == [7, 7, 7]
+    assert len(told["edge_site_heard_timestamp_seconds"]) == 3
+
+
+def test_metrics_of_a_site(subject: Subject, joined: Path) -> None:
+    hub_link.count_bytes(5000, 300)
+    told = figures(subject)
+    assert told["edge_sync_running"] == [1]
+    assert told["edge_sync_bytes_today"] == [5000, 300]
+    assert told["edge_sync_waiting_changes"] == [0]
+
+
+def figures(subject: Subject) -> dict[str, list[float]]:
+    sampled = metrics.sample(subject.data_dir, subject.backup_dir, dict)
+    return {metric.name: [sample.value for sample in metric.samples] for metric in sampled}
+
+
+def test_every_check_of_sync_is_listed() -> None:
+    assert {"hub", "sites"} <= set(doctor.CHECKS)

@@ -1,0 +1,183 @@
+"""What the doctor says of the units of a site, of its name, and of what lies around it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.errors import Unavailable
+from edge.operations.doctor.findings import Level, Subject
+from edge.operations.doctor.machine import Machine, run
+from tests.operations.doctor.test_doctor import found, subject
+
+__all__ = ["subject"]
+
+WELL = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "Result": "success"}
+STARTED = 1_790_000_000
+
+
+class Site:
+    """A computer as the installer leaves it, whose systemd and avahi answer as they are told to."""
+
+    def __init__(self, folder: Path, subject: Subject) -> None:
+        self.folder = folder
+        self.units: dict[str, dict[str, str]] = {}
+        self.name = "hall7.local"
+        for name in ("edge.toml", "Caddyfile", "mosquitto/conf.d/edge.conf", "avahi/services/edge.service"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch()
+        (folder / "venv").symlink_to(folder)
+        (folder / "Caddyfile").write_text("# with the certificate that edge-https makes\nhttps://:443 {\n}\n")
+        (folder / "avahi/avahi-daemon.conf").write_text("[server]\nhost-name=hall7\n")
+        os.utime(folder / "edge.toml", (STARTED - 60, STARTED - 60))
+        accounts = folder / "broker"
+        accounts.mkdir()
+        for name in ("passwd", "acl"):
+            (accounts / name).write_text(f"{name} of two readers")
+            (folder / "mosquitto" / f"edge.{name}").write_text(f"{name} of two readers")
+        machine = Machine(
+            self._answer, folder, folder / "edge.toml", folder / "Caddyfile", folder / "mosquitto", folder / "avahi"
+        )
+        self.subject = subject._replace(machine=machine, accounts_dir=accounts)
+
+    def _answer(self, command: Sequence[str]) -> str:
+        if command[0] == "busctl":
+            if not self.name:
+                raise Unavailable("busctl gives no answer")
+            return f's "{self.name}"\n'
+        usual = {**WELL, "ActiveEnterTimestamp": f"@{STARTED}", "NRestarts": "0"}
+        shown = [
+            {"Id": name, **usual, **self.units.get(name, {})} for name in command if "." in name and "=" not in name
+        ]
+        return "\n\n".join("\n".join(f"{key}={value}" for key, value in unit.items()) for unit in shown)
+
+    def found(self, check: str) -> tuple[Level, str]:
+        return found(self.subject, check)
+
+
+@pytest.fixture
+def computer(tmp_path: Path, subject: Subject) -> Site:
+    folder = tmp_path / "machine"
+    folder.mkdir()
+    return Site(folder, subject)
+
+
+ALL = ("units", "restarts", "settings", "name", "upgrade", "broker-accounts")
+
+
+def test_a_site_as_it_was_installed_is_well(computer: Site) -> None:
+    assert {check: computer.found(check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
+
+
+def test_a_computer_without_an_installation_has_nothing_to_check(subject: Subject) -> None:
+    assert {check: found(subject, check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("unit", "state", "text"),
+    [
+        ("caddy.service", {"ActiveState": "inactive"}, "caddy.service is not running"),
+        ("caddy.service", {"UnitFileState": "disabled"}, "caddy.service does not start at boot"),
+        ("mosquitto.service", {"LoadState": "masked"}, "mosquitto.service is masked"),
+        ("edge-backup.timer", {"ActiveState": "inactive"}, "edge-backup.timer is not running"),
+        ("edge-https.timer", {"LoadState": "not-found"}, "edge-https.timer is missing"),
+        ("edge-accounts.path", {"ActiveState": "failed"}, "edge-accounts.path has failed"),
+        ("edge-backup.service", {"ActiveState": "failed", "Result": "exit-code"}, "edge-backup.service has failed"),
+        ("avahi-daemon.service", {"ActiveState": "inactive"}, "avahi-daemon.service is not running"),
+    ],
+)
+def test_a_unit_that_is_not_as_it_should_be(computer: Site, unit: str, state: dict[str, str], text: str) -> None:
+    computer.units[unit] = state
+    level, said = computer.found("units")
+    assert (level, text in said) == (Level.PROBLEM, True)
+
+
+def test_jobs_are_done_and_not_running(computer: Site) -> None:
+    computer.units["edge-backup.service"] = {"ActiveState": "inactive", "UnitFileState": "static"}
+    assert computer.found("units")[0] is Level.OK
+
+
+def test_without_https_nobody_asks_for_caddy(computer: Site) -> None:
+    (computer.folder / "Caddyfile").unlink()
+    computer.units |= {"caddy.service": {"LoadState": "not-found"}, "edge-https.timer": {"LoadState": "not-found"}}
+    assert computer.found("units")[0] is Level.OK
+
+
+@pytest.mark.parametrize(
+    "state", [{"NRestarts": "7"}, {"MemoryCurrent": "390000000", "MemoryHigh": "402653184"}], ids=["restarts", "memory"]
+)
+def test_a_service_that_fails_repeatedly_or_swells(computer: Site, state: dict[str, str]) -> None:
+    computer.units["edge.service"] = state
+    assert computer.found("restarts")[0] is Level.WARNING
+
+
+def test_memory_without_a_bound_is_no_fault(computer: Site) -> None:
+    computer.units["edge.service"] = {"MemoryCurrent": "390000000", "MemoryHigh": "infinity"}
+    computer.units["mosquitto.service"] = {
+        "MemoryCurrent": "18446744073709551615",
+        "MemoryHigh": "18446744073709551615",
+    }
+    assert computer.found("restarts")[0] is Level.OK
+
+
+def test_settings_that_the_service_has_not_read(computer: Site) -> None:
+    os.utime(computer.folder / "edge.toml", (STARTED + 60, STARTED + 60))
+    assert computer.found("settings")[0] is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("", "avahi gives no answer"), ("hall7-2.local", "another one is hall7.local")]
+)
+def test_a_box_that_is_not_found_by_its_name(computer: Site, name: str, text: str) -> None:
+    computer.name = name
+    level, said = computer.found("name")
+    assert (level, text in said) == (Level.WARNING, True)
+
+
+def test_a_box_that_is_not_announced(computer: Site) -> None:
+    (computer.folder / "avahi/services/edge.service").unlink()
+    assert computer.found("name")[0] is Level.WARNING
+
+
+@pytest.mark.parametrize(("hours", "level"), [(0.1, Level.OK), (2, Level.PROBLEM)])
+def test_an_upgrade_that_did_not_end(computer: Site, hours: float, level: Level) -> None:
+    state = computer.folder / "upgrade"
+    state.touch()
+    began = time.time() - hours * 3600
+    os.utime(state, (began, began))
+    assert computer.found("upgrade")[0] is level
+
+
+@pytest.mark.parametrize("name", ["passwd", "acl"])
+def test_accounts_that_are_not_those_of_edge(computer: Site, name: str) -> None:
+    used = computer.folder / "mosquitto" / f"edge.{name}"
+    used.write_text("")
+    assert computer.found("broker-accounts")[0] is Level.PROBLEM
+    used.unlink()
+    assert computer.found("broker-accounts")[0] is Level.PROBLEM
+
+
+def test_accounts_that_mosquitto_has_not_got_yet(computer: Site) -> None:
+    used = computer.folder / "mosquitto" / "edge.acl"
+    os.utime(used, (STARTED, STARTED))
+    assert computer.found("broker-accounts")[0] is Level.PROBLEM
+
+
+def test_a_systemd_that_gives_no_answer(computer: Site) -> None:
+    def silent(_: Any) -> str:
+        raise Unavailable("systemctl gives no answer")
+
+    silenced = computer.subject._replace(machine=computer.subject.machine._replace(run=silent))
+    assert found(silenced, "units")[0] is Level.PROBLEM
+
+
+def test_a_program_of_the_system_that_fails_or_does_not_exist() -> None:
+    assert run(["echo", "yes"]) == "yes\n"
+    for command in (["false"], ["/nonexistent/program"]):
+        with pytest.raises(Unavailable, match="gives no answer"):
+            run(command)

@@ -1,0 +1,140 @@
+"""The file with which another box takes this one's place."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from edge.cli import cli
+from edge.errors import Corrupt, EdgeError, SetupError
+from edge.operations import disaster
+from edge.operations.archives import encrypt, new_key
+
+SETTINGS = {
+    "edge.toml": b"x = 1",
+    "signing.key": b"s" * 64,
+    "authority.key": b"secret of the authority",
+    "answers": b"p",
+}
+DATABASE = b"\x1f\x8b" + bytes(range(256)) * 20_000
+DATA = {"badges.key": b"secret of badges", "edge-20260302T081530Z.db.gz": DATABASE}
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text))
+    return target.getvalue()
+
+
+class Box:
+    def __init__(self, folder: Path) -> None:
+        self.settings, self.file, self.identity = folder / "etc", folder / "box.disaster", folder / "key"
+        self.target = folder / "other"
+        self.settings.mkdir()
+        self.target.mkdir()
+        for name, text in SETTINGS.items():
+            (self.settings / name).write_bytes(text)
+        private, self.recipient = new_key()
+        self.identity.write_text(private)
+
+    def pack(self, data: dict[str, bytes] = DATA) -> list[str]:
+        return disaster.pack(self.settings, io.BytesIO(tar_of(data)), self.file, self.recipient)
+
+    def unpack(self) -> list[str]:
+        return disaster.unpack(self.file, self.identity, self.target)
+
+    def of(self, files: dict[str, bytes]) -> None:
+        """A file that somebody else made for this key."""
+        plain = self.file.with_name("plain")
+        plain.write_bytes(tar_of(files))
+        encrypt(plain, self.file, self.recipient)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    return Box(tmp_path)
+
+
+def test_everything_of_the_site_comes_back_and_nothing_else(box: Box) -> None:
+    assert box.pack() == [
+        "settings/edge.toml", "settings/signing.key", "settings/authority.key", "data/badges.key",
+        "data/database.db.gz",
+    ]  # fmt: skip
+    assert box.file.stat().st_mode & 0o777 == 0o600
+    assert not any(text in box.file.read_bytes() for text in SETTINGS.values() if len(text) > 4)
+    box.unpack()
+    assert (box.target / "data/database.db.gz").read_bytes() == DATABASE
+    assert (box.target / "data/badges.key").read_bytes() == DATA["badges.key"]
+    assert (box.target / "settings/authority.key").read_bytes() == SETTINGS["authority.key"]
+    assert not (box.target / "settings/answers").exists()
+    assert (box.target / "settings/authority.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_would_not_bring_the_site_back_is_not_written(box: Box) -> None:
+    with pytest.raises(SetupError, match=r"data/database\.db\.gz cannot be read"):
+        box.pack({"badges.key": b"x"})
+    assert not list(box.file.parent.glob("box.disaster*"))
+
+
+def test_it_needs_the_owners_key(box: Box) -> None:
+    box.pack()
+    box.identity.write_text(new_key()[0])
+    with pytest.raises(SetupError, match="cannot be decrypted"):
+        box.unpack()
+
+
+@pytest.mark.parametrize("part", [0.3, 0.9])
+def test_a_file_that_was_cut_off_or_changed_is_refused(box: Box, part: float) -> None:
+    box.pack()
+    whole = box.file.read_bytes()
+    for damaged in (
+        whole[: int(len(whole) * part)],
+        whole[: int(len(whole) * part)] + b"x" + whole[int(len(whole) * part) + 1 :],
+    ):
+        box.file.write_bytes(damaged)
+        for folder in ("settings", "data"):
+            for file in (box.target / folder).glob("*"):
+                file.unlink()
+            if (box.target / folder).exists():
+                (box.target / folder).rmdir()
+        with pytest.raises(EdgeError):
+            box.unpack()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"../../etc/passwd": b"x"},
+        {"settings/edge.toml": b"x"},
+        {"settings/other": b"x"},
+        {"manifest.json": b'{"kind": "edge disaster file", "files": {"settings/edge.toml": "00"}}'},
+        {"settings/edge.toml": b"x" * 2_000_000},
+    ],
+    ids=["another folder", "no manifest", "unknown", "other files", "large"],
+)
+def test_what_was_made_by_something_else_is_refused(box: Box, files: dict[str, bytes]) -> None:
+    box.of(files)
+    with pytest.raises(Corrupt):
+        box.unpack()
+
+
+def edge(*arguments: str, given: bytes = b"") -> Result:
+    return CliRunner().invoke(cli, [*arguments], input=given)
+
+
+def test_from_a_shell(box: Box) -> None:
+    pack = ("disaster-pack", str(box.file), "--settings", str(box.settings))
+    said = edge(*pack, given=tar_of(DATA))
+    assert "edge backup-key" in str(said.exception)
+    said = edge(*pack, "--recipient", box.recipient, given=tar_of(DATA))
+    assert "authority.key, badges.key, database.db.gz" in said.output, said.exception
+    said = edge("disaster-unpack", str(box.file), str(box.target), "--identity", str(box.identity))
+    assert "data/database.db.gz" in said.output, said.exception

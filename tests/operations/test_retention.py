@@ -1,0 +1,222 @@
+"""Tests of edge/tracking/deletion.py."""
+
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge import clock
+from edge.audit.actors import person, shell
+from edge.database.bounds import Bounds
+from edge.database.connection import FILE_NAME, checkpoint, execute, writing
+from edge.handhelds import stock_takes
+from edge.handhelds.scans import Submitted
+from edge.operations.retention import Limits, sweep
+from edge.people.people import Role, add_person
+from edge.readers.kept_messages import Pack, Window
+from edge.tracking import deletion as store
+from tests.operations.conftest import fresh_site
+from tests.operations.history import HOUR, Stay, add_asset, counts_are_right, stays_of
+
+ROOMY = 10**12
+KEEP_ALL = Limits(400, 730, 1_000_000, Bounds(), 0)
+
+
+def go_on() -> bool:
+    return False
+
+
+# Stays of one asset follow each other, as they do when one thing is in one place at a time.
+assets = st.lists(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), min_size=1, max_size=12), min_size=1, max_size=5
+)
+
+
+def stays(steps: list[tuple[int, int]]) -> list[Stay]:
+    moment, result = 1_600_000_000_000_000, []
+    for gap, seen in steps:
+        moment += gap * HOUR
+        result.append(Stay(moment, seen * HOUR))
+        moment += seen * HOUR
+    return result
+
+
+@settings(max_examples=40)
+@given(assets, st.integers(0, 500), st.integers(1, 7))
+def test_dropping_takes_exactly_what_ended_before_and_never_the_newest(
+    plan: list[list[tuple[int, int]]], hours: int, limit: int
+) -> None:
+    before = 1_600_000_000_000_000 + hours * HOUR
+    with tempfile.TemporaryDirectory() as folder, fresh_site(Path(folder)):
+        wanted = {}
+        for steps in plan:
+            every = stays(steps)
+            kept = [stay for stay in every[:-1] if stay.observed_at + stay.seen_for >= before]
+            wanted[add_asset(every)] = [*kept, every[-1]]
+        while store.drop_history(before, limit):
+            assert counts_are_right()
+        assert {position: stays_of(position) for position in wanted} == wanted
+        assert counts_are_right()
+
+
+def test_history_is_kept_for_the_days_that_are_set(site: Path) -> None:
+    now = clock.now()
+    position = add_asset([Stay(now - days * clock.DAY, 0) for days in (500, 401, 399, 0)])
+    sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
+    assert [(now - stay.observed_at) // clock.DAY for stay in stays_of(position)] == [399, 0]
+
+
+def test_a_clock_that_jumped_ahead_costs_no_history(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock.now()
+    position = add_asset([Stay(now - days * clock.DAY, 0) for days in (300, 1)])
+    monkeypatch.setattr(clock, "now", lambda: now + 5000 * clock.DAY)
+    sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
+    assert len(stays_of(position)) == 2
+
+
+def test_a_low_disk_takes_the_oldest_slice_in_each_round_and_leaves_every_position(site: Path) -> None:
+    now = clock.now()
+    first = add_asset([Stay(now - days * clock.DAY, 0) for days in range(100, 0, -1)])
+    other = add_asset([Stay(now - 200 * clock.DAY, 0)])
+    low = KEEP_ALL._replace(low_disk_bytes=10**9)
+    sweep(low, clock.now(), 1000, go_on)
+    kept = stays_of(first)
+    assert 95 <= len(kept) < 100
+    assert kept[-1].observed_at == now - clock.DAY
+    assert min(kept) == kept[0]
+    for _ in range(400):
+        sweep(low, clock.now(), 1000, go_on)
+    assert len(stays_of(first)) == len(stays_of(other)) == 1
+    assert counts_are_right()
+
+
+def test_a_low_disk_takes_history_only_when_nothing_else_is_left(site: Path) -> None:
+    now = clock.now()
+    history = add_asset([Stay(now - days * clock.DAY, 0) for days in range(100, 0, -1)])
+    organization_id, location_id = execute("SELECT organization_id, id FROM location").fetchone()
+    ada = person(organization_id, add_person(shell(organization_id), "Ada", Role.OPERATOR).id, "Ada")
+    for name in ("old", "new", "cancelled", "open"):
+        stock_takes.begin(ada, name, location_id, with_sublocations=False, expected=[], started_at=1)
+    stock_takes.finish(ada, "old", now - 20)
+    stock_takes.finish(ada, "new", now - 10)
+    stock_takes.cancel(ada, "cancelled", now)
+    Window(10_000, clock.DAY).keep([Pack(organization_id, 1, now, b"", b"raw")])
+    kept = []
+    for _ in range(4):
+        sweep(KEEP_ALL._replace(low_disk_bytes=10**9), now, 1000, go_on)
+        takes = {row[0] for row in execute("SELECT id FROM stock_take")}
+        raw = execute("SELECT count(*) FROM raw_message").fetchone()[0]
+        kept.append((raw, takes, len(stays_of(history)) == 100))
+    assert kept == [
+        (0, {"old", "new", "open"}, True),
+        (0, {"new", "open"}, True),
+        (0, {"open"}, False),
+        (0, {"open"}, False),
+    ]
+
+
+def test_what_went_is_told(site: Path, caplog: pytest.LogCaptureFixture) -> None:
+    add_asset([Stay(1_600_000_000_000_000, 0), Stay(clock.now(), 0)])
+    with caplog.at_level("INFO"):
+        sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
+    assert "Dropped 1 history: older than 400 days" in caplog.text
+    assert [(row.told, row.reason) for row in store.last_dropped(9)] == [("1 history", "older than 400 days")]
+
+
+def test_dead_letters_are_bounded_by_number_and_by_bytes(site: Path) -> None:
+    with writing():
+        for number in range(20):
+            execute(
+                "INSERT INTO dead_letter (topic, payload, size, reason, received_at) "
+                "VALUES ('t', zeroblob(100), 100, 'x', ?)",
+                (number,),
+            )
+    store.drop_dead_letters(Bounds(dead_letters=10, dead_letter_bytes=10_000))
+    assert [row[0] for row in execute("SELECT received_at FROM dead_letter ORDER BY no")] == list(range(10, 20))
+    store.drop_dead_letters(Bounds(dead_letters=10, dead_letter_bytes=350))
+    assert [row[0] for row in execute("SELECT received_at FROM dead_letter ORDER BY no")] == [17, 18, 19]
+
+
+def test_unknown_tags_and_topics_keep_those_seen_last(site: Path) -> None:
+    organization = execute("SELECT id FROM organization").fetchone()[0]
+    with writing():
+        for number in range(20):
+            execute(
+                "INSERT INTO unknown_tag VALUES (?, 'rfid', ?, 0, 'v', 'unmatched', 0, ?, 1, NULL)",
+                (organization, str(number), number),
+            )
+            execute("INSERT INTO unassigned_topic VALUES (?, 0, ?, 1, x'', ?, 0)", (str(number), number, organization))
+    sweep(KEEP_ALL._replace(bounds=Bounds(unknown_tags=3, unassigned_topics=2)), clock.now(), ROOMY, go_on)
+    assert {row[0] for row in execute("SELECT match_key FROM unknown_tag")} == {"17", "18", "19"}
+    assert {row[0] for row in execute("SELECT topic FROM unassigned_topic")} == {"18", "19"}
+
+
+def test_the_file_shrinks_by_what_was_dropped_in_steps(site: Path) -> None:
+    with writing():
+        for _ in range(1000):
+            execute(
+                "INSERT INTO dead_letter (topic, payload, size, reason, received_at) "
+                "VALUES ('t', zeroblob(9000), 9000, 'x', 0)"
+            )
+    checkpoint("PASSIVE")
+    large = (site / FILE_NAME).stat().st_size
+    pauses = []
+    sweep(
+        KEEP_ALL._replace(bounds=Bounds(dead_letters=10, dead_letter_bytes=10**9)),
+        clock.now(),
+        ROOMY,
+        lambda: bool(pauses.append(1)),
+    )
+    assert (site / FILE_NAME).stat().st_size < large / 3
+    assert len(pauses) > 5
+
+
+def test_a_service_that_stops_waits_for_one_step_only(site: Path) -> None:
+    now = clock.now()
+    for _ in range(3):
+        add_asset([Stay(now - (500 + n) * clock.DAY, 0) for n in range(400)])
+    sweep(KEEP_ALL, clock.now(), ROOMY, lambda: True)
+    assert execute("SELECT count(*) FROM history").fetchone()[0] > 600
+    assert counts_are_right()
+
+
+def test_looking_for_old_records_waits_for_nobody_who_writes(site: Path) -> None:
+    found: list[int] = []
+    look = threading.Thread(target=lambda: found.append(store.drop_old_records(1)))
+    with writing():
+        look.start()
+        look.join(5)
+        assert found == [0]
+
+
+def test_loads_of_carriers_that_ended_go_with_their_history(site: Path) -> None:
+    with writing():
+        add_asset([Stay(1, 0)])
+        add_asset([Stay(1, 0)])
+        (one,), (other,) = execute("SELECT id FROM asset")
+        for loaded, unloaded in ((1, 5), (6, 20), (20, None)):
+            execute("INSERT INTO carrier_load VALUES (?, ?, ?, NULL, NULL, ?)", (one, loaded, other, unloaded))
+    assert store.drop_old_records(10) == 1
+    assert execute("SELECT loaded_at FROM carrier_load ORDER BY 1").fetchall() == [(6,), (20,)]
+
+
+def test_stock_takes_that_ended_long_ago_go_in_steps_with_all_they_hold(site: Path) -> None:
+    now = clock.now()
+    add_asset([Stay(now, 0)])
+    organization_id, asset_id = execute("SELECT organization_id, id FROM asset").fetchone()
+    location_id = execute("SELECT id FROM location").fetchone()[0]
+    ada = person(organization_id, add_person(shell(organization_id), "Ada", Role.OPERATOR).id, "Ada")
+    for name in ("old", "new", "open"):
+        stock_takes.begin(ada, name, location_id, with_sublocations=False, expected=[asset_id], started_at=1)
+        stock_takes.scan(ada, name, Submitted(f"scan-{name}", "X", location_id, 2), 2)
+    stock_takes.finish(ada, "old", now - 401 * clock.DAY)
+    stock_takes.cancel(ada, "new", now - 399 * clock.DAY)
+    assert store.drop_stock_takes(now - 400 * clock.DAY, limit=1) == 1
+    sweep(KEEP_ALL, now, ROOMY, go_on)
+    assert execute("SELECT id FROM stock_take ORDER BY id").fetchall() == [("new",), ("open",)]
+    for table in ("stock_take_line", "stock_take_expected", "stock_take_scan"):
+        assert execute(f"SELECT count(*) FROM {table} WHERE stock_take_id = 'old'").fetchone()[0] == 0
+    assert execute("SELECT count(*) FROM stock_take_scan").fetchone()[0] == 2

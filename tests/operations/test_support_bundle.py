@@ -1,0 +1,44 @@
+import zipfile
+from pathlib import Path
+
+from edge.operations.support_bundle import redacted, write_bundle
+
+SECRETS = [
+    "edge_" + "0a" * 32,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl",
+    "hunter2hunter2",
+    "ada@example.com",
+    "$7$101$cP/8mEMNDyN98wcn$76HPvLuGqFR9ihMr3hiYf7RwSc7h2h36cZjQ3ZYTrGBYTrXtL7JK1uq3CUCWuNLysG==",
+    "scrypt:32768:8:1$abc$def",
+    "edge-0123456789abcdef",
+    "Zx9-cookie_of_a_session",
+    "Zx9-cookie_of_a_device",
+    "qJ2-k_T8cVZzYw1v3m5n7p9r0s2t4u6x8y0A2C4E6G8",
+]
+TEXT = f"""
+key {SECRETS[0]} was refused; Authorization: Bearer {SECRETS[1]}
+password = {SECRETS[2]}  mqtt://edge:{SECRETS[2]}@broker:1883
+{SECRETS[3]} signed in
+dock:{SECRETS[4]}
+{SECRETS[5]}
+New client connected from 127.0.0.1:41981 as {SECRETS[6]} (p2, c0, k60, u'edge').
+a page failed: POST '/enrol/{SECRETS[9]}'
+Cookie: edge_session={SECRETS[7]}; edge_device={SECRETS[8]}
+antenna 4 of dock1 reads nothing
+"""
+
+
+def test_what_nobody_else_may_know_is_taken_out_and_the_rest_stays() -> None:
+    text = redacted(TEXT)
+    assert not [secret for secret in SECRETS if secret in text]
+    assert "antenna 4 of dock1 reads nothing" in text
+    assert "broker:1883" in text
+
+
+def test_a_bundle_tells_how_the_site_is(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "bundle.zip", {"doctor.json": TEXT})
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:
+        assert {"doctor.json", "packages.txt", "journal.txt", "disk.txt"} <= set(bundle.namelist())
+        everything = "".join(bundle.read(name).decode() for name in bundle.namelist())
+    assert not [secret for secret in SECRETS if secret in everything]
+    assert "peewee==" in everything

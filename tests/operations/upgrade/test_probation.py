@@ -1,0 +1,114 @@
+"""When a release is replaced by the one before, and when it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from edge.operations.upgrade.probation import Observation, Probation, Sample, Tally, rates
+
+DOCK, GATE = "dock of Acme", "gate of Acme"
+SWITCH = {DOCK: Tally(72_000, 144_000, 135_900), GATE: Tally(7_200, 7_200, 0)}
+BEFORE = [Sample(100.0, {DOCK: Tally(71_400, 142_800, 134_800), GATE: Tally(7_140, 7_140, 0)}), Sample(160.0, SWITCH)]
+
+
+def observation(at: float, **changes: object) -> Observation:
+    """A service that does well: dock sends ten messages a second, gate one, whose reads were never recorded."""
+    seconds = int(at)
+    readers = {
+        DOCK: Tally(72_000 + 10 * seconds, 144_000 + 20 * seconds, 135_900 + 19 * seconds),
+        GATE: Tally(7_200 + seconds, 7_200 + seconds, 0),
+    }
+    well = Observation(float(at), 0, "", "", 0, 0.3, readers)
+    return well._replace(**changes)  # type: ignore[arg-type]
+
+
+def fault(changes: Mapping[str, object], *, was_ready: bool = True, seconds: int = 600) -> tuple[int, str]:
+    """When it is found, and what; changes may depend on the second."""
+    probation = Probation(BEFORE, was_ready)
+    for at in range(0, seconds, 5):
+        found = probation.fault(observation(at, **{k: v(at) if callable(v) else v for k, v in changes.items()}))
+        if found:
+            return at, found
+    return seconds, ""
+
+
+def test_a_release_that_does_as_well_stays() -> None:
+    assert fault({}) == (600, "")
+
+
+def test_one_that_ends_every_twelve_seconds_is_found_at_the_second_time() -> None:
+    at, said = fault({"restarts": lambda at: at // 14})
+    assert (at, said) == (30, "the service ended by itself 2 times")
+
+
+def test_one_end_is_nothing() -> None:
+    assert fault({"restarts": lambda at: int(at > 100)}) == (600, "")
+
+
+def test_a_reader_whose_topic_is_dropped_is_found() -> None:
+    at, said = fault({"readers": lambda at: {**observation(at).readers, DOCK: SWITCH[DOCK]}})
+    assert at <= 10
+    assert "reader dock of Acme has 0 messages" in said
+
+
+def test_a_gate_that_something_passed_just_before_the_upgrade_may_be_silent_after_it() -> None:
+    before = [Sample(100.0, {GATE: Tally(0, 0, 0)}), Sample(110.0, {GATE: Tally(100, 300, 300)})]
+    probation = Probation(before, was_ready=True)
+    idle = {GATE: Tally(100, 300, 300)}
+    assert [probation.fault(observation(at, readers=idle)) for at in range(0, 600, 5)] == [""] * 120
+
+
+def test_a_reader_that_sends_seldom_is_given_more_time() -> None:
+    at, said = fault({"readers": lambda at: {**observation(at).readers, GATE: SWITCH[GATE]}})
+    assert 25 <= at <= 40
+    assert "reader gate" in said
+
+
+def test_reads_that_are_no_longer_recorded_are_found() -> None:
+    unmatched = {
+        "readers": lambda at: {
+            **observation(at).readers,
+            DOCK: observation(at).readers[DOCK]._replace(recorded=SWITCH[DOCK].recorded),
+        }
+    }
+    at, said = fault(unmatched)
+    assert at <= 10
+    assert said == "0% of the reads of reader dock of Acme are recorded, before the upgrade 92%"
+
+
+def test_a_reader_whose_reads_were_never_recorded_is_no_fault() -> None:
+    assert rates(BEFORE)[GATE].recorded_share == 0.0
+    assert fault({})[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("trouble", "seconds", "said"),
+    [
+        ({"unanswered": "/sign-in"}, 20, "/sign-in is not served"),
+        ({"not_ready": "see /readyz"}, 60, "it is not ready"),
+        ({"memory_share": 0.95}, 30, "it takes 95% of its memory"),
+    ],
+)
+def test_what_may_pass_is_a_fault_when_it_lasts(trouble: dict[str, object], seconds: int, said: str) -> None:
+    at, found = fault(trouble)
+    assert at == seconds
+    assert said in found
+    name, value = next(iter(trouble.items()))
+    usual = getattr(observation(0), name)
+    assert fault({name: lambda at: value if at % 20 == 0 else usual}) == (600, "")
+
+
+def test_a_service_that_was_not_ready_before_need_not_be() -> None:
+    assert fault({"not_ready": "no broker"}, was_ready=False) == (600, "")
+
+
+def test_internal_errors_are_counted() -> None:
+    assert fault({"errors": lambda at: at // 10})[1] == "5 requests were answered with an internal error"
+
+
+def test_without_two_samples_readers_are_not_judged() -> None:
+    assert rates([]) == rates(BEFORE[1:]) == {}
+    probation = Probation([], True)
+    assert [probation.fault(observation(at, readers={})) for at in (0, 300)] == ["", ""]

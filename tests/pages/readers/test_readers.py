@@ -1,0 +1,198 @@
+"""Readers: set up, tried out, changed, and what their page tells."""
+
+from __future__ import annotations
+
+import pytest
+from flask import Flask
+
+from edge import clock
+from edge.audit import trail
+from edge.audit.actors import shell
+from edge.database.connection import writing
+from edge.formats.reads import Attempt, Read, Trial, TrialRead
+from edge.readers import ignored_messages, ledger, readers, status, unassigned_topics
+from edge.readers.ignored_messages import IgnoredMessage
+from edge.readers.ledger import Bucket, Tally
+from edge.readers.status import ReaderStatus
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site, give, opened_with
+
+pytestmark = pytest.mark.usefixtures("handed_in")
+
+
+def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
+    unassigned_topics.record(
+        [
+            unassigned_topics.Unassigned("dock/7", clock.now(), b'{"tag": 1}'),
+            unassigned_topics.Unassigned("other", clock.now(), b"\x00\xff"),
+        ]
+    )
+    listed = admin.get("/readers/topics").text
+    assert "Plain format" in listed
+    assert "format not recognised" in listed
+    assert "00 ff" in listed
+    form = admin.get("/readers/new?topic=dock/7").text
+    assert 'value="dock/7"' in form
+    assert '<option value="plain" selected>' in form
+    entered = {"name": "Portal 7", "topic": "dock/7", "format": "plain", "location_id": site.dock.id}
+    assert admin.post("/readers/new", entered).status_code == 303
+    reader = readers.list_readers(cast.acme)[0]
+    assert (reader.name, reader.topic, reader.format, reader.location_id) == (
+        "Portal 7",
+        "dock/7",
+        "plain",
+        site.dock.id,
+    )
+
+
+def test_a_topic_that_a_mapping_reads_is_set_up_with_it(admin: Browser) -> None:
+    unassigned_topics.record([unassigned_topics.Unassigned("keonn/gate", clock.now(), b'[{"EPC": "30AA"}]')])
+    assert "a mapping reads it: Keonn" in admin.get("/readers/topics").text
+    form = admin.get("/readers/new?topic=keonn/gate").text
+    assert "Recognised in its last message: Keonn" in form
+    assert "{&#34;tag_path&#34;: &#34;EPC&#34;}" in form
+    assert '<option value="custom" selected>' in form
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"topic": "a/#/b"}, "topic"),
+        ({"format": "nonsense"}, "format is not known"),
+        ({"name": ""}, "name"),
+        ({"min_rssi": "5"}, "between -150 and 0"),
+        ({"location_id": 99}, "location"),
+    ],
+)
+def test_a_reader_that_cannot_be_is_refused_on_its_form(
+    admin: Browser, cast: Cast, change: dict[str, object], fault: str
+) -> None:
+    answer = admin.post("/readers/new", {"name": "P", "topic": "t", "format": "plain", **change})
+    assert answer.status_code == 400
+    assert fault in answer.text
+    assert readers.list_readers(cast.acme) == []
+
+
+def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    hour = ledger.hour_of(clock.now())
+    messages = {Tally(reader.id, hour, bucket): number for number, bucket in enumerate(Bucket, 1)}
+    ledger.add(messages, {tally: 2 * number for tally, number in messages.items()})
+    hours = ledger.hours(cast.acme, reader.id)
+    assert (hours[0].messages, hours[0].reads) == (sum(messages.values()), 2 * sum(messages.values()))
+    page = admin.get(f"/readers/{reader.id}").text
+    assert f"<b>{sum(messages.values())}</b>" in page
+    assert page.count('<th scope="col" class="right">') >= len(Bucket)
+
+
+def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, cast: Cast, site: Site) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain", location_id=site.dock.id)
+    path = f"/readers/{reader.id}/antennas"
+    entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_enabled": "on"}
+    assert admin.post(path, entered).status_code == 303
+    antenna = status.antennas(cast.acme, reader.id)[0]
+    assert (antenna.location_name, antenna.min_rssi, antenna.is_own) == ("Rack A", -62.5, True)
+    admin.post(path, {"port": 2, "follow": 1})
+    assert status.antennas(cast.acme, reader.id) == []
+
+
+def test_a_reader_with_antennas_that_have_no_location_is_not_said_to_work(
+    admin: Browser, cast: Cast, site: Site
+) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    now = clock.now()
+    with writing():
+        status.record_readers([ReaderStatus(reader.id, now, now, -10_000, 1, None, False)])
+        status.record_antennas({(reader.id, 1): now, (reader.id, 2): now})
+    assert "reads without a location" in admin.get("/readers").text
+    page = admin.get(f"/readers/{reader.id}").text
+    assert 'name="port" type="text" value="1"' in page, "the first that needs one"
+    for told in ("its reads do not count", '<details class="list antenna-form" open>', "right (+0.0 s)"):
+        assert told in page
+    for port in (1, 2):
+        admin.post(f"/readers/{reader.id}/antennas", {"port": port, "location_id": site.rack.id, "is_enabled": "on"})
+    assert "without a location" not in admin.get("/readers").text
+    assert 'antenna-form" open' not in admin.get(f"/readers/{reader.id}").text
+
+
+def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="custom")
+    with writing():
+        ignored_messages.record([IgnoredMessage(reader.id, "t", b'{"a":1}', 7, "nothing at list_path", clock.now())])
+        hour = ledger.hour_of(clock.now())
+        ledger.add({Tally(reader.id, hour, Bucket.IGNORED): 1}, {})
+    page = admin.get(f"/readers/{reader.id}").text
+    assert "This looks like" in page
+    assert "Plain format" in page
+    assert "nothing at list_path" in page
+    assert "not understood" in admin.get("/readers").text
+
+
+def test_a_reader_of_which_only_earlier_messages_count_is_not_said_to_be_unheard_of(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="plain")
+    assert "never heard" in admin.get("/readers").text
+    ledger.add({Tally(reader.id, ledger.hour_of(clock.now()), Bucket.RECORDED): 3}, {})
+    listed = admin.get("/readers").text
+    assert "not heard since it was set up" in listed
+    assert "never heard" not in listed
+
+
+def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Flask, cast: Cast, site: Site) -> None:
+    tried: list[Attempt] = []
+
+    def try_out(_organization_id: int, attempt: Attempt) -> Trial:
+        tried.append(attempt)
+        read = Read("rfid", "30AA", (), 2, -58.0)
+        return Trial("recorded", "a note", (TrialRead(read, None, None, site.dock.id, "recorded"),))
+
+    give(app, formats=app.extensions["installation"].formats._replace(try_out=try_out))
+    form = {"name": "New", "topic": "dock/+", "format": "plain", "location_id": site.dock.id, "min_rssi": "-60"}
+    page = admin.post("/readers/try", form | {"message": "ef 30", "is_hex": "on", "message_topic": "dock/7"})
+    assert page.status_code == 200
+    for told in ("30AA", "-58 dBm", "Recorded", "a note", site.dock.name, 'value="New"'):
+        assert told in page.text
+    assert tried == [Attempt("dock/7", b"\xef\x30", "plain", None, site.dock.id, -60.0)]
+    assert readers.list_readers(cast.acme) == []
+    wrong = admin.post("/readers/try", form | {"message": "xyz", "is_hex": "on"})
+    assert (wrong.status_code, "not bytes in hexadecimal" in wrong.text) == (400, True)
+    assert admin.post("/readers/try", form | {"reader_id": 5}).status_code == 404
+
+
+def test_what_the_times_of_a_reader_are_worth_is_set_up_and_its_clock_is_told(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="plain")
+    assert "not known yet" in admin.get(f"/readers/{reader.id}").text
+    with writing():
+        status.record_readers([ReaderStatus(reader.id, clock.now(), None, -clock.HOUR, 1, None, False)])
+    assert "1 h 0 min behind, corrected" in admin.get(f"/readers/{reader.id}").text
+    form = {"name": "R", "topic": "t", "format": "plain", "location_id": "", "is_enabled": "on"}
+    for setting, told in (("receipt", "not trusted"), ("reader", "trusted nevertheless"), ("Asia/Tokyo", "behind")):
+        admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
+        assert readers.get_reader(cast.acme, reader.id).clock_setting == setting
+        assert told in admin.get(f"/readers/{reader.id}").text
+    assert '<option value="Asia/Tokyo" selected>' in admin.get(f"/readers/{reader.id}/edit").text
+    wrong = admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": "Mars/North"})
+    assert (wrong.status_code, "write auto, reader, receipt, or the time zone" in wrong.text) == (400, True)
+    (act,) = trail.recent(cast.acme, 1)
+    assert "Asia/Tokyo" in str(act.detail)
+
+
+def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) -> None:
+    with writing():
+        came = [("dock/7", clock.now(), b'{"tag": 1}'), ("bin", clock.now(), b"\x00\xff")]
+        unassigned_topics.record([unassigned_topics.Unassigned(*one) for one in came])
+    assert "{&#34;tag&#34;: 1}" in admin.get("/readers/new?topic=dock/7").text
+    assert "00 ff" in admin.get("/readers/new?topic=bin").text
+
+
+def test_two_who_edit_a_reader_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    path = f"/readers/{reader.id}/edit"
+    opened = opened_with(admin.get(path).text)
+    readers.change_reader(shell(cast.acme), reader.id, {"name": "Portal of Ed"})
+    entered = {"name": "Portal of Ada", "topic": "t", "format": "plain", "is_enabled": "on", "opened": opened}
+    answer = admin.post(path, entered)
+    assert answer.status_code == 409
+    assert "saved: <b>Portal of Ed</b>" in answer.text
+    assert 'value="Portal of Ada"' in answer.text
+    assert admin.post(path, {**entered, "opened": opened_with(answer.text)}).status_code == 303
+    assert readers.get_reader(cast.acme, reader.id).name == "Portal of Ada"

@@ -1,0 +1,77 @@
+"""The first reader of a site: what to enter in it, what is heard from it, its location and its account."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from flask import Flask
+
+from edge.app import create_app
+from edge.audit.actors import shell
+from edge.operations.health import Health
+from edge.pages import formats
+from edge.pages.broker_facts import BrokerFacts, NewAccount
+from edge.people.people import Role
+from edge.readers import readers
+from edge.records import locations
+from tests.conftest import Cast
+from tests.pages.conftest import SETTINGS, Browser, SignIn, hear
+
+FACTS = BrokerFacts(
+    "localhost", 1884, 8883, make_account=lambda _, number: NewAccount("dock1", "s3cret", f"t/{number}")
+)
+
+
+@pytest.fixture
+def app(cast: Cast) -> Flask:
+    known = formats.NONE._replace(titles={"edge": "edge"})
+    return create_app(replace(SETTINGS, public_url="http://box.lan:8080", broker=FACTS, formats=known), Health())
+
+
+def test_the_page_says_what_to_enter_in_the_reader_and_waits_for_its_first_message(admin: Browser) -> None:
+    text = admin.get("/readers").text
+    for words in ("box.lan", "1884", "8883", "dock1/reads", "Waiting for the first message"):
+        assert words in text
+    first = admin.get("/readers/heard")
+    hear("hall/portal")
+    heard = admin.get("/readers/heard", headers={"If-None-Match": first.headers["ETag"]})
+    assert heard.status_code == 200
+    assert "/readers/new?topic=hall/portal" in heard.text
+
+
+def test_topics_of_nobody_are_shown_to_administrators_only(sign_in_as: SignIn) -> None:
+    hear("hall/portal")
+    editor = sign_in_as(Role.EDITOR)
+    assert "hall/portal" not in editor.get("/readers").text
+    assert "hall/portal" not in editor.get("/readers/heard").text
+
+
+def test_a_reader_is_created_with_its_location(admin: Browser, cast: Cast) -> None:
+    entered = {"name": "Portal", "topic": "a/b", "format": "edge", "location_name": "Dock 9", "is_enabled": "on"}
+    assert admin.post("/readers/new", entered).status_code == 303
+    (reader,) = readers.list_readers(cast.acme)
+    assert locations.get(cast.acme, reader.location_id or 0).name == "Dock 9"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("location_name", "x" * 256), ("topic", "a/#/b"), ("topic", ""), ("location_id", "7")]
+)
+def test_neither_reader_nor_location_is_created_when_one_is_wrong(
+    admin: Browser, cast: Cast, field: str, value: str
+) -> None:
+    entered = {"name": "Portal", "topic": "a/b", "format": "edge", "location_name": "Dock 9", field: value}
+    assert admin.post("/readers/new", entered).status_code == 400
+    assert readers.list_readers(cast.acme) == []
+    assert admin.get("/locations?q=Dock").text.count("data-branch=") == 0
+
+
+def test_a_reader_gets_an_account_whose_password_is_shown_once(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/u", format="edge")
+    text = admin.post(f"/readers/{reader.id}/account").text
+    assert "s3cret" in text
+    assert f"t/{reader.id}" in text
+    assert "s3cret" not in admin.get(f"/readers/{reader.id}").text
+    assert admin.post(f"/readers/{theirs.id}/account").status_code == 404
+    assert sign_in_as(Role.EDITOR).post(f"/readers/{reader.id}/account").status_code == 403

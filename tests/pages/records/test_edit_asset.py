@@ -1,0 +1,311 @@
+"""Two editors, double clicks, sessions that end while somebody types, and the way back of a retired asset."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+
+import pytest
+from flask import Flask
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.events.log import KINDS
+from edge.pages import double_submit
+from edge.pages.cookies import FORM as FORM_COOKIE
+from edge.people import people
+from edge.people.people import Role
+from edge.people.sign_in import csrf_token
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from edge.tracking import board
+from edge.tracking.board import BoardFilter
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, SignIn, Site, opened_with, see
+
+
+class TestTwoEditors:
+    def test_the_second_save_sees_both_values_and_wipes_nothing(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
+        path, first, second = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR), sign_in_as(Role.EDITOR)
+        opened = {"external_key": "ASSET-0001", "opened": opened_with(second.get(path).text), "is_active": "on"}
+        assert first.post(path, {**opened, "name": "Hers"}).status_code == 303
+        answer = second.post(path, {**opened, "name": "His", "description": "typed"})
+        assert answer.status_code == 409
+        assert "saved: <b>Hers</b>" in answer.text
+        assert 'value="His"' in answer.text
+        assert ">typed</textarea>" in answer.text
+        assert assets.get(cast.acme, site.pallet.id).name == "Hers"
+        again = {**opened, "name": "His", "description": "typed", "opened": opened_with(answer.text)}
+        assert second.post(path, again).status_code == 303
+        assert assets.get(cast.acme, site.pallet.id).name == "His"
+
+    def test_fields_that_only_one_of_them_changed_are_merged(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
+        opened = {"name": "Pallet 1", "external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text)}
+        assets.patch(shell(cast.acme), site.pallet.id, {"description": "by the API"})
+        assets.attach_tag(shell(cast.acme), site.pallet.id, NewTag("ble", "AA:BB"))
+        assert browser.post(path, {**opened, "name": "Mine", "is_active": "on"}).status_code == 303
+        asset = assets.get(cast.acme, site.pallet.id)
+        assert (asset.name, asset.description, len(asset.tags)) == ("Mine", "by the API", 2)
+
+    def test_only_fields_that_both_changed_are_asked_for(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        """Their description is in the form already, and what both changed to the same value is no conflict."""
+        path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
+        opened = {"external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text)}
+        theirs = {"name": "Theirs", "description": "their text", "is_active": False}
+        assets.patch(shell(cast.acme), site.pallet.id, theirs)
+        answer = browser.post(path, {**opened, "name": "Mine"})  # the box that says "In use" is not ticked here, too
+        assert answer.status_code == 409
+        assert re.findall(r"<dt>([^<]+)</dt><dd>saved: <b>([^<]+)</b>", answer.text) == [("Name", "Theirs")]
+        assert ">their text</textarea>" in answer.text
+
+    def test_a_location_too_also_where_it_is_in(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.dock.id}/edit"
+        opened = {"name": "Dock 1", "external_key": "DOCK-1", "is_active": "on"}
+        opened["opened"] = opened_with(browser.get(path).text)
+        assert browser.post(path, {**opened, "parent_id": site.rack.id}).status_code == 303
+        assert browser.post(path, {**opened, "name": "Dock One", "parent_id": site.hall.id}).status_code == 303
+        dock = locations.get(cast.acme, site.dock.id)
+        assert (dock.name, dock.parent_id) == ("Dock One", site.rack.id)  # only the first changed where it is in
+        answer = browser.post(path, opened)
+        assert answer.status_code == 409
+        assert "saved: <b>RACK-A</b>" in answer.text
+        assert "saved: <b>Dock One</b>" not in answer.text  # this form did not change the name
+
+    def test_a_form_that_does_not_say_what_it_was_opened_with_overwrites_nothing(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
+        assets.patch(shell(cast.acme), site.cage.id, {"description": "by the API"})
+        for opened in ("", "[]", "[" * 9999, "nonsense"):
+            entered = {"name": "Mine", "external_key": "ASSET-0002", "opened": opened}
+            answer = sign_in_as(Role.EDITOR).post(f"/assets/{site.cage.id}/edit", entered)
+            assert answer.status_code == 409
+            assert "saved: <b>by the API</b>" in answer.text
+
+
+class TestDoubleClick:
+    def test_a_form_that_is_sent_twice_is_done_once(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        entered = {"name": "Once", "once": "a-form"}
+        clients = [Browser(browser.client.application, browser.token) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda client: client.post("/assets/new", entered), clients))
+        assert len({answer.location for answer in answers}) == 1
+        assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 1
+
+    def test_a_form_that_was_refused_can_be_sent_again(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        assert browser.post("/assets/new", {"name": "", "once": "b"}).status_code == 400
+        assert browser.post("/assets/new", {"name": "Now", "once": "b"}).status_code == 303
+
+    def test_a_name_that_no_form_of_ours_has_is_not_remembered(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        for _ in range(2):
+            browser.post("/assets/new", {"name": "Twice", "once": "x" * 100_000})
+        assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 2
+
+    def test_a_person_and_a_reader_are_made_once(self, admin: Browser) -> None:
+        for path, entered in (
+            ("/people/new", {"name": "Twin", "role": "operator"}),
+            ("/readers/new", {"name": "Twin", "topic": "a/twin", "format": "csl"}),
+        ):
+            assert {admin.post(path, {**entered, "once": "twin"}).status_code for _ in range(2)} == {303}
+            assert admin.get(path.removesuffix("/new")).text.count(">Twin<") == 1
+
+    @pytest.mark.parametrize(
+        ("path", "entered"),
+        [
+            ("/keys/new", {"name": "Twin", "assets": "read"}),
+            ("/devices", {"name": "Twin"}),
+            ("/sync/sites", {"name": "Twin", "code": "TWIN"}),
+            (
+                "/event-destinations/new",
+                {"name": "Twin", "url": "https://a.test", "events": list(KINDS)},
+            ),
+        ],
+    )
+    def test_what_comes_with_a_secret_is_made_once_and_shows_it_twice(
+        self, admin: Browser, monkeypatch: pytest.MonkeyPatch, path: str, entered: dict[str, object]
+    ) -> None:
+        first, second = (admin.post(path, {**entered, "once": path}) for _ in range(2))
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert first.text == second.text
+        assert execute("SELECT count(*) FROM audit WHERE subject_name = 'Twin'").fetchone() == (1,)
+        later = time.monotonic() + double_submit.PAGE_SECONDS + 1
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert "This form was sent before" in admin.post(path, {**entered, "once": path}).text
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *("/assets/new", "/locations/new", "/people/new", "/readers/new"),
+            *("/keys/new", "/devices", "/sync", "/event-destinations/new"),
+        ],
+    )
+    def test_every_form_that_is_opened_has_its_own_name(self, admin: Browser, path: str) -> None:
+        names = {re.findall(r'name="once" value="([^"]+)"', admin.get(path).text)[0] for _ in range(2)}
+        assert len(names) == 2
+
+
+class TestSessionThatEnded:
+    def post(self, browser: Browser, path: str, entered: dict[str, object], origin: str = "http://localhost"):  # type: ignore[no-untyped-def]
+        return browser.client.post(path, data=entered, headers={"Origin": origin})
+
+    def test_an_origin_that_is_none_keeps_nothing(self, app: Flask) -> None:
+        answer = self.post(Browser(app), "/assets/new", {"name": "x"}, origin="http://[")
+        assert (answer.status_code, 'name="kept"' in answer.text) == (401, False)
+
+    def test_what_was_typed_is_still_there_after_signing_in(self, app: Flask, cast: Cast, site: Site) -> None:
+        browser = Browser(app)
+        typed = {"name": 'The "long" <story>', "csrf": "of an ended session", "external_key": "KEPT-1"}
+        answer = self.post(browser, "/assets/new", typed)
+        assert answer.status_code == 401
+        kept = unescape(re.findall(r'name="kept" value="([^"]+)"', answer.text)[0])
+        assert "of an ended session" not in kept
+        cookie = browser.client.get_cookie(FORM_COOKIE)
+        assert cookie
+        form = {"csrf": csrf_token(cookie.value), "kept": kept, "email": "ed@acme.example", "password": "wrong"}
+        refused = browser.client.post("/sign-in", data=form)
+        assert "KEPT-1" in refused.text
+        assert browser.client.post("/sign-in", data={**form, "continue": "1"}).status_code == 200
+
+    def test_a_form_of_the_session_before_can_be_sent_from_this_one(self, sign_in_as: SignIn, cast: Cast) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        answer = self.post(browser, "/assets/new", {"name": "Still here", "csrf": "stale"})
+        assert answer.status_code == 403
+        assert 'name="name" value="Still here"' in answer.text
+        assert browser.post("/assets/new", {"name": "Still here"}).status_code == 303
+
+    def test_nothing_of_another_site_is_kept(self, sign_in_as: SignIn, anybody: Browser) -> None:
+        for browser in (anybody, sign_in_as(Role.EDITOR)):
+            answer = self.post(browser, "/assets/new", {"name": "Evil words"}, "http://evil.example")
+            assert answer.status_code in (401, 403)
+            assert "Evil words" not in answer.text
+
+    def test_no_secret_is_carried_along(self, anybody: Browser) -> None:
+        typed = {"present": "old-secret", "password": "new-secret", "again": "new-secret"}
+        assert "secret" not in self.post(anybody, "/account", typed).text
+
+
+class TestRestoring:
+    def test_a_retired_asset_comes_back_with_its_tags(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        detached = assets.attach_tag(shell(cast.acme), site.pallet.id, NewTag("barcode", "DETACHED"))
+        assets.detach_tag(shell(cast.acme), site.pallet.id, detached.id)
+        browser = sign_in_as(Role.EDITOR)
+        browser.post(f"/assets/{site.pallet.id}/retire")
+        assert "4006381333931" in browser.get(f"/assets/{site.pallet.id}").text
+        assert browser.post(f"/assets/{site.pallet.id}/restore").status_code == 303
+        asset = assets.get(cast.acme, site.pallet.id)
+        assert [tag.value for tag in asset.tags] == ["4006381333931"]
+        assert board.board(cast.acme, BoardFilter(q="4006381333931"), limit=1).total_count == 1
+
+    def test_not_while_another_has_its_key_or_tag(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        for asset in (site.pallet, site.cage):
+            browser.post(f"/assets/{asset.id}/retire")
+        assets.create(shell(cast.acme), name="New", external_key=site.pallet.external_key)
+        assets.create(
+            shell(cast.acme), name="Other", external_key="OTHER", tags=[NewTag("rfid", "E28011700000020A7B2C3D4E")]
+        )
+        key = browser.post(f"/assets/{site.pallet.id}/restore")
+        tag = browser.post(f"/assets/{site.cage.id}/restore")
+        assert (key.status_code, tag.status_code) == (409, 409)
+        assert "ASSET-0001" in key.text
+        assert "on something else" in tag.text
+
+    def test_a_viewer_and_another_organization_do_not(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        assets.delete(shell(cast.acme), site.pallet.id)
+        path = f"/assets/{site.pallet.id}/restore"
+        assert sign_in_as(Role.OPERATOR).post(path).status_code == 403
+        assert sign_in_as(Role.EDITOR, organization_id=cast.rival).post(path).status_code == 404
+
+
+def test_a_form_that_does_not_say_what_it_was_opened_with_changes_nothing(
+    admin: Browser, cast: Cast, site: Site
+) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+    for path, entered in {
+        f"/assets/{site.pallet.id}/edit": {"name": "Other", "external_key": site.pallet.external_key},
+        f"/locations/{site.dock.id}/edit": {"name": "Other", "external_key": site.dock.external_key},
+        f"/readers/{reader.id}/edit": {"name": "Other", "topic": "t", "format": "plain"},
+        f"/people/{person.id}/edit": {"name": "Other", "role": "operator"},
+    }.items():
+        answer = admin.post(path, {**entered})
+        assert (answer.status_code, "saved: <b>" in answer.text) == (409, True), path
+
+
+class TestEditing:
+    def test_an_asset_is_made_with_its_tag(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        entered = {"name": "New one", "is_active": "on", "tag_type": "barcode", "tag_value": "4711"}
+        made = browser.post("/assets/new", entered)
+        asset = assets.get(cast.acme, int(made.location.split("?")[0].rsplit("/", 1)[1]))
+        assert (asset.name, asset.external_key, [tag.value for tag in asset.tags]) == (
+            "New one",
+            "ASSET-0003",
+            ["4711"],
+        )
+
+    @pytest.mark.parametrize(
+        ("entered", "fault"),
+        [
+            ({"name": ""}, "name must"),
+            ({"name": "ok", "external_key": "not ok"}, "external_key"),
+            ({"name": "ok", "external_key": "ASSET-0001"}, "already exists"),
+            ({"name": "ok", "tag_type": "barcode", "tag_value": "4006381333931"}, "already exists"),
+            ({"name": "ok", "tag_type": "smell", "tag_value": "x"}, "tag_type"),
+        ],
+    )
+    def test_the_rules_are_those_of_the_api(
+        self, sign_in_as: SignIn, cast: Cast, site: Site, entered: dict[str, str], fault: str
+    ) -> None:
+        answer = sign_in_as(Role.EDITOR).post("/assets/new", entered)
+        assert answer.status_code == 400
+        assert fault in answer.text
+        assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 2
+
+    def test_an_asset_is_changed_and_renamed_together_or_not_at_all(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
+        browser, path = sign_in_as(Role.EDITOR), f"/assets/{site.pallet.id}/edit"
+        entered = {"name": "Changed", "description": "two\r\nlines", "external_key": "ASSET-0002"}
+        entered["opened"] = opened_with(browser.get(path).text)
+        assert browser.post(path, entered).status_code == 400
+        assert assets.get(cast.acme, site.pallet.id).name == "Pallet 1"
+        assert browser.post(path, {**entered, "external_key": "P-1"}).status_code == 303
+        asset = assets.get(cast.acme, site.pallet.id)
+        found = (asset.name, asset.description, asset.external_key, bool(asset.is_active))
+        assert found == ("Changed", "two\nlines", "P-1", False)
+
+    def test_a_retired_asset_is_gone_and_its_tag_free(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        assert browser.post(f"/assets/{site.pallet.id}/retire").status_code == 303
+        assert "retired" in browser.get(f"/assets/{site.pallet.id}").text
+        assert "Pallet 1" not in browser.get("/").text
+        assert "Pallet 1" in browser.get("/?show=retired&q=pallet").text
+        assert browser.get(f"/assets/{site.pallet.id}/edit").status_code == 404
+        entered = {"tag_type": "barcode", "value": "4006381333931"}
+        assert browser.post(f"/assets/{site.cage.id}/tags", entered).status_code == 303
+
+    def test_a_location_with_something_at_it_is_not_retired(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        see(cast.acme, site.cage.id, site.rack.id, clock.now())
+        browser = sign_in_as(Role.EDITOR)
+        assert "placed at it" in browser.post(f"/locations/{site.rack.id}/retire").text
+        assert "descendant" in browser.post(f"/locations/{site.hall.id}/retire").text
+        assert browser.post(f"/locations/{site.dock.id}/retire").status_code == 303
+
+    def test_a_location_cannot_be_put_into_itself(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.hall.id}/edit"
+        assert f'<option value="{site.rack.id}"' not in browser.get(path).text
+        entered = {"name": "Hall 1", "external_key": "HALL-1", "parent_id": site.rack.id}
+        entered["opened"] = opened_with(browser.get(path).text)
+        answer = browser.post(path, entered)
+        assert answer.status_code == 400
+        assert "ycle" in answer.text

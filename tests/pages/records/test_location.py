@@ -1,0 +1,56 @@
+"""The page of a location, and the tree of all."""
+
+from __future__ import annotations
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.people.people import Role
+from edge.records import locations
+from edge.records.location_tree import UNSET, Parent
+from edge.tracking import location_board
+from tests.conftest import Cast
+from tests.pages.conftest import SignIn, Site, see
+
+
+def test_a_location_tells_what_is_here_and_what_arrived_and_left(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    now = clock.now()
+    see(cast.acme, site.cage.id, site.dock.id, now - 2 * clock.DAY)
+    see(cast.acme, site.cage.id, site.rack.id, now - 3 * clock.SECOND)
+    see(cast.acme, site.pallet.id, site.dock.id, now - 2 * clock.SECOND)
+    see(cast.acme, site.pallet.id, site.dock.id, now - 1 * clock.SECOND)
+    found = [
+        (row.came, row.asset_name, row.other_name)
+        for row in location_board.passages(cast.acme, site.dock.id, now - clock.HOUR)
+    ]
+    assert found == [(True, "Pallet 1", None), (False, "Roll cage", "Rack A")]
+    text = sign_in_as(Role.VIEWER).get(f"/locations/{site.dock.id}").text
+    assert "Pallet 1" in text
+    assert "left for Rack A" in text or clock.to_datetime(now).hour == 0
+
+
+def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
+    see(cast.acme, site.cage.id, site.rack.id, clock.now())
+    see(cast.acme, site.pallet.id, site.hall.id, clock.now())
+    tree = [(row.name, row.depth, row.here, row.below) for row in location_board.tree(cast.acme)]
+    assert tree == [("Hall 1", 0, 1, 2), ("Dock 1", 1, 0, 0), ("Rack A", 1, 1, 1)]
+
+
+def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    for number in range(80):
+        locations.create(shell(cast.acme), name=f"Shelf {number}", parent=Parent(site.rack.id, UNSET))
+    browser = sign_in_as(Role.VIEWER)
+    assert browser.get("/locations").text.count(" hidden>") == 82
+    found = browser.get("/locations?q=shelf+7").text
+    assert found.count("data-branch=") == 11
+    assert "in Rack A" in found
+    assert " hidden>" not in found
+    assert "Nothing found" in browser.get("/locations?q=%00nowhere").text
+
+
+def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
+    parent = Parent(None, UNSET)
+    for number in range(300):
+        parent = Parent(locations.create(shell(cast.acme), name=f"Level {number}", parent=parent).id, UNSET)
+    browser = sign_in_as(Role.EDITOR)
+    assert "Level 299" in browser.get("/locations").text
+    assert browser.get(f"/locations/{parent.id}").status_code == 200

@@ -1,0 +1,112 @@
+"""Settings that an administrator changes while everything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from edge.app import create_app
+from edge.audit import trail
+from edge.audit.actors import shell
+from edge.config import changed_settings
+from edge.config.live import LiveSettings
+from edge.config.settings import Config
+from edge.operations.health import Health
+from edge.pages import installation
+from edge.people.people import Role
+from edge.runtime import page_parts
+from tests.conftest import Cast
+from tests.pages.conftest import SETTINGS, Browser
+from tests.pages.test_operations import alone
+
+ZONE = "/status/settings/pages.time_zone"
+
+
+@pytest.fixture
+def live(cast: Cast, store: Path) -> LiveSettings:
+    return LiveSettings(Config(data_dir=store, time_zone="Europe/Berlin"))
+
+
+@pytest.fixture
+def app(live: LiveSettings) -> Flask:
+    made = create_app(replace(SETTINGS, time_zone="Europe/Berlin", box=page_parts.box(live)), Health())
+    live.follow(lambda changed: installation.change(made, **page_parts.live_values(changed)))
+    return made
+
+
+@pytest.fixture
+def admin(cast: Cast, sign_in_as: Callable[..., Browser]) -> Browser:
+    alone(cast)
+    return sign_in_as(Role.ADMINISTRATOR)
+
+
+def test_a_change_counts_at_once_and_says_who_made_it(admin: Browser, cast: Cast) -> None:
+    assert 'data-zone="Europe/Berlin"' in admin.get("/status").text
+    assert admin.post(ZONE, {"value": "America/Lima"}).status_code == 303
+    assert 'data-zone="America/Lima"' in admin.get("/status").text
+    assert "changed by administrator 1" in admin.get("/status").text
+    assert "by administrator 1" in admin.get(ZONE).text
+    line = trail.recent(cast.acme, 1)[0]
+    assert (line.who, line.what, line.told) == (
+        "administrator 1", "Setting changed", ["value: Europe/Berlin → America/Lima"],
+    )  # fmt: skip
+
+
+def test_a_setting_is_given_back_to_the_settings_file(admin: Browser, cast: Cast) -> None:
+    admin.post(ZONE, {"value": "America/Lima"})
+    assert "Europe/Berlin" in admin.get(ZONE).text
+    admin.post(f"{ZONE}/reset")
+    assert 'data-zone="Europe/Berlin"' in admin.get("/status").text
+    assert trail.recent(cast.acme, 1)[0].what == "Setting reset"
+    assert changed_settings.changed_settings() == {}
+
+
+def test_what_is_impossible_is_refused_with_what_to_write(admin: Browser, live: LiveSettings) -> None:
+    answer = admin.post("/status/settings/retention.history_days", {"value": "-1"})
+    assert answer.status_code == 400
+    assert "Write a whole number from 1 to 36500" in answer.text
+    assert live.config.history_days == 400
+
+
+def test_what_counts_after_a_restart_says_so(admin: Browser) -> None:
+    path = "/status/settings/ingest.smoothing"
+    assert "waits for a restart" not in admin.get(path).text
+    admin.post(path, {"value": "off"})
+    assert "waits for a restart" in admin.get(path).text
+    assert "waits for a restart" in admin.get("/status").text
+    admin.post(f"{path}/reset")
+    assert "waits for a restart" not in admin.get("/status").text
+
+
+@pytest.mark.parametrize("name", ["http.listen", "data_dir", "mqtt.client_id", "nonsense"])
+def test_what_one_could_lock_oneself_out_with_is_for_the_settings_file(admin: Browser, name: str) -> None:
+    assert admin.get(f"/status/settings/{name}").status_code == 404
+    assert admin.post(f"/status/settings/{name}", {"value": "x"}).status_code == 404
+    assert admin.post(f"/status/settings/{name}/reset").status_code == 404
+
+
+def test_where_organizations_share_the_box_none_changes_what_is_for_all(sign_in_as: Callable[..., Browser]) -> None:
+    assert sign_in_as(Role.ADMINISTRATOR).post(ZONE, {"value": "America/Lima"}).status_code == 403
+
+
+def test_what_another_process_changes_is_followed_and_told_once(live: LiveSettings) -> None:
+    seen: list[Config] = []
+    live.follow(seen.append)
+    changed_settings.change_setting(shell(), "ingest.sighting_gap_seconds", "60", "300")
+    live.refresh()
+    live.refresh()
+    assert [config.sighting_gap_seconds for config in seen] == [60]
+
+
+def test_a_value_that_this_release_does_not_take_is_told_and_left_out(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed_settings.change_setting(shell(user="root"), "pages.session_hours", "9000", "12")
+    changed_settings.change_setting(shell(user="root"), "http.listen", "0.0.0.0:1", "0.0.0.0:8080")
+    assert LiveSettings(Config(data_dir=store)).config == Config(data_dir=store)
+    assert "pages.session_hours cannot be '9000', as root chose" in caplog.text
+    assert "http.listen" in caplog.text

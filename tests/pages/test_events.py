@@ -1,0 +1,126 @@
+"""Account menu, Events: who is told is added and watched there, by administrators of the organization only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.events import destinations
+from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.log import KINDS, Filter
+from edge.outbound import Network
+from edge.people import secrets
+from edge.people.people import Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+WEBHOOK = {"kind": "webhook", "name": "ERP", "url": "https://erp.example/hook", "events": ["asset.moved"]}
+MQTT = {
+    "kind": "mqtt",
+    "name": "Plant",
+    "url": "mqtts://edge@broker.example",
+    "password": "broker-word",
+    "topic": "edge/{type}/{asset}",
+    "events": ["asset.moved", "asset.unseen"],
+}
+
+
+def only(cast: Cast) -> Destination:
+    (row,) = destinations.list_destinations(cast.acme)
+    return row
+
+
+def test_the_secret_of_a_webhook_is_shown_once_and_not_stored_as_it_is(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    page = browser.post("/event-destinations/new", {**WEBHOOK, "location_id": site.hall.id})
+    found = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)
+    assert found
+    row = only(cast)
+    assert secrets.unseal(row.secret) == found[0]
+    assert (row.network, row.location_id) == (Network.INTERNET, site.hall.id)
+    for path in ("/event-destinations", f"/event-destinations/{row.no}", "/audit"):
+        shown = browser.get(path).text
+        assert "ERP" in shown
+        assert found[0] not in shown
+    stored = b"".join(bytes(str(row), "utf-8") for row in execute("SELECT * FROM event_destination"))
+    assert found[0].encode() not in stored
+    assert found[0] not in str(execute("SELECT * FROM audit").fetchall())
+
+
+def test_a_broker_has_a_topic_and_a_password_that_is_not_shown(sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    assert browser.post("/event-destinations/new", MQTT).status_code == 303
+    row = only(cast)
+    assert (secrets.unseal(row.secret), row.topic) == ("broker-word", "edge/{type}/{asset}")
+    assert "broker-word" not in browser.get(f"/event-destinations/{row.no}").text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"url": "http://erp.example/hook"},
+        {"url": "ftp://erp.example/hook"},
+        {"url": "https://user:word@erp.example/"},
+        {"url": "https://erp.example:99999/"},
+        {"url": "https://erp.example/ü"},
+        {"url": ""},
+        {"name": ""},
+        {"events": []},
+        {"events": ["asset.exploded"]},
+        {"location_id": "7"},
+        {"location_id": "seven"},
+        {**MQTT, "topic": "edge/#"},
+        {**MQTT, "topic": "edge/{secret}"},
+        {**MQTT, "url": "mqtt://broker.example"},
+        {**MQTT, "url": "mqtts://edge:word@broker.example"},
+    ],
+)
+def test_what_cannot_be_is_said_at_its_field(sign_in_as: SignIn, cast: Cast, wrong: dict[str, object]) -> None:
+    answer = sign_in_as(Role.ADMINISTRATOR).post("/event-destinations/new", {**WEBHOOK, **wrong})
+    assert answer.status_code == 400
+    assert "Correct what is marked" in answer.text
+    assert destinations.list_destinations(cast.acme) == []
+
+
+def test_in_ones_own_network_it_needs_no_encryption(sign_in_as: SignIn, cast: Cast) -> None:
+    entered = {**WEBHOOK, "url": "http://erp.lan/hook", "private": "on"}
+    assert sign_in_as(Role.ADMINISTRATOR).post("/event-destinations/new", entered).status_code == 200
+    assert only(cast).network is Network.PRIVATE
+
+
+def test_it_is_tested_disabled_enabled_given_a_secret_and_removed(sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/event-destinations/new", WEBHOOK)
+    row = only(cast)
+    path = f"/event-destinations/{row.no}"
+    browser.post(f"{path}/test")
+    assert only(cast).is_test_wanted
+    browser.post(f"{path}/disable")
+    assert only(cast).disabled_at
+    assert browser.post(f"{path}/test").status_code == 409
+    browser.post(f"{path}/enable")
+    assert not only(cast).disabled_at
+    assert "whsec_" in browser.post(f"{path}/secret").text
+    assert only(cast).secret != row.secret
+    browser.post(f"{path}/remove")
+    assert destinations.list_destinations(cast.acme) == []
+
+
+def test_nobody_but_an_administrator_and_nobody_of_another_organization(sign_in_as: SignIn, cast: Cast) -> None:
+    url, wanted = "https://rival.example/hook", Filter(frozenset(KINDS))
+    new = NewDestination(DestinationKind.WEBHOOK, "Rival ERP", url, b"x", wanted)
+    theirs = destinations.add(shell(cast.rival), new)
+    assert sign_in_as(Role.EDITOR).get("/event-destinations").status_code == 403
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    assert "Rival ERP" not in browser.get("/event-destinations").text
+    for act in ("", "/test", "/enable", "/disable", "/secret", "/remove"):
+        path = f"/event-destinations/{theirs.no}{act}"
+        assert (browser.post(path) if act else browser.get(path)).status_code == 404, act
+    assert destinations.get(cast.rival, theirs.no) == theirs

@@ -1,0 +1,114 @@
+"""Times of the site, numbers, and the address on labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import orjson
+import pytest
+from flask import Flask
+
+from edge import clock
+from edge.app import create_app
+from edge.audit.actors import shell
+from edge.errors import Unavailable
+from edge.operations.health import Health
+from edge.pages import formatting
+from edge.people import sessions
+from edge.people.people import Role
+from edge.records import assets
+from edge.validation import bodies
+from edge.validation.body import decode
+from tests.conftest import Cast
+from tests.pages.conftest import SETTINGS, Browser, Site, give
+
+SignIn = Callable[..., Browser]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (999, "999"), (2465.0, "2,465"), (2465, "2,465"), (1.5, "1.5"), (10**6, "1,000,000")]
+)
+def test_numbers_are_grouped_and_whole_ones_have_no_decimals(number: float, text: str) -> None:
+    assert formatting.count(number) == text
+
+
+def test_what_may_be_a_year_or_a_serial_number_stays_as_it_is() -> None:
+    assert [formatting.fact(value) for value in ("x", 2026, 2465.0, True, None, [1])] == [
+        *("x", "2026", "2,465", "true", "null", "[1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"), [("Europe/Berlin", "2026-03-02 09:15"), ("America/New_York", "2026-03-02 03:15")]
+)
+def test_times_are_those_of_the_site(cast: Cast, zone: str, shown: str) -> None:
+    app = create_app(replace(SETTINGS, time_zone=zone), Health())
+    moment = clock.to_micros(clock.to_datetime(0).replace(year=2026, month=3, day=2, hour=8, minute=15))
+    with app.app_context():
+        assert shown in formatting.at(moment)
+
+
+def test_a_page_with_times_names_their_zone(sign_in_as: SignIn, site: Site) -> None:
+    assert "Times are those of UTC" in sign_in_as(Role.VIEWER).get(f"/assets/{site.pallet.id}").text
+
+
+@pytest.mark.parametrize(
+    ("zone", "is_one"), [("Europe/Berlin", True), ("Europe", False), ("../etc", False), ("", False)]
+)
+def test_what_is_a_zone(zone: str, is_one: bool) -> None:
+    assert clock.is_zone(zone) is is_one
+
+
+def test_labels_carry_the_address_that_was_set(app: Flask, sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    paths = {f"/assets/{site.pallet.id}/label": "a/ASSET-0001", f"/locations/{site.dock.id}/label": "l/DOCK-1"}
+    give(app, own_address="https://edge-hall7.local")
+    assert all(f"https://edge-hall7.local/{code}" in browser.get(path).text for path, code in paths.items())
+    give(app, public_url="https://edge.nord.example")
+    assert all(f"https://edge.nord.example/{code}" in browser.get(path).text for path, code in paths.items())
+
+
+def test_a_page_that_is_not_there_keeps_the_navigation(sign_in_as: SignIn, anybody: Browser) -> None:
+    assert 'href="/locations"' in sign_in_as(Role.VIEWER).get("/no-such-page").text
+    assert 'href="/locations"' not in anybody.get("/no-such-page").text
+
+
+def test_a_large_number_of_the_metadata_is_shown_as_it_was_sent(sign_in_as: SignIn, cast: Cast) -> None:
+    number = "12345678901234567890123456789"
+    values = decode(bodies.ASSET_CREATE, f'{{"name": "Safe", "metadata": {{"n": {number}, "x": 1e308}}}}'.encode())
+    text = sign_in_as(Role.VIEWER).get(f"/assets/{assets.create(shell(cast.acme), **values).id}").text
+    assert f"<dd>{number}</dd>" in text
+    assert "<dd>1e+308</dd>" in text
+
+
+@pytest.mark.parametrize(
+    ("zone", "window"),
+    [
+        ("Europe/Berlin", {"valid_to": "9999-12-31T23:59:59Z"}),
+        ("America/New_York", {"valid_from": "0001-01-01T00:00:01Z"}),
+    ],
+)
+def test_a_window_at_the_ends_of_the_calendar_is_shown(
+    app: Flask, sign_in_as: SignIn, cast: Cast, zone: str, window: dict[str, str]
+) -> None:
+    give(app, zone=ZoneInfo(zone))
+    asset = assets.create(shell(cast.acme), **decode(bodies.ASSET_CREATE, orjson.dumps({"name": "Safe", **window})))
+    answer = sign_in_as(Role.VIEWER).get(f"/assets/{asset.id}")
+    assert answer.status_code == 200
+    assert next(iter(window.values()))[:10] in answer.text
+
+
+def test_a_page_that_is_not_there_says_so_also_while_the_database_cannot_be_used(
+    sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_hash: bytes) -> None:
+        raise Unavailable("The disk cannot be read or written")
+
+    browser = sign_in_as(Role.VIEWER)
+    monkeypatch.setattr(sessions, "find_session", refuse)
+    busy = browser.get("/readers")
+    assert (busy.status_code, busy.headers["Retry-After"]) == (503, "5")
+    answer = browser.get("/nothing/here")
+    assert (answer.status_code, "Nothing here" in answer.text) == (404, True)

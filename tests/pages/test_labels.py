@@ -1,0 +1,192 @@
+"""Labels of what was chosen or filtered, as PDF and sent to a label printer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pypdfium2
+import pytest
+import zxingcpp
+from flask import Flask
+
+from edge.audit.actors import shell
+from edge.labels import printer as network_printer
+from edge.outbound import Network
+from edge.pages import labels, record_links
+from edge.people.people import Role
+from edge.records import assets
+from tests.conftest import Cast
+from tests.mosquitto import free_port
+from tests.pages.conftest import Browser, Site, give
+
+SignIn = Callable[..., Browser]
+
+
+class Printer:
+    """Takes what is sent to a port, as a label printer does."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.taken = b""
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection:
+            while part := connection.recv(4096):
+                self.taken += part
+
+    def stop(self) -> bytes:
+        self._thread.join(5)
+        self._socket.close()
+        return self.taken
+
+
+@pytest.fixture
+def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printer]:
+    monkeypatch.setattr(network_printer, "NETWORK", Network.LOOPBACK)
+    made = Printer()
+    yield made
+    made._socket.close()
+
+
+def codes(document: bytes) -> list[str]:
+    return [
+        code.text
+        for page in pypdfium2.PdfDocument(document)
+        for code in zxingcpp.read_barcodes(page.render(scale=200 / 72).to_pil())
+    ]
+
+
+def test_labels_of_what_the_board_found(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    assert "1 label" in browser.get("/labels?q=roll").text
+    answer = browser.get("/labels.pdf?q=roll&code=qr")
+    assert answer.mimetype == "application/pdf"
+    assert codes(answer.data) == ["ASSET-0002"]
+
+
+def test_labels_of_what_was_chosen(sign_in_as: SignIn, site: Site) -> None:
+    path = f"/labels.pdf?asset={site.pallet.id}&code=datamatrix&paper=roll-57x32"
+    assert codes(sign_in_as(Role.VIEWER).get(path).data) == ["ASSET-0001"]
+
+
+def test_a_code_that_would_be_too_fine_is_refused_in_words(sign_in_as: SignIn, cast: Cast) -> None:
+    made = assets.create(shell(cast.acme), name="Cage", external_key="K" * 40)
+    answer = sign_in_as(Role.VIEWER).get(f"/labels.pdf?asset={made.id}&code=code128&paper=avery-l7651")
+    assert (answer.status_code, "too fine to be read: choose larger labels" in answer.text) == (400, True)
+
+
+def test_labels_of_a_location_and_what_is_inside(sign_in_as: SignIn, site: Site) -> None:
+    path = f"/labels.pdf?kind=location&location={site.hall.id}&code=code128"
+    assert sorted(codes(sign_in_as(Role.VIEWER).get(path).data)) == ["DOCK-1", "HALL-1", "RACK-A"]
+
+
+def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser = sign_in_as(Role.VIEWER, organization_id=cast.rival)
+    assert "Nothing to label" in browser.get(f"/labels?asset={site.pallet.id}").text
+    assert browser.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 404
+
+
+@pytest.mark.parametrize("query", ["paper=nonsense", "asset=x&q=nothing-fits", "kind=location&location=99"])
+def test_labels_of_nothing_are_not_there(sign_in_as: SignIn, site: Site, query: str) -> None:
+    assert sign_in_as(Role.VIEWER).get(f"/labels.pdf?{query}").status_code == 404
+
+
+def test_a_printer_is_set_up_tested_and_used(sign_in_as: SignIn, site: Site, printer: Printer) -> None:
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    entered = {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"}
+    assert admin.post("/labels/printer", entered).status_code == 303
+    assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 303
+    assert b"^BQN" in printer.stop()
+    gone = admin.post("/labels/printer/test")
+    assert gone.status_code == 503
+    assert "does not answer" in gone.text
+
+
+def test_labels_are_made_for_one_person_at_a_time(sign_in_as: SignIn, site: Site, printer: Printer) -> None:
+    """Before, six requests of an operator could each take a minute of the interpreter."""
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    admin.post("/labels/printer", {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"})
+    with labels._drawing:
+        assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 429
+        assert admin.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 429
+    assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 303
+    printer.stop()
+
+
+@pytest.mark.parametrize(
+    "entered",
+    [
+        {"address": "printer:80"},
+        {"address": "a b:9100"},
+        {"address": "http://printer"},
+        {"address": "printer", "paper": "none"},
+        {"address": "printer", "dots_per_mm": "9"},
+    ],
+)
+def test_a_printer_that_cannot_be_is_refused(sign_in_as: SignIn, entered: dict[str, object]) -> None:
+    given = {"paper": "roll-57x32", "dots_per_mm": "8", **entered}
+    assert sign_in_as(Role.ADMINISTRATOR).post("/labels/printer", given).status_code == 400
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "0.0.0.0"])  # noqa: S104 - the subject
+def test_no_label_goes_to_this_box_or_a_link_local_address(
+    sign_in_as: SignIn, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> socket.socket:
+        raise AssertionError("connected")
+
+    monkeypatch.setattr(socket, "create_connection", never)
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/labels/printer", {"address": f"{host}:9100", "paper": "roll-102x51", "dots_per_mm": "8"})
+    answer = browser.post("/labels/printer/test")
+    assert answer.status_code == 503
+    assert "Enter the printer" in answer.text
+
+
+def test_only_an_administrator_says_where_the_printer_is(sign_in_as: SignIn, site: Site) -> None:
+    entered = {"address": f"127.0.0.1:{free_port()}", "paper": "roll-57x32", "dots_per_mm": "8"}
+    assert sign_in_as(Role.EDITOR).post("/labels/printer", entered).status_code == 403
+    assert sign_in_as(Role.OPERATOR).post("/labels/print", {"asset": site.pallet.id}).status_code == 404
+
+
+def test_a_name_that_cannot_be_in_the_dns_is_told(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    browser.post("/labels/printer", {"address": "label..printer", "paper": "roll-102x51", "dots_per_mm": "8"})
+    answer = browser.post("/labels/printer/test")
+    assert (answer.status_code, "does not answer" in answer.text) == (503, True)
+
+
+@pytest.mark.parametrize("path", ["/labels?q=roll", "/assets/{asset}/label", "/locations/{location}/label"])
+def test_labels_never_lead_a_phone_to_itself(sign_in_as: SignIn, app: Flask, site: Site, path: str) -> None:
+    """This browser uses http://localhost."""
+    browser, path = sign_in_as(Role.VIEWER), path.format(asset=site.cage.id, location=site.dock.id)
+    for address in ("", "http://127.0.0.1:8080", "http://[::1]:8080", "http://edge.localhost"):
+        give(app, public_url=address, own_address=None)
+        assert "hold the key only" in browser.get(path).text
+        give(app, public_url=address, own_address="http://hall7.local:8080")
+        assert "hold the key only" not in browser.get(path).text
+    for address in ("http://192.168.1.50:8080", "http://edge.local"):
+        give(app, public_url=address, own_address=None)
+        assert "hold the key only" not in browser.get(path).text
+
+
+@pytest.mark.parametrize(
+    ("own_address", "kind", "held"),
+    [
+        ("https://hall7.local", "asset", "https://hall7.local/a/K-1"),
+        ("https://hall7.local", "location", "https://hall7.local/l/K-1"),
+        (None, "asset", "K-1"),
+        (None, "location", "K-1"),
+    ],
+)
+def test_what_the_code_of_a_label_holds(app: Flask, own_address: str | None, kind: str, held: str) -> None:
+    give(app, public_url="", own_address=own_address)
+    with app.test_request_context(base_url="http://127.0.0.1:8080"):
+        link = record_links.asset_link("K-1") if kind == "asset" else record_links.location_link("K-1")
+    assert link == held

@@ -1,0 +1,98 @@
+"""How the box is doing, and what administrators see of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from edge.app import create_app
+from edge.config.live import LiveSettings
+from edge.config.settings import Config
+from edge.database.connection import execute
+from edge.logs import KEPT, LogLine, RecentLog
+from edge.operations.health import Health
+from edge.pages.box_facts import BackupFile, BoxFacts, SettingInForce
+from edge.people.people import Role
+from edge.runtime import page_parts
+from edge.tracking import deletion
+from tests.conftest import Cast
+from tests.pages.conftest import SETTINGS, Browser
+
+
+def test_what_was_dropped_is_shown(sign_in_as: Callable[..., Browser]) -> None:
+    editor = sign_in_as(Role.EDITOR)
+    assert "Dropped" not in editor.get("/status").text
+    deletion.record_dropped("only 3 MB of disk were free", {"history": 120, "dead_letters": 2})
+    page = editor.get("/status").text
+    assert "120 history, 2 dead letters" in page
+    assert "only 3 MB of disk were free" in page
+
+
+BACKUP = b"what was recorded"
+
+
+@pytest.fixture
+def app(cast: Cast, tmp_path: Path) -> Flask:
+    path = tmp_path / "edge-20260302T081530Z.db.gz"
+    path.write_bytes(BACKUP)
+    facts = BoxFacts(
+        backups=lambda: [BackupFile(path, 1_772_439_330_000_000, len(BACKUP))],
+        settings=lambda: [SettingInForce("http.threads", "9", "threads that answer requests", False)],
+        log_lines=lambda: [LogLine(1_772_439_330_000_000, "WARNING", "The <disk> is slow")],
+    )
+    return create_app(replace(SETTINGS, box=facts), Health())
+
+
+def alone(cast: Cast) -> None:
+    """The box of one organization."""
+    execute("DELETE FROM audit WHERE organization_id = ?", (cast.rival,))
+    execute("DELETE FROM organization WHERE id = ?", (cast.rival,))
+
+
+def test_an_administrator_sees_backups_settings_and_the_log(sign_in_as: Callable[..., Browser], cast: Cast) -> None:
+    alone(cast)
+    text = sign_in_as(Role.ADMINISTRATOR).get("/status").text
+    for words in ("edge-20260302T081530Z.db.gz", "http.threads", "The &lt;disk&gt; is slow", "Running since"):
+        assert words in text
+    assert "edge-20260302" not in sign_in_as(Role.EDITOR).get("/status").text
+
+
+def test_a_backup_is_downloaded_and_that_is_in_the_audit(sign_in_as: Callable[..., Browser], cast: Cast) -> None:
+    alone(cast)
+    path = "/status/backups/edge-20260302T081530Z.db.gz"
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    answer = admin.post(path)
+    assert answer.data == BACKUP
+    assert "attachment" in answer.headers["Content-Disposition"]
+    answer.close()
+    assert execute("SELECT action FROM audit ORDER BY no DESC LIMIT 1").fetchone() == ("backup.downloaded",)
+    assert admin.post("/status/backups/..%2fedge.db").status_code == 404
+    assert admin.post("/status/backups/edge.db").status_code == 404
+    assert sign_in_as(Role.EDITOR).post(path).status_code == 403
+
+
+def test_where_organizations_share_the_box_none_gets_what_is_of_all(sign_in_as: Callable[..., Browser]) -> None:
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    assert "edge-20260302" not in admin.get("/status").text
+    assert "Several organizations" in admin.get("/status").text
+    assert admin.post("/status/backups/edge-20260302T081530Z.db.gz").status_code == 403
+
+
+def test_the_log_keeps_the_last_hour_bounded() -> None:
+    recent = RecentLog()
+    for number in range(2 * KEPT):
+        recent.handle(logging.LogRecord("edge", logging.INFO, "", 0, "line %d", (number,), None))
+    lines = recent.lines()
+    assert len(lines) == KEPT
+    assert lines[0].text == f"line {2 * KEPT - 1}"
+
+
+def test_no_secret_is_among_the_settings_that_are_shown(store: Path) -> None:
+    shown = page_parts.box(LiveSettings(Config(mqtt_client_id="kept-to-itself", data_dir=store))).settings()
+    assert "kept-to-itself" not in repr(shown)
+    assert {setting.name for setting in shown} >= {"data_dir", "http.listen", "backup.dir"}

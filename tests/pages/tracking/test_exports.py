@@ -1,0 +1,81 @@
+"""What goes out as CSV: the rows of the page, with its filters, and nothing of anybody else."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+
+import pytest
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.people.people import Role
+from edge.readers import ledger, readers
+from edge.records import assets
+from edge.tracking import positions
+from edge.tracking.stays import Quality, Scan
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+
+
+def table(browser: Browser, path: str, separator: str = ",") -> list[dict[str, str]]:
+    answer = browser.get(path)
+    assert answer.status_code == 200
+    assert answer.mimetype == "text/csv"
+    return list(csv.DictReader(io.StringIO(answer.data.decode("utf-8-sig")), delimiter=separator))
+
+
+def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
+    positions.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], 0)
+
+
+def test_the_board_with_its_filter(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    see(cast.acme, site.cage.id, site.rack.id, clock.now())
+    browser = sign_in_as(Role.VIEWER)
+    assert [row["external_key"] for row in table(browser, "/export/board.csv")] == ["ASSET-0001", "ASSET-0002"]
+    rows = table(browser, f"/export/board.csv?location={site.hall.id}&separator=semicolon", ";")
+    assert [(row["name"], row["location"], row["area"]) for row in rows] == [("Roll cage", "Rack A", "Hall 1")]
+
+
+def test_more_rows_than_a_page_has(sign_in_as: SignIn, cast: Cast) -> None:
+    for number in range(120):
+        assets.create(shell(cast.acme), name=f"A {number}")
+    assert len(table(sign_in_as(Role.VIEWER), "/export/board.csv?offset=50")) == 120
+
+
+def test_history_of_some_days_with_how_long_each_stay_lasted(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    start = clock.now() - 40 * clock.DAY
+    see(cast.acme, site.cage.id, site.rack.id, start)
+    see(cast.acme, site.cage.id, site.dock.id, clock.now() - clock.SECOND)
+    browser = sign_in_as(Role.VIEWER)
+    assert [row["location"] for row in table(browser, "/export/history.csv")] == ["Dock 1"]
+    assert {row["site"] for row in table(browser, "/export/history.csv")} == {""}
+    day = clock.rfc3339(start)[:10]
+    rows = table(browser, f"/export/history.csv?from={day}&to={day}&asset={site.cage.id}")
+    assert [(row["asset_key"], row["location"], row["seconds"]) for row in rows] == [("ASSET-0002", "Rack A", "0")]
+
+
+@pytest.mark.parametrize("days", ["from=nonsense", "to=2026-13-01", "from=0000-00-00", "to=9999-12-31"])
+def test_what_is_no_day_is_nothing_here(sign_in_as: SignIn, days: str) -> None:
+    assert sign_in_as(Role.VIEWER).get(f"/export/history.csv?{days}").status_code == 404
+
+
+def test_the_ledger(sign_in_as: SignIn, cast: Cast) -> None:
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    tally = ledger.Tally(reader.id, ledger.hour_of(clock.now()), ledger.Bucket.RECORDED)
+    ledger.add({tally: 3}, {tally: 5})
+    rows = table(sign_in_as(Role.EDITOR), "/export/ledger.csv")
+    assert [(row["reader"], row["bucket"], row["messages"], row["reads"]) for row in rows] == [
+        ("P", "recorded", "3", "5")
+    ]
+    assert sign_in_as(Role.VIEWER).get("/export/ledger.csv").status_code == 403
+
+
+def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    see(cast.acme, site.cage.id, site.rack.id, clock.now())
+    rival = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
+    for path in ("/export/board.csv", f"/export/history.csv?asset={site.cage.id}", "/export/ledger.csv"):
+        assert table(rival, path) == []

@@ -1,0 +1,18 @@
+"""Whom there is, is not told by how long a wrong password takes."""
+
+import pytest
+
+from edge.people import passwords
+
+
+def test_an_account_that_does_not_exist_is_compared_with_a_hash_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored: list[str] = []
+
+    def compare(known: str, _: str) -> bool:
+        stored.append(known)
+        return True
+
+    monkeypatch.setattr(passwords, "check_password_hash", compare)
+    assert passwords.matches(passwords.hash_password("correct horse battery"), "another one")
+    assert not passwords.matches(None, "another one")
+    assert len({(known.split("$")[0], *map(len, known.split("$"))) for known in stored}) == 1

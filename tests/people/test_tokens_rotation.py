@@ -1,0 +1,74 @@
+"""A refresh token is good for one use within its days; used again, it ends all that came of it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from edge import clock
+from edge.people import tokens
+from tests.api.conftest import Api, error, refresh, works
+
+
+def test_a_refresh_rotates_the_pair(acme: Api) -> None:
+    """spec: Authentication 4; spec: States 4"""
+    first = acme.exchange().json or {}
+    second = refresh(acme, first["refresh_token"]).json
+    assert second["refresh_token"] != first["refresh_token"]
+    assert works(acme, second["access_token"])
+    assert works(acme, first["access_token"])
+
+
+def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme: Api) -> None:
+    """spec: Authentication 4; spec: States 4; spec: Type unauthorized; contract: Authentication"""
+    first = acme.exchange().json or {}
+    second = refresh(acme, first["refresh_token"]).json
+    replay = refresh(acme, first["refresh_token"])
+    assert (replay.status_code, error(replay)["type"]) == (401, "unauthorized")
+    assert not works(acme, first["access_token"])
+    assert not works(acme, second["access_token"])
+    assert refresh(acme, second["refresh_token"]).status_code == 401
+    assert works(acme), "another chain of the same key goes on"
+
+
+def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> None:
+    """contract: Authentication"""
+    token = (acme.exchange().json or {})["refresh_token"]
+    start, answers = threading.Barrier(8), []
+
+    def race() -> None:
+        start.wait()
+        answers.append(tokens.refresh("production", token))
+
+    threads = [threading.Thread(target=race) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winners = [pair for pair in answers if pair]
+    assert len(winners) == 1
+    assert not works(acme, winners[0].access_token), "the others count as replays"
+
+
+@pytest.mark.parametrize(("back", "is_valid"), [(59, True), (61, False), (60 * 24 * 365, False)])
+def test_what_was_issued_while_the_clock_was_ahead_ends_when_it_is_set_back_by_more_than_an_hour(
+    acme: Api, monkeypatch: pytest.MonkeyPatch, back: int, is_valid: bool
+) -> None:
+    """It would be valid for longer by as much."""
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + back * 60 * clock.SECOND)
+    pair = acme.exchange().json or {}
+    monkeypatch.setattr(clock, "now", lambda: now)
+    assert works(acme, pair["access_token"]) is is_valid
+    assert (refresh(acme, pair["refresh_token"]).status_code == 200) is is_valid
+
+
+def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """spec: Authentication 3; spec: Limit refresh token"""
+    first, second = acme.exchange().json or {}, acme.exchange().json or {}
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY - 2 * clock.SECOND)
+    assert refresh(acme, first["refresh_token"]).status_code == 200
+    monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY)
+    assert refresh(acme, second["refresh_token"]).status_code == 401

@@ -1,0 +1,136 @@
+"""GS1 keys in every spelling, by the examples of GS1's own standards: Tag Data Standard, General Specifications and
+Digital Link."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from biip.gs1_prefixes import GS1CompanyPrefix
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.audit.actors import shell
+from edge.readers.matching import NoAsset, TagMatcher
+from edge.records import assets, gs1, locations, lookup
+from edge.records.tags import NewTag
+from edge.tracking import board
+from tests.conftest import Cast
+
+# Tag Data Standard: examples of EPC, URI and element string for each scheme (company prefix 0614141).
+SGTIN = "(01)80614141123458(21)6789"
+SSCC = "(00)106141412345678908"
+GRAI = "(8003)006141411234525678"
+GIAI = "(8004)06141415678"
+# Also read by the tests of the scan page. A QR code may have capitals only; no FNC1 follows an element of fixed length,
+# nor the last one.
+SPELLINGS = [tuple(pair) for pair in json.loads((Path(__file__).parent / "gs1-spellings.json").read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("identity", "code"), SPELLINGS)
+def test_every_spelling_names_the_same_thing(identity: str, code: str) -> None:
+    assert gs1.identity(code) == identity
+    assert gs1.identity(identity) == identity
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(
+            "4006381333931",
+            "(01)09506000134352",
+            "https://id.gs1.org/01/09506000134352",
+            "urn:epc:id:sgln:0614141.12345.400",
+        ),
+        *("E28011700000020A7B2C3D4E", "(8003)00614141123452", "ASSET-0001", "http://box.local/a/ASSET-0001"),
+        *("urn:epc:tag:gid-96:1.2.3", "", "(", "()", "]C1", "\x1d", "http://[x", "30", "3" * 5000, "urn:epc:tag:"),
+        "30FFFFFFFFFFFFFFFFFFFFFF",
+    ],
+)
+def test_what_names_no_single_thing_has_no_identity(code: str) -> None:
+    assert gs1.identity(code) is None
+
+
+@given(st.text(max_size=60) | st.from_regex(r"3[0-8][0-9A-F]{22,60}", fullmatch=True) | st.text("01()[]C2dQ8 3\x1d/"))
+def test_no_code_breaks_it(code: str) -> None:
+    found = gs1.identity(code)
+    assert found is None or found.startswith("(")
+    assert "\x1d" not in gs1.printable(code)
+
+
+def test_no_memory_is_spent_on_which_company_a_number_was_given_to() -> None:
+    """Nothing asks for it. The library knew this one."""
+    assert GS1CompanyPrefix.extract("7044610873466") is None
+
+
+def test_a_code_with_separators_is_kept_in_brackets() -> None:
+    assert gs1.printable("]C1010950600013435210LOT\x1d21ABC") == "(01)09506000134352(10)LOT(21)ABC"
+    assert gs1.printable("]C1018061414112345817261231216789") == "(01)80614141123458(17)261231(21)6789"
+    assert gs1.printable("]C1PLAIN") == "]C1PLAIN"
+    assert gs1.printable("PLAIN") == "PLAIN"
+    assert gs1.printable("NO\x1dGS1") == "NOGS1"
+
+
+def test_one_is_found_by_the_other(cast: Cast) -> None:
+    """A printed code by the EPC and the EPC by the printed code; by fixed readers, scans and search alike."""
+    somebody = shell(cast.acme)
+    printed = assets.create(somebody, name="Printed", tags=[NewTag("barcode", SGTIN)])
+    tagged = assets.create(somebody, name="Tagged", tags=[NewTag("rfid", "3374257BF40C0E400000162E")])
+    assert lookup.by_code(cast.acme, "3074257BF7194E4000001A85") == (
+        "asset",
+        printed.id,
+        printed.external_key,
+        "Printed",
+    )
+    found = lookup.by_code(cast.acme, "]C18003006141411234525678")
+    assert found
+    assert found.id == tagged.id
+    matcher = TagMatcher()
+    reads = [(cast.acme, "rfid", "3074257BF7194E4000001A85"), (cast.acme, "barcode", GRAI), (cast.acme, "rfid", "E2AA")]
+    matcher.prepare([*reads, (cast.rival, "barcode", GRAI)])
+    assert [matcher.match(*read) for read in reads] == [printed.id, tagged.id, NoAsset.UNMATCHED]
+    assert matcher.match(cast.rival, "barcode", GRAI) is NoAsset.UNMATCHED
+    for q, name in (("https://id.gs1.org/01/80614141123458/21/6789", "Printed"), (GRAI, "Tagged")):
+        assert [row.name for row in board.board(cast.acme, board.BoardFilter(q=q), limit=5).rows] == [name]
+
+
+def test_two_things_of_one_identity_are_not_guessed_between(cast: Cast) -> None:
+    somebody = shell(cast.acme)
+    one = assets.create(somebody, name="One", tags=[NewTag("barcode", SSCC)])
+    assets.attach_tag(somebody, one.id, NewTag("rfid", "3174257BF4499602D2000000"))
+    assert lookup.by_code(cast.acme, "]C100106141412345678908") == ("asset", one.id, one.external_key, "One")
+    assets.create(somebody, name="Other", tags=[NewTag("ble", "urn:epc:id:sscc:0614141.1234567890")])
+    assert lookup.by_code(cast.acme, "]C100106141412345678908") is None
+    matcher, read = TagMatcher(), (cast.acme, "barcode", "https://id.gs1.org/00/106141412345678908")
+    matcher.prepare([read])
+    assert matcher.match(*read) is NoAsset.AMBIGUOUS
+
+
+def test_a_location_can_have_one_too(cast: Cast) -> None:
+    dock = locations.create(shell(cast.acme), name="Dock", tags=[NewTag("rfid", "3474257BF40000000000162E")])
+    found = lookup.by_code(cast.acme, GIAI)
+    assert found
+    assert (found.kind, found.id) == ("location", dock.id)
+
+
+@pytest.mark.parametrize(("identity", "code"), SPELLINGS)
+def test_no_right_check_digit_is_called_wrong(identity: str, code: str) -> None:
+    assert not gs1.has_wrong_check_digit(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("]C10180614141123459216789", "(01)80614141123459(21)6789", "https://id.gs1.org/01/80614141123459/21/6789"),
+        *("(00)106141412345678909", "]C100106141412345678909", "https://id.gs1.org/8003/00614141123453567"),
+        "HTTPS://ID.GS1.ORG/01/80614141123459/21/6789",
+    ],
+)
+def test_a_wrong_check_digit_is_told(code: str) -> None:
+    assert gs1.has_wrong_check_digit(code)
+
+
+@pytest.mark.parametrize("code", ["0180614141123459216789", "106141412345678909", "http://box/l/01", "BC-0001", ""])
+def test_what_does_not_say_that_it_is_gs1s_has_no_check_digit(code: str) -> None:
+    assert not gs1.has_wrong_check_digit(code)

@@ -1,0 +1,231 @@
+"""Which worker answers a request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.server import workers
+from edge.server.workers import Workers
+from tests.service import wait_for
+
+LONG = 30.0  # seconds that a test never takes
+
+
+class Task:
+    """A connection with one request."""
+
+    def __init__(
+        self, command: str = "GET", work: Callable[[], object] = lambda: None, path: str = "/", caller: str = ""
+    ) -> None:
+        headers = {"AUTHORIZATION": caller} if caller else {}
+        self.requests = [SimpleNamespace(command=command, path=path, headers=headers)]
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self.times_served = 0
+        self.is_cancelled = False
+        self._work = work
+
+    def service(self) -> None:
+        self.times_served += 1
+        self.begun.set()
+        try:
+            self._work()
+        finally:
+            self.ended.set()
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@contextmanager
+def working(count: int) -> Iterator[Workers]:
+    crew = Workers(count)
+    try:
+        yield crew
+    finally:
+        crew.shutdown(timeout=LONG)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "MAX_LEAD_SECONDS", LONG)
+
+
+@pytest.mark.usefixtures("patient")
+def test_reads_are_answered_one_at_a_time_in_their_order() -> None:
+    answered: list[int] = []
+    alone = threading.Lock()
+
+    def answer(number: int) -> None:
+        assert alone.acquire(blocking=False)
+        answered.append(number)
+        alone.release()
+
+    tasks = [Task(work=lambda number=number: answer(number)) for number in range(200)]  # type: ignore[misc]
+    with working(4) as crew:
+        for task in tasks:
+            crew.add_task(task)
+        assert tasks[-1].ended.wait(LONG)
+    assert answered == list(range(200))
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_read_that_finds_all_idle_is_answered_at_once() -> None:
+    with working(2) as crew:
+        for _ in range(50):
+            task = Task()
+            crew.add_task(task)
+            assert task.ended.wait(LONG)
+
+
+def test_a_slow_read_keeps_nobody_waiting_for_long() -> None:
+    go_on = threading.Event()
+    slow, quick = Task(work=lambda: go_on.wait(LONG)), Task()
+    with working(2) as crew:
+        crew.add_task(slow)
+        crew.add_task(quick)
+        assert quick.ended.wait(LONG)
+        assert not slow.ended.is_set()
+        go_on.set()
+
+
+def test_a_probe_is_answered_while_all_others_are_slow() -> None:
+    go_on = threading.Event()
+    slow = [Task(work=lambda: go_on.wait(LONG)) for _ in range(3)]
+    probe = Task(path=workers.PROBE)
+    with working(2) as crew:
+        for task in (*slow, probe):
+            crew.add_task(task)
+        assert probe.ended.wait(LONG)
+        assert not slow[2].begun.is_set()
+        go_on.set()
+
+
+def test_requests_that_nobody_begins_are_noticed() -> None:
+    go_on = threading.Event()
+    slow = [Task(work=lambda: go_on.wait(LONG)) for _ in range(2)]
+    with working(1) as crew:
+        assert crew.stuck_seconds() == 0
+        crew.add_task(slow[0])
+        assert slow[0].begun.wait(LONG)
+        assert crew.stuck_seconds() == 0  # it is slow, but nobody waits
+        crew.add_task(slow[1])
+        wait_for(lambda: crew.stuck_seconds() > 0.05, LONG)
+        go_on.set()
+        assert slow[1].ended.wait(LONG)
+        assert crew.stuck_seconds() == 0
+
+
+def test_the_first_worker_that_ends_goes_on_when_all_are_slow() -> None:
+    go_on = threading.Event()
+    slow = [Task(work=lambda: go_on.wait(LONG)) for _ in range(3)]
+    waiting = Task()
+    with working(3) as crew:
+        for task in (*slow, waiting):
+            crew.add_task(task)
+        assert all(task.begun.wait(LONG) for task in slow)
+        assert not waiting.begun.is_set()
+        go_on.set()
+        assert waiting.ended.wait(LONG)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("command", ["POST", "PATCH", "DELETE"])
+def test_writes_are_worked_on_together_and_hold_no_read_up(command: str) -> None:
+    together = threading.Barrier(3)
+    writes = [Task(command, lambda: together.wait(LONG)) for _ in range(2)]
+    read = Task(work=lambda: together.wait(LONG))
+    with working(3) as crew:
+        for task in (*writes, read):
+            crew.add_task(task)
+        assert all(task.ended.wait(LONG) for task in (*writes, read))
+    assert not together.broken
+
+
+def test_a_connection_that_fails_costs_no_worker(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ConnectionError("gone")
+
+    after = Task()
+    with working(1) as crew:
+        crew.add_task(Task(work=fail))
+        crew.add_task(after)
+        assert after.ended.wait(LONG)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_shutdown_waits_for_what_was_begun_and_cancels_the_rest() -> None:
+    go_on = threading.Event()
+    begun, pending = Task(work=lambda: go_on.wait(LONG)), Task()
+    crew = Workers(1)
+    crew.add_task(begun)
+    assert begun.begun.wait(LONG)
+    crew.add_task(pending)
+    crew.shutdown(timeout=0.01)
+    assert pending.is_cancelled
+    assert not begun.ended.is_set()
+    go_on.set()
+    crew.shutdown(timeout=LONG)
+    assert begun.ended.is_set()
+    assert not begun.is_cancelled
+    assert pending.times_served == 0
+
+
+@given(st.lists(st.sampled_from(["quick", "slow", "write", "slow write"]), max_size=30), st.integers(1, 4))
+def test_every_request_is_answered_once_whatever_comes_together(kinds: list[str], count: int) -> None:
+    go_on = threading.Event()
+    tasks = [
+        Task("POST" if "write" in kind else "GET", (lambda: go_on.wait(LONG)) if "slow" in kind else lambda: None)
+        for kind in kinds
+    ]
+    with working(count) as crew:
+        for task in tasks:
+            crew.add_task(task)
+        go_on.set()
+        assert all(task.ended.wait(LONG) for task in tasks)
+    assert [task.times_served for task in tasks] == [1] * len(tasks)
+
+
+def test_a_caller_with_many_slow_requests_waits_for_its_own_and_nobody_else() -> None:
+    """Before, it was refused with 429 although it kept to its rate."""
+    opened, at_once, most = threading.Event(), threading.Semaphore(6), []
+
+    def slow() -> None:
+        most.append(at_once.acquire(blocking=False))
+        assert opened.wait(LONG)
+        at_once.release()
+
+    with working(8) as crew:
+        own = [Task(work=slow, caller="Bearer a") for _ in range(24)]
+        for task in own:
+            crew.add_task(task)
+        wait_for(lambda: sum(task.begun.is_set() for task in own) == 6, LONG)
+        for caller in ("Bearer b", ""):
+            other = Task(caller=caller)
+            crew.add_task(other)
+            assert other.ended.wait(LONG)
+        assert sum(task.begun.is_set() for task in own) == 6
+        opened.set()
+        assert all(task.ended.wait(LONG) for task in own)
+        assert crew._held == {}
+    assert all(most)
+    assert [task.times_served for task in own] == [1] * 24
+
+
+def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
+    opened = threading.Event()
+    crew = Workers(3)
+    own = [Task(work=lambda: opened.wait(LONG), caller="Bearer a") for _ in range(3)]
+    for task in own:
+        crew.add_task(task)
+    assert own[0].begun.wait(LONG)
+    wait_for(lambda: not crew._tasks, LONG)
+    crew.shutdown(timeout=0)
+    assert [task.is_cancelled for task in own] == [False, True, True]
+    opened.set()

@@ -1,0 +1,226 @@
+"""Version 1 of what site and hub say to each other, frozen as files: a box of an earlier release must be understood.
+
+When the protocol grows, it gets a new version and files of its own; these stay as they are.
+To write files for a new version: python -m tests.sync.test_batch_format"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.errors import Unreadable
+from edge.records import assets
+from edge.sync import batch_format
+from edge.sync.sender import Sender
+from edge.sync.store import hub_link, sites
+from edge.sync.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    Cursor,
+    LocationRecord,
+    Origin,
+    Patch,
+    Stay,
+    TrackState,
+)
+from tests.sync.world import EPOCH, Hub, SiteBox
+
+FOLDER = Path(__file__).parent / "examples" / f"v{batch_format.VERSION}"
+BASE = Cursor("5f0c1d2e3a4b5c6d", 41, bytes(range(16)))
+BATCH = Batch(
+    until_seq=57,
+    horizon=0,
+    assets=[
+        AssetRecord(
+            *(7_001, "P-1", "Pallet", None, 1, '{"colour":"blue"}', EPOCH, None, EPOCH, EPOCH + 1, None),
+            [("rfid", "3074257BF7194E4000001A85")],
+        ),
+        AssetRecord(
+            -9_001, "F-1", "Forklift", "of the hub", 0, "{}", EPOCH, EPOCH + 9, EPOCH, EPOCH + 2, EPOCH + 3, []
+        ),
+    ],
+    locations=[
+        LocationRecord(8_001, None, "YARD", "Yard", None, 1, EPOCH, None, EPOCH, EPOCH + 1, None, []),
+        LocationRecord(8_002, 8_001, "DOCK-1", "Dock 1", None, 1, EPOCH, None, EPOCH, EPOCH + 1, None, [("ble", "B1")]),
+    ],
+    readers={6_001: "Gate"},
+    people={5_001: "Ann"},
+    tracks=[TrackState(3, 7_001, 8_002, EPOCH + 90, EPOCH, EPOCH + 50, 0, 4)],
+    gone_tracks=[2],
+    origins=[Origin(8_002, 6_001, 1, None), Origin(8_001, None, None, 5_001)],
+    patches=[
+        Patch(3, EPOCH, EPOCH + 60, [Stay(EPOCH, 0, 40, 1, 7, 4, 1, None), Stay(EPOCH + 50, 0, 0, 0, 9, 0, 4, -515)]),
+        Patch(3, EPOCH + 70, EPOCH + 70, []),
+    ],
+    report={"waiting": 12, "board_at": EPOCH},
+)
+QUESTIONS: dict[str, Any] = {
+    "hello": {
+        "versions": [1],
+        "instance": "0011223344556677",
+        "cursor": ["5f0c1d2e3a4b5c6d", 41, BASE.chain.hex()],
+        "former": [],
+        "recovering": False,
+        "report": {"waiting": 12},
+    },
+    "masters": {"after": 0, "epoch": None, "page": None},
+    "digests": {"range": [-1_000_000, 1_000_000], "days": []},
+    "recover": {"part": "history", "after": [0, -(2**62), 0]},
+}
+
+
+def frozen(name: str) -> Any:
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+@pytest.fixture
+def ber(tmp_path: Path) -> SiteBox:
+    return SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+
+
+def test_a_batch_of_that_version_is_understood() -> None:
+    assert batch_format.decode(batch_format.pack(frozen("changes")["question"])) == (BASE, BATCH)
+
+
+def test_what_a_later_release_says_beside_it_is_ignored() -> None:
+    assert batch_format.decode(batch_format.pack({**frozen("changes")["question"], "weather": ["fine"]})) == (
+        BASE,
+        BATCH,
+    )
+
+
+def test_names_of_antennas_are_one_key_more_which_older_boxes_do_not_know() -> None:
+    named = BATCH._replace(antennas=(AntennaName(6_001, 100_001, "north gate"),))
+    said = batch_format.encode(BASE, named)
+    assert batch_format.unpack(said) == {**frozen("changes")["question"], "antennas": [[6_001, 100_001, "north gate"]]}
+    assert batch_format.decode(said) == (BASE, named)
+
+
+def test_a_batch_is_still_said_like_that() -> None:
+    assert batch_format.unpack(batch_format.encode(BASE, BATCH)) == frozen("changes")["question"]
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("stays", 0), [0, 61, 0]),  # outside the range of its patch
+        (("stays", 0), [-1, 50]),
+        (("stays", 0), [0]),
+        (("stays", 1), [0, True]),
+        (("stays", 2), [40, 0.5]),
+        (("stays", 2), [40, 2**63]),
+        (("stays", 2), [40, None]),
+        (("stays", 3), [1, 2]),  # an origin that is not there
+        (("stays", 3), [1, -1]),
+        (("stays", 7), [None, "-515"]),
+        (("stays", 7), "no"),
+        (("stays",), []),
+        (("patches", 0), [3, 2**63 - 1]),  # differences of which the sum is too large
+        (("patches", 1), [2**62, 2**62]),
+        (("patches", 2), [60, -1]),
+        (("patches", 2), [60, 2**63 - 1]),
+        (("patches", 3), [2, 1]),
+        (("patches", 3), [3, -1]),
+        (("patches", 3), [2]),
+        (("tracks", 0), [3.0]),
+        (("tracks", 1), [[7001]]),
+        (("origins", 1), [6001]),
+        (("gone",), ["2"]),
+        (("antennas",), [[6_001, "3", "north"]]),
+        (("antennas",), [[6_001, 3]]),
+        (("antennas",), 7),
+    ],
+)
+def test_a_batch_with_odd_numbers_is_refused_before_anything_is_looked_up(where: tuple[Any, ...], value: Any) -> None:
+    content = frozen("changes")["question"]
+    part = content
+    for step in where[:-1]:
+        part = part[step]
+    part[where[-1]] = value
+    with pytest.raises(Unreadable):
+        batch_format.decode(zlib.compress(json.dumps(content).encode()))
+
+
+def test_a_hub_asks_for_a_track_of_which_only_stays_were_sent(ber: SiteBox) -> None:
+    talk(ber)
+    base = ber.hub.answer(ber.site_no, "hello", batch_format.pack(QUESTIONS["hello"]))["cursor"]
+    more = BATCH._replace(until_seq=60, tracks=[], patches=[Patch(99, EPOCH, EPOCH, [])])
+    body = batch_format.encode(Cursor(base[0], base[1], bytes.fromhex(base[2])), more)
+    answer = ber.hub.answer(ber.site_no, "changes", body)
+    assert not answer["applied"]
+    assert answer["needs"]["tracks"] == [99]
+
+
+def test_a_hub_takes_what_a_site_of_that_version_says(ber: SiteBox) -> None:
+    answers = talk(ber)
+    for name, answer in answers.items():
+        assert set(frozen(name)["answer"]) <= set(answer), name
+    assert answers["changes"]["applied"]
+    assert answers["changes"]["cursor"][1] == 57
+    assert ber.hub.rows("SELECT count(*), min(rssi), max(rule) FROM history") == [(2, -515, 4)]
+    [told], [once] = answers["masters"]["assets"], frozen("masters")["answer"]["assets"]
+    assert list(map(type, told)) == list(map(type, once))
+    assert [list(row) for row in answers["digests"]["digests"]] == frozen("digests")["answer"]["digests"]
+
+
+def talk(ber: SiteBox) -> dict[str, Any]:
+    """What the hub answers to each of the questions, one after the other."""
+    ask = ber.hub.answer
+    with ber.hub.in_use():
+        assets.create(ber.hub.actor, name="Forklift of the hub", external_key="F-2")
+        site = sites.get_site(ber.hub.organization_id, ber.site_no)
+        sites.begin_epoch(site, QUESTIONS["hello"]["instance"], BASE, is_recovery=False)  # it has the changes before
+    answers = {"hello": ask(ber.site_no, "hello", batch_format.pack(QUESTIONS["hello"]))}
+    answers["changes"] = ask(ber.site_no, "changes", batch_format.encode(BASE, BATCH))
+    for name in ("masters", "digests", "recover"):
+        answers[name] = ask(ber.site_no, name, batch_format.pack(QUESTIONS[name]))
+    return answers
+
+
+def test_a_site_takes_what_a_hub_of_that_version_answers(ber: SiteBox) -> None:
+    ber.add_asset("P-1")
+    ber.join()
+    with ber.in_use():
+        here = hub_link.find()
+        assert here
+
+        def call(path: str, body: bytes) -> Any:
+            answer = frozen(path)["answer"]
+            if path == "hello":
+                return {**answer, "cursor": [here.epoch, here.acked_seq, ""]}
+            if path == "changes":
+                base, batch = batch_format.decode(body)
+                cursor = [base.epoch, batch.until_seq, batch_format.next_chain(base.chain, body).hex()]
+                return {**answer, "cursor": cursor}
+            return answer
+
+        sender = Sender(call)
+        sender.connect()
+        while not sender.push().is_all:
+            pass
+        sender.pull()
+        after = hub_link.find()
+        assert after
+        assert after.acked_seq > here.acked_seq
+
+
+def write() -> None:
+    import tempfile
+
+    FOLDER.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        ber = SiteBox(Path(folder) / "ber", "BER", Hub(Path(folder) / "hub", "hub"))
+        answers = talk(ber)
+    questions = {**QUESTIONS, "changes": batch_format.unpack(batch_format.encode(BASE, BATCH))}
+    for name, answer in answers.items():
+        text = json.dumps({"question": questions[name], "answer": answer}, indent=1)
+        (FOLDER / f"{name}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    write()

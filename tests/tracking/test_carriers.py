@@ -1,0 +1,263 @@
+"""What is on a carrier goes where the carrier is seen, by a person or a reader, until it is taken off."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.actors import Actor, shell
+from edge.handhelds import scans
+from edge.handhelds.scans import Answer, Result, Submitted
+from edge.people import people
+from edge.people.people import Role
+from edge.records import assets, locations
+from edge.tracking import board, carriers, positions
+from edge.tracking.stays import Quality, Scan
+from tests.conftest import Cast
+
+START = 1_700_000_000 * clock.SECOND
+GAP = 300 * clock.SECOND
+
+
+class Yard:
+    """A pallet with two boxes on it at the dock, and a rack to go to."""
+
+    def __init__(self, cast: Cast) -> None:
+        somebody = shell(cast.acme)
+        self.organization_id = cast.acme
+        person = people.add_person(somebody, "Olga", Role.OPERATOR)
+        self.olga: Actor = actors.person(cast.acme, person.id, "Olga")
+        self.dock, self.rack, self.gate = (
+            locations.create(somebody, name=name).id for name in ("Dock", "Rack", "Gate")
+        )
+        self.pallet, self.box, self.crate = (
+            assets.create(somebody, name=name).id for name in ("Pallet", "Box", "Crate")
+        )
+        self.keys = {
+            row.id: row.external_key for row in assets.list_page(cast.acme, assets.AssetFilter(), limit=10).rows
+        }
+        self._number = 0
+        self.answers: dict[str, Answer] = {}
+        for number, asset_id in enumerate((self.pallet, self.box, self.crate)):
+            self.scan(asset_id, self.dock, number)
+        for asset_id in (self.box, self.crate):
+            assert carriers.load(self.olga, self.pallet, asset_id, START + 5 * clock.SECOND)
+
+    def scan(
+        self, asset_id: int, location_id: int, second: int, *, onto: int | None = None, is_off: bool = False
+    ) -> str:
+        self._number += 1
+        scan_id = f"scan-no-{self._number}"
+        at = START + second * clock.SECOND
+        scan = Submitted(scan_id, self.keys[asset_id], location_id, at, onto=onto, is_off=is_off)
+        self.answers[scan_id] = scans.submit(self.olga, [scan], at)[0]
+        return scan_id
+
+    def undo(self, scan_id: str) -> None:
+        assert scans.undo(self.olga, scan_id, GAP).result is Result.UNDONE
+
+    def on(self, carrier_id: int) -> list[str]:
+        return [name for _, name in carriers.on(self.organization_id, carrier_id)]
+
+    def read(self, asset_id: int, location_id: int, second: int) -> None:
+        """By a fixed reader; what stands behind does not matter here."""
+        at = START + second * clock.SECOND
+        seen = [Scan(self.organization_id, asset_id, location_id, None, None, at, at, Quality.READER)]
+        positions.record(seen, GAP)
+        carriers.follow(seen, GAP)
+
+    def at(self, asset_id: int) -> int | None:
+        row = board.whereabouts(self.organization_id, asset_id)
+        return row.location_id if row else None
+
+    def qualities(self, asset_id: int) -> list[int]:
+        return [move.quality for move in board.moves(self.organization_id, asset_id)]
+
+
+def test_what_is_on_it_goes_with_it_in_rows_of_its_own(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.rack, yard.rack)
+    assert yard.qualities(yard.box) == [Quality.CARRIED, Quality.HANDHELD]
+    yard.read(yard.pallet, yard.gate, 120)
+    assert (yard.at(yard.pallet), yard.at(yard.box)) == (yard.gate, yard.gate)
+    assert yard.qualities(yard.box) == [Quality.CARRIED, Quality.CARRIED, Quality.HANDHELD]
+    assert carriers.carrier_of(cast.acme, yard.box) == (yard.pallet, "Pallet")
+    assert [name for _, name in carriers.on(cast.acme, yard.pallet)] == ["Box", "Crate"]
+
+
+def test_what_is_taken_off_stays(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 30 * clock.SECOND)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.rack)
+    assert carriers.unload_all(cast.acme, yard.pallet, START + 70 * clock.SECOND)
+    yard.scan(yard.pallet, yard.gate, 80)
+    assert yard.at(yard.crate) == yard.rack
+    assert not carriers.unload_all(cast.rival, yard.pallet, START)
+
+
+def test_what_is_seen_elsewhere_on_its_own_was_taken_off(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.read(yard.box, yard.gate, 40)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.gate, yard.rack)
+    assert carriers.carrier_of(cast.acme, yard.box) is None
+
+
+def test_a_thing_that_is_read_at_the_gate_before_its_pallet_is_still_on_it(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.read(yard.box, yard.gate, 59)
+    yard.read(yard.pallet, yard.gate, 60)
+    assert carriers.carrier_of(cast.acme, yard.box) == (yard.pallet, "Pallet")
+    yard.read(yard.pallet, yard.rack, 120)
+    assert yard.at(yard.box) == yard.rack
+
+
+def test_a_scan_of_the_carrier_that_is_taken_back_takes_its_load_back(cast: Cast) -> None:
+    yard = Yard(cast)
+    scan_id = yard.scan(yard.pallet, yard.rack, 60)
+    scans.undo(yard.olga, scan_id, GAP)
+    assert [yard.at(one) for one in (yard.pallet, yard.box, yard.crate)] == [yard.dock] * 3
+    assert yard.qualities(yard.box) == [Quality.HANDHELD]
+    yard.scan(yard.pallet, yard.gate, 90)
+    assert yard.at(yard.crate) == yard.gate
+
+
+def test_a_late_scan_of_the_carrier_takes_its_place_in_the_history_of_its_load(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.pallet, yard.gate, 120)
+    late = yard.scan(yard.pallet, yard.rack, 60)
+    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    scans.undo(yard.olga, late, GAP)
+    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
+
+
+def test_what_was_put_on_it_later_or_was_off_already_is_not_where_a_late_scan_was(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 30 * clock.SECOND)
+    yard.read(yard.crate, yard.rack, 40)
+    yard.scan(yard.pallet, yard.dock, 120)
+    yard.scan(yard.pallet, yard.gate, 60)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.rack)
+    assert Quality.CARRIED not in yard.qualities(yard.box) + yard.qualities(yard.crate)
+
+
+def test_a_load_that_is_told_late_goes_after_its_carrier(cast: Cast) -> None:
+    """A device without a connection said it after the pallet had gone on, with a reader or another device."""
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 10 * clock.SECOND)
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.read(yard.pallet, yard.gate, 120)
+    assert yard.at(yard.box) == yard.dock
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 50 * clock.SECOND)
+    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 50 * clock.SECOND)
+    assert len(board.moves(cast.acme, yard.box)) == 3
+    yard.scan(yard.pallet, yard.rack, 180)
+    assert yard.at(yard.box) == yard.rack
+
+
+def test_carriers_on_carriers_and_no_circles(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    yard.keys[trolley.id] = trolley.external_key
+    yard.scan(trolley.id, yard.dock, 10)
+    assert carriers.load(yard.olga, trolley.id, yard.pallet, START + 11 * clock.SECOND)
+    assert not carriers.load(yard.olga, yard.box, trolley.id, START + 12 * clock.SECOND)
+    assert not carriers.load(yard.olga, yard.box, yard.box, START + 12 * clock.SECOND)
+    yard.scan(trolley.id, yard.rack, 60)
+    assert [yard.at(one) for one in (yard.pallet, yard.box, yard.crate)] == [yard.rack] * 3
+
+
+def test_the_same_again_changes_nothing(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 30 * clock.SECOND)
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 5 * clock.SECOND)
+    assert carriers.carrier_of(cast.acme, yard.box) is None
+    theirs = assets.create(shell(cast.rival), name="Theirs")
+    assert not carriers.load(yard.olga, theirs.id, yard.box, START)
+
+
+def test_a_load_or_unload_that_arrives_late_leaves_a_newer_load_alone(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley").id
+    assert carriers.load(yard.olga, trolley, yard.box, START + 200 * clock.SECOND)
+    carriers.unload(yard.box, START + 100 * clock.SECOND)
+    assert carriers.load(yard.olga, yard.pallet, yard.box, START + 150 * clock.SECOND)
+    assert carriers.unload_all(cast.acme, trolley, START + 120 * clock.SECOND)
+    assert carriers.carrier_of(cast.acme, yard.box) == (trolley, "Trolley")
+
+
+def test_a_load_that_arrives_late_ends_when_the_thing_was_taken_off(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley").id
+    carriers.unload(yard.box, START + 100 * clock.SECOND)
+    assert carriers.load(yard.olga, trolley, yard.box, START + 50 * clock.SECOND)
+    assert carriers.carrier_of(cast.acme, yard.box) is None
+
+
+def test_undoing_a_load_takes_it_off_and_back_from_where_the_carrier_went(cast: Cast) -> None:
+    yard = Yard(cast)
+    carriers.unload(yard.box, START + 10 * clock.SECOND)
+    scan_id = yard.scan(yard.box, yard.dock, 20, onto=yard.pallet)
+    assert yard.on(yard.pallet) == ["Box", "Crate"]
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.read(yard.pallet, yard.gate, 120)
+    yard.read(yard.pallet, yard.gate, 130)
+    assert yard.at(yard.box) == yard.gate
+    yard.undo(scan_id)
+    assert yard.on(yard.pallet) == ["Crate"]
+    assert yard.qualities(yard.box) == [Quality.HANDHELD]
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.gate)
+
+
+def test_undoing_a_load_puts_it_back_on_the_carrier_before(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    scan_id = yard.scan(yard.box, yard.dock, 20, onto=trolley.id)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert yard.at(yard.box) == yard.dock
+    yard.undo(scan_id)
+    assert (yard.on(yard.pallet), yard.on(trolley.id)) == (["Box", "Crate"], [])
+    assert yard.at(yard.box) == yard.rack
+
+
+def test_undoing_an_unload_puts_it_back_and_it_goes_after_its_carrier(cast: Cast) -> None:
+    yard = Yard(cast)
+    scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.on(yard.pallet), yard.at(yard.box)) == (["Crate"], yard.dock)
+    yard.undo(scan_id)
+    assert (yard.on(yard.pallet), yard.at(yard.box)) == (["Box", "Crate"], yard.rack)
+    yard.undo(scan_id)
+    assert yard.on(yard.pallet) == ["Box", "Crate"]
+
+
+@pytest.mark.parametrize("later", ["unload", "load"])
+def test_an_unload_that_is_undone_lasts_until_the_next_one(cast: Cast, later: str) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
+    yard.scan(yard.box, yard.dock, 40, is_off=later == "unload", onto=trolley.id if later == "load" else None)
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.undo(scan_id)
+    assert yard.on(yard.pallet) == ["Crate"]
+    assert yard.on(trolley.id) == (["Box"] if later == "load" else [])
+    assert yard.at(yard.box) == yard.dock
+
+
+def test_a_load_that_is_not_possible_is_refused_and_records_nothing(cast: Cast) -> None:
+    yard = Yard(cast)
+    stranger = assets.create(shell(cast.rival), name="Theirs")
+    retired = assets.create(shell(cast.acme), name="Old")
+    assets.delete(shell(cast.acme), retired.id)
+    tried = [
+        yard.scan(yard.pallet, yard.rack, 20, onto=one) for one in (yard.box, stranger.id, retired.id, yard.pallet)
+    ]
+    answers = [yard.answers[one] for one in tried]
+    assert {answer.result for answer in answers} == {Result.REFUSED}
+    assert answers[0].reason == "The carrier is itself on this"
+    assert yard.at(yard.pallet) == yard.dock
+    assert yard.on(yard.box) == []

@@ -1,0 +1,401 @@
+"""Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge.clock import SECOND
+from edge.database.connection import writing
+from edge.tracking import recent_reads
+from edge.tracking.evidence import Lead, Rule, lead
+from edge.tracking.late_reads import take_back
+from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.positions import reconsider, record, record_by_person
+from edge.tracking.recent_reads import RecentReads, Sign
+from edge.tracking.signal_strength import Weight
+from edge.tracking.signs import GOODBYE, OTHERS
+from tests.conftest import Cast
+from tests.database.tracked_site import GAP, START, A, B, C, Read, Row, Site, every, make_site, settle_until, tell
+
+examples = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    return make_site(cast.acme)
+
+
+@pytest.fixture
+def own_readers(cast: Cast) -> Site:
+    return make_site(cast.acme, count=3)
+
+
+def signs_of(site: Site, place: int, seconds: Iterable[int]) -> list[Sign]:
+    """Its reader read other tags in these."""
+    return [(site.reader_ids[place], START // SECOND + second, OTHERS) for second in seconds]
+
+
+def hear(site: Site, recent: RecentReads, signs: Sequence[Sign], until: float) -> None:
+    with writing():
+        recent.refresh()
+        record([], GAP, recent, signs, START)
+        recent.done()
+    settle_until(recent, until)
+
+
+def test_an_asset_between_two_antennas_stays_with_the_stronger(site: Site) -> None:
+    asset = tell(site, sorted([*every(0, 60, 0.5, A, -50), *every(0.2, 60, 0.5, B, -68)]))
+    assert site.moves(asset) == [(0, A)]
+
+
+def test_a_move_is_seen_within_five_seconds_although_the_old_place_still_hears_it(site: Site) -> None:
+    before = [*every(0, 20, 0.5, A, -50), *every(0.2, 20, 0.5, B, -68)]
+    after = [*every(20, 40, 0.5, A, -66), *every(20.2, 40, 0.5, B, -52)]
+    asset = tell(site, sorted([*before, *after]))
+    assert [row.place for row in site.history(asset)] == [A, B]
+    assert 20 <= site.history(asset)[1].tenths / 10 <= 25
+
+
+def test_a_move_to_where_nothing_else_hears_it_is_seen_within_five_seconds(site: Site) -> None:
+    asset = tell(site, [*every(0, 20, 0.5, A), *every(20, 40, 0.5, B)])
+    assert [row.place for row in site.history(asset)] == [A, B]
+    assert 20 <= site.history(asset)[1].tenths / 10 <= 25
+
+
+def test_ble_beacons_are_followed_within_fifteen_seconds(site: Site) -> None:
+    reads = [*every(0, 60, 1, A, -70, Weight.BLE_ZONE), *every(60, 120, 1, B, -72, Weight.BLE_ZONE)]
+    history = site.history(tell(site, sorted([*reads, *every(60.3, 120, 3, A, -84, Weight.BLE_ZONE)])))
+    assert [row.place for row in history] == [A, B]
+    assert 60 <= history[1].tenths / 10 <= 75
+
+
+def test_a_single_read_after_a_long_silence_is_a_move_at_once(site: Site) -> None:
+    asset = tell(site, [*every(0, 5, 0.5, A), Read(400, B, -75)])
+    assert site.moves(asset) == [(0, A), (40, B)]
+    assert site.history(asset)[1].rule is Rule.SILENT
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(3, 3), (1, 60)])
+def test_what_is_held_back_is_a_scan_once_the_reader_where_it_was_is_silent_for_long_enough(
+    site: Site, own_readers: Site, count: int, seconds: int
+) -> None:
+    where, recent = own_readers if count == 3 else site, RecentReads()
+    asset = tell(where, [*every(0, 5, 0.5, A), Read(52, B, -75)], recent=recent, until=5 + seconds - 1)
+    assert where.moves(asset) == [(0, A)]
+    assert where.position(asset)[1] == START + 45 * SECOND // 10, "the newest scan is at A"
+    settle_until(recent, 5 + seconds)
+    assert where.history(asset)[1] == Row(52, B, 0, Rule.SETTLED)
+    assert where.position(asset)[1] == START + 52 * SECOND // 10
+
+
+def test_what_is_held_back_is_decided_after_a_restart_too(own_readers: Site) -> None:
+    asset = tell(own_readers, [*every(0, 5, 0.5, A), Read(52, B, -75)], until=0)
+    settle_until(RecentReads(), 60)
+    assert own_readers.moves(asset) == [(0, A), (5, B)]
+
+
+def test_what_is_held_back_for_longer_than_reads_are_kept_is_still_decided(own_readers: Site) -> None:
+    """The reader of A is out: what B read counts when it is back, and did not read the asset."""
+    recent, there = RecentReads(), signs_of(own_readers, A, range(70))
+    asset = tell(own_readers, [*every(60, 65, 0.5, A), Read(722, B, -75)], recent=recent, until=300, signs=there)
+    assert own_readers.moves(asset) == [(60, A)]
+    tell(own_readers, every(100, 2500, 30, C), range(2, 80, 2), recent=recent, until=0)
+    assert not recent_reads.was_heard(asset, START)
+    recent = RecentReads()
+    hear(own_readers, recent, signs_of(own_readers, A, range(2600, 2602)), until=2601)
+    assert own_readers.moves(asset) == [(60, A)]
+    hear(own_readers, recent, signs_of(own_readers, A, range(2602, 2610)), until=2620)
+    assert own_readers.moves(asset) == [(60, A), (72, B)]
+
+
+def test_a_late_read_undoes_what_silence_had_decided(own_readers: Site) -> None:
+    reads, recent = [*every(0, 5, 0.5, A), Read(52, B, -75)], RecentReads()
+    asset = tell(own_readers, reads, recent=recent, until=30)
+    assert own_readers.moves(asset) == [(0, A), (5, B)]
+    tell(own_readers, [Read(70, A)], recent=recent, asset_id=asset)
+    assert own_readers.moves(asset) == [(0, A)]
+
+
+def test_the_reads_that_were_held_back_count_at_their_own_time_when_evidence_decides(site: Site) -> None:
+    asset = tell(site, [*every(0, 20, 0.5, A), *every(20.3, 40, 1, B)])
+    assert site.history(asset) == [Row(0, A, 195, Rule.FIRST), Row(203, B, 190, Rule.STRONGER)]
+
+
+def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site) -> None:
+    """Whichever of its antennas hears the tag first is told, so one read proves nothing."""
+    reads = [Read(50 * number, (A, B, A, A, B, A, B, B)[number % 8], -58 - number % 3) for number in range(30)]
+    assert site.moves(tell(site, reads)) == [(0, A)]
+
+
+@pytest.mark.parametrize("window", [5, 10, 30])
+@pytest.mark.parametrize(("count", "strength", "rule"), [
+    (3, -55.0, Rule.NEW), (3, -64.0, Rule.NEW), (3, -66.0, Rule.STRONGER), (3, None, Rule.STRONGER),
+    (1, -55.0, Rule.STRONGER), (1, None, Rule.STRONGER),
+])  # fmt: skip
+def test_of_readers_that_tell_of_a_tag_once_in_a_window_a_read_of_another_one_decides_if_it_is_strong_enough(
+    site: Site, own_readers: Site, window: int, count: int, strength: float | None, rule: Rule
+) -> None:
+    """It was heard at the one location every time, and is not any more, and never before at the other."""
+    where = own_readers if count == 3 else site
+    before = every(0, 12 * window, window, A, -55.0 if strength else None)
+    asset = tell(where, [*before, *every(12 * window, 16 * window, window, B, strength)])
+    assert where.moves(asset) == [(0, A), (12 * window, B)]
+    assert where.history(asset)[1].rule is rule
+
+
+def test_one_read_decides_nothing_between_two_antennas_of_one_reader(site: Site, own_readers: Site) -> None:
+    reads = [*every(0, 60, 5, A), Read(600, B), *every(65, 120, 5, A)]
+    assert site.moves(tell(site, reads)) == [(0, A)]
+    assert own_readers.moves(tell(own_readers, reads))[1] == (60, B)
+
+
+def test_a_strong_read_elsewhere_does_not_decide_where_the_locations_overlap(own_readers: Site) -> None:
+    reads = every(0, 60, 5, A)
+    reads[6] = Read(300, B, -70)
+    assert own_readers.moves(tell(own_readers, [*reads, Read(600, B, -50), Read(620, A)])) == [(0, A)]
+
+
+def test_ten_reads_in_a_row_at_the_weaker_of_two_that_overlap_are_chance(site: Site) -> None:
+    """A reader of which either antenna may be the first to hear a tag once it tells of it again."""
+    turns = [Read(50 * number, B if number % 2 else A, -76 if number % 2 else -46) for number in range(20)]
+    weaker = [Read(1000 + 50 * number, B, -76) for number in range(11)]
+    assert site.moves(tell(site, [*turns, *weaker, Read(1550, A, -46)])) == [(0, A)]
+
+
+def test_which_of_two_reads_of_one_second_came_first_decides_nothing(site: Site) -> None:
+    both = [Read(70, A, -60), Read(70, B, -50)]
+    told = [[Read(0, A), Read(10, B, -45), Read(50, B, -60), *order, Read(110, B, -45)] for order in permutations(both)]
+    first, second = (site.history(tell(site, reads)) for reads in told)
+    assert first == second
+
+
+def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> None:
+    staging = every(0, 60, 0.5, A, -60)
+    passing = every(20.2, 22, 0.5, B, -70, Weight.RFID_PORTAL)
+    history = site.history(tell(site, sorted([*staging, *passing], key=lambda read: read.tenths)))
+    assert [row.place for row in history] == [A, B, A]
+    assert history[1].tenths == 202
+    assert history[1].rule is Rule.PORTAL
+
+
+def test_a_stray_read_of_a_portal_is_no_passage(site: Site, own_readers: Site) -> None:
+    """A pallet that is read every second, and once from a door far away."""
+    reads = sorted([*every(0, 60, 1, A, -45), Read(305, B, -72, Weight.RFID_PORTAL)], key=lambda read: read.tenths)
+    for where in (site, own_readers):
+        asset = tell(where, reads)
+        assert where.moves(asset) == [(0, A)]
+        assert where.position(asset)[1] == START + 59 * SECOND
+
+
+@pytest.mark.parametrize(("stray", "at"), [(-72, 298), (-72, 321), (-58, 321)])
+def test_of_two_portals_the_one_that_hears_a_passage_far_weaker_does_not_count(
+    site: Site, stray: float, at: int
+) -> None:
+    passing = [Read(300, B, -50, Weight.RFID_PORTAL), Read(at, C, stray, Weight.RFID_PORTAL)]
+    asset = tell(site, sorted([*every(0, 20, 1, A), *passing], key=lambda read: read.tenths))
+    assert [row.place for row in site.history(asset)] == ([A, B] if stray < -60 else [A, B, C])
+
+
+def test_a_passage_is_decided_three_seconds_later_at_its_own_time(site: Site) -> None:
+    recent = RecentReads()
+    asset = tell(site, [*every(0, 20, 1, A), Read(300, B, -50, Weight.RFID_PORTAL)], recent=recent, until=32)
+    assert site.moves(asset) == [(0, A)]
+    settle_until(recent, 33)
+    assert site.history(asset)[1] == Row(300, B, 0, Rule.PORTAL)
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+@pytest.mark.parametrize("weaker", [-75.0, -60.0])
+def test_while_a_whole_reader_is_out_its_silence_is_no_evidence(
+    own_readers: Site, says_goodbye: bool, weaker: float
+) -> None:
+    """It reboots for 40 s, or is gone; others hear its assets, but weaker."""
+    there = signs_of(own_readers, A, [*range(120), *range(160, 200)])
+    if says_goodbye:
+        there = [*there[:10], (own_readers.reader_ids[A], START // SECOND + 119, GOODBYE), *there[-40:]]
+    reads = [*every(0, 119, 1, A, -50), *every(100.5, 200, 1, B, weaker), *every(160, 200, 1, A, -50)]
+    assert len(own_readers.moves(tell(own_readers, sorted(reads)))) > 1, "of a reader that is there it is"
+    asset = tell(own_readers, sorted(reads), signs=there)
+    assert own_readers.moves(asset) == [(0, A)]
+
+
+def test_what_moves_away_from_a_reader_that_is_out_for_long_is_followed_by_its_strength(own_readers: Site) -> None:
+    there = signs_of(own_readers, A, range(120))
+    reads = [*every(0, 119, 1, A, -50), *every(150, 400, 1, B, -52)]
+    assert [place for _, place in own_readers.moves(tell(own_readers, reads, signs=there))] == [A, B]
+
+
+def test_a_burst_that_fills_the_memory_is_judged_as_a_whole(site: Site) -> None:
+    """A gateway that was cut off for a quarter of an hour, and then told of 60 reads at a time."""
+    here = every(0, 890, 1, A, -55)
+    there = [*every(100.3, 130.3, 1, B, -45), *every(400.3, 800.3, 7, B, -62)]
+    known = site.history(tell(site, sorted([*here, *there])))
+    late = tell(site, [*every(880, 890, 1, A, -55), *here[:880], *there], cuts=range(10, 2000, 60))
+    assert site.history(late) == known
+
+
+def test_a_portal_that_goes_on_hearing_tells_of_one_passage(site: Site) -> None:
+    reads = sorted([*every(0, 60, 0.5, A, -60), *every(0.2, 60, 0.5, B, -80, Weight.RFID_PORTAL)])
+    assert [row.place for row in site.history(tell(site, reads))].count(B) <= 1
+
+
+def test_every_read_of_a_direct_antenna_counts(site: Site) -> None:
+    reads = sorted([*every(0, 10, 0.5, A, -50), Read(52, B, -80, Weight.DIRECT)])
+    assert (5, B) in site.moves(tell(site, reads))
+
+
+def test_a_person_counts_at_once_and_readers_take_half_a_minute_to_say_otherwise(site: Site) -> None:
+    reads = sorted([*every(0, 60, 0.5, A, -60), Read(203, C, None, None)], key=lambda read: read.tenths)
+    history = site.history(tell(site, reads))
+    assert [(row.place, row.rule) for row in history][:2] == [(A, Rule.FIRST), (C, Rule.PERSON)]
+    assert history[2].place == A
+    assert 500 <= history[2].tenths <= 560
+
+
+def test_without_a_gap_every_read_counts(site: Site) -> None:
+    asset = tell(site, [Read(0, A), Read(1, B), Read(2, A)], gap=0)
+    assert len(site.history(asset)) == 3
+
+
+def test_a_restart_forgets_nothing(site: Site) -> None:
+    reads = sorted([*every(0, 20, 0.5, A, -50), *every(20, 24, 0.5, B, -52), *every(20.1, 24, 1, A, -66)])
+    whole = tell(site, reads)
+    for cut in range(38, len(reads), 2):
+        asset = tell(site, reads[:cut])
+        tell(site, reads[cut:], asset_id=asset)
+        assert site.history(asset) == site.history(whole)
+
+
+@pytest.mark.parametrize("behind", [20, 60, 200, 700])
+def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_given_in_order(
+    site: Site, behind: int
+) -> None:
+    here = every(0, 120 + behind, 1, A, -60)
+    there = every(60.3, 100.3, 1, B, -45)
+    known = site.history(tell(site, sorted([*here, *there])))
+    assert [row.place for row in known] == [A, B, A]
+    late = tell(site, [*here, *there], cuts=range(20, len(here) + len(there), 20))
+    assert site.history(late) == known
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [Read(0, A, None, None), Read(50, A, None, None), Read(57, A), Read(78, A)],
+        [Read(0, A, None, None), Read(10, A, -45.0), Read(11, A, None, None)],
+        [Read(0, A, None, None), Read(90, A, None, None), Read(97, A, -45.0), Read(104, A, -45.0)],
+        [Read(0, A), Read(11, A), Read(12, A, None, None), Read(20, A, None, None)],
+    ],
+)
+def test_a_persons_scan_that_comes_late_makes_nobody_see_the_asset_in_between(site: Site, told: list[Read]) -> None:
+    known = site.history(tell(site, told))
+    for order in permutations(told):
+        assert site.history(tell(site, order)) == known
+
+
+def test_a_persons_scan_stays_while_an_older_read_of_a_portal_is_undecided(site: Site) -> None:
+    told = [Read(0, B), Read(192, A, -55.0, Weight.RFID_PORTAL), Read(244, B, None, None), Read(100, C, -80.0)]
+    late, in_order = tell(site, told), tell(site, sorted(told))
+    assert [row.tenths for row in site.history(late) if row.rule == Rule.PERSON] == [244]
+    assert site.history(late) == site.history(in_order)
+
+
+def test_what_was_read_before_a_long_pause_decides_nothing_after_it() -> None:
+    """Memory drops the reads of an asset that is idle for so long, and must not decide otherwise for that."""
+    before, after = [(second, A) for second in range(400, 410)], [(second, B) for second in range(711, 716)]
+    assert lead_of([*before, *after]) == lead_of(after)
+
+
+def lead_of(reads: Iterable[tuple[int, int]]) -> Lead:
+    """Of B over A."""
+    recent = Recent(ALWAYS)
+    for second, place in reads:
+        recent.add(second * SECOND, place, -50.0)
+    return lead(recent.heard, len(recent.heard), A, B, 0)
+
+
+places = st.integers(0, 2)
+weights = st.sampled_from([Weight.RFID_ZONE] * 6 + [Weight.BLE_ZONE, Weight.RFID_PORTAL, Weight.DIRECT])
+some_reads = st.builds(Read, st.integers(0, 300), places, st.sampled_from([-45.0, -55.0, -65.0, -75.0, None]), weights)
+scans_by_people = st.builds(Read, st.integers(0, 300), places, st.none(), st.none())
+runs = st.builds(
+    lambda start, length, place, rssi: every(start, start + length, 0.7, place, rssi),
+    st.integers(0, 25), st.integers(1, 8), places, st.sampled_from([-45.0, -60.0, -75.0]),
+)  # fmt: skip
+
+
+@st.composite
+def observed(draw: st.DrawFn, people: bool) -> list[Read]:
+    """No two at once, so that there is one order."""
+    reads = draw(st.lists(some_reads, max_size=12))
+    for run in draw(st.lists(runs, min_size=1, max_size=4)):
+        reads += run
+    if people:
+        reads += draw(st.lists(scans_by_people, max_size=2))
+    return sorted({read.tenths: read for read in reads}.values(), key=lambda read: read.tenths)
+
+
+cuts = st.lists(st.integers(0, 60), max_size=6)
+
+
+@examples
+@given(observed(people=False), st.randoms(use_true_random=False), cuts, cuts)
+def test_shuffled_reads_give_the_history_they_would_have_given_in_order(
+    site: Site, reads: list[Read], random: object, in_order: list[int], cut: list[int]
+) -> None:
+    shuffled = list(reads)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = tell(site, reads, in_order), tell(site, shuffled, cut)
+    assert site.history(other) == site.history(one)
+    assert site.position(other) == site.position(one)
+
+
+@examples
+@given(observed(people=False), cuts)
+def test_without_room_for_what_was_heard_it_is_read_from_disk_and_decides_the_same(
+    site: Site, reads: list[Read], cut: list[int]
+) -> None:
+    one, other = tell(site, reads, cut), tell(site, reads, cut, recent=RecentReads(most_bytes=0, counted_every=1))
+    assert site.history(other) == site.history(one)
+    assert site.position(other) == site.position(one)
+
+
+@examples
+@given(observed(people=True), st.randoms(use_true_random=False), cuts)
+def test_the_same_with_scans_by_people_among_them(
+    site: Site, reads: list[Read], random: object, cut: list[int]
+) -> None:
+    shuffled = list(reads)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = tell(site, reads), tell(site, shuffled, cut)
+    assert site.history(other) == site.history(one)
+    assert site.position(other) == site.position(one)
+
+
+@examples
+@given(observed(people=False), cuts)
+def test_the_same_reads_again_change_nothing(site: Site, reads: list[Read], cut: list[int]) -> None:
+    asset = tell(site, reads, cut)
+    before = site.history(asset), site.position(asset)
+    tell(site, reads, cut, asset_id=asset)
+    assert (site.history(asset), site.position(asset)) == before
+
+
+@examples
+@given(observed(people=False), st.integers(0, 300), places, cuts)
+def test_taking_back_a_persons_scan_leaves_what_the_readers_told(
+    site: Site, reads: list[Read], tenths: int, place: int, cut: list[int]
+) -> None:
+    asset = tell(site, reads, cut)
+    before = site.history(asset), site.position(asset)
+    scan = site.scan(asset, Read(tenths, place, None, None))
+    seq = record_by_person(scan)
+    take_back(asset, scan.observed_at, seq, GAP)
+    reconsider(asset, scan.observed_at)
+    if tenths > reads[0].tenths:  # before the first read, nothing is known that could be decided anew
+        assert (site.history(asset), site.position(asset)) == before

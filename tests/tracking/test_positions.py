@@ -1,0 +1,314 @@
+"""Positions and history hold what was observed, whatever the order of arrival."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge.audit.actors import shell
+from edge.clock import SECOND
+from edge.database.connection import execute
+from edge.readers import readers
+from edge.records import assets, locations
+from edge.tracking import late_reads
+from edge.tracking.late_reads import take_back
+from edge.tracking.positions import record, record_by_person
+from edge.tracking.stays import Quality, Scan
+from tests.conftest import Cast
+
+GAP = 300 * SECOND
+START = 1_772_439_330 * SECOND
+
+# The database is made once for each test; every example tracks an asset of its own.
+examples = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+class Site(NamedTuple):
+    organization_id: int
+    reader_id: int
+    places: list[int]
+
+    def new_asset(self) -> int:
+        return assets.create(shell(self.organization_id), name="pallet").id
+
+    def scan(self, asset_id: int, second: int, place: int, *, by_person: bool = False) -> Scan:
+        at = START + second * SECOND
+        reader_id = None if by_person else self.reader_id
+        return Scan(
+            self.organization_id, asset_id, self.places[place], reader_id, None, at, at + SECOND, Quality.READER, -58.5
+        )
+
+
+class Row(NamedTuple):
+    second: int
+    place: int
+    stayed: int
+
+
+class Where(NamedTuple):
+    place: int
+    last_seen: int
+    dwell_started: int
+    rows: int
+
+
+@pytest.fixture
+def site(cast: Cast) -> Site:
+    places = [locations.create(shell(cast.acme), name=f"Place {number}").id for number in range(3)]
+    reader = readers.add_reader(shell(cast.acme), name="dock", topic="site/dock", format="csl", location_id=places[0])
+    return Site(cast.acme, reader.id, places)
+
+
+def history_of(site: Site, asset_id: int) -> list[Row]:
+    rows = execute(
+        "SELECT h.observed_at, s.location_id, h.seen_for, (h.observed_at, h.seq) = (p.row_at, p.row_seq), "
+        "p.last_seen_at FROM history h JOIN source s ON s.no = h.source_no JOIN position p ON p.no = h.position_no "
+        "WHERE p.asset_id = ? ORDER BY h.observed_at, h.seq",
+        (asset_id,),
+    ).fetchall()
+    return [
+        Row(
+            (at - START) // SECOND,
+            site.places.index(location_id),
+            ((last_seen - at) if is_open else seen_for) // SECOND,
+        )
+        for at, location_id, seen_for, is_open, last_seen in rows
+    ]
+
+
+def position_of(site: Site, asset_id: int) -> Where | None:
+    row = execute(
+        "SELECT location_id, last_seen_at, dwell_started_at, history_rows FROM position WHERE asset_id = ?", (asset_id,)
+    ).fetchone()
+    if row is None:
+        return None
+    location_id, last_seen, dwell_started, count = row
+    return Where(
+        site.places.index(location_id), (last_seen - START) // SECOND, (dwell_started - START) // SECOND, count
+    )
+
+
+def expected_history(sightings: Sequence[tuple[int, int]], gap: int) -> list[Row]:
+    """The rule of the contract, applied to sightings (second, place) in the order of observation."""
+    rows: list[Row] = []
+    for second, place in sightings:
+        last = rows[-1] if rows else None
+        if last and last.place == place and gap > 0 and second - last.second - last.stayed <= gap:
+            rows[-1] = last._replace(stayed=second - last.second)
+        else:
+            rows.append(Row(second, place, 0))
+    return rows
+
+
+sightings = st.lists(
+    st.tuples(st.integers(0, 2000), st.integers(0, 2)), min_size=1, max_size=12, unique_by=lambda sighting: sighting[0]
+)
+splits = st.lists(st.integers(0, 12), max_size=3)
+
+
+def record_in_batches(scans: list[Scan], cuts: list[int], gap: int) -> None:
+    edges = [0, *sorted(cut for cut in cuts if cut < len(scans)), len(scans)]
+    for start, end in pairwise(edges):
+        record(scans[start:end], gap)
+
+
+@examples
+@given(sightings, splits)
+def test_scans_in_order_make_the_history_the_contract_describes(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    asset = site.new_asset()
+    in_order = sorted(seen)
+    record_in_batches([site.scan(asset, *one) for one in in_order], cuts, GAP)
+    assert history_of(site, asset) == expected_history(in_order, GAP // SECOND)
+
+
+@examples
+@given(sightings, splits)
+def test_with_no_gap_every_scan_is_kept_in_its_place_whatever_the_order_of_arrival(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    asset = site.new_asset()
+    record_in_batches([site.scan(asset, *one) for one in seen], cuts, 0)
+    assert history_of(site, asset) == expected_history(sorted(seen), 0)
+
+
+@examples
+@given(sightings, splits)
+def test_where_every_read_counts_any_order_of_arrival_makes_the_same_history(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    """As far back as reads are kept, which is a quarter of an hour."""
+    asset = site.new_asset()
+    within = list({second // 3: place for second, place in seen}.items())
+    record_in_batches([site.scan(asset, *one) for one in within], cuts, GAP)
+    assert history_of(site, asset) == expected_history(sorted(within), GAP // SECOND)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 400])
+@pytest.mark.parametrize("is_backwards", [False, True])
+def test_a_burst_out_of_the_buffer_of_a_reader_loses_no_row(site: Site, at_once: int, is_backwards: bool) -> None:
+    """Another reader saw the asset at its place all the time."""
+    asset = site.new_asset()
+    here = [(second, 0) for second in range(0, 360, 2)]
+    burst = [(second, 1) for second in range(101, 243, 2)]
+    record([site.scan(asset, *one) for one in here], GAP)
+    late = [site.scan(asset, *one) for one in (reversed(burst) if is_backwards else burst)]
+    for begin in range(0, len(late), at_once):
+        assert all(record(late[begin : begin + at_once], GAP))
+    assert history_of(site, asset) == expected_history(sorted(here + burst), GAP // SECOND)
+
+
+@examples
+@given(sightings, splits)
+def test_a_position_is_the_newest_scan_whatever_the_order_of_arrival(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    asset = site.new_asset()
+    record_in_batches([site.scan(asset, *one) for one in seen], cuts, GAP)
+    where, rows = position_of(site, asset), history_of(site, asset)
+    assert where
+    assert (where.last_seen, where.place) == max(seen)
+    assert where.rows == len(rows)
+    last_run = [list(run) for _, run in groupby(rows, key=lambda row: row.place)][-1]
+    assert (where.place, where.dwell_started) == (last_run[0].place, last_run[0].second)
+
+
+@examples
+@given(sightings, splits)
+def test_every_row_of_history_is_a_real_scan_and_stays_never_overlap(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    asset = site.new_asset()
+    record_in_batches([site.scan(asset, *one) for one in seen], cuts, GAP)
+    rows = history_of(site, asset)
+    assert {(row.second, row.place) for row in rows} <= set(seen)
+    assert all(one.second + one.stayed <= other.second for one, other in pairwise(rows))
+
+
+@examples
+@given(sightings, splits, st.sampled_from([0, GAP]))
+def test_the_same_scans_again_change_nothing(
+    site: Site, seen: list[tuple[int, int]], cuts: list[int], gap: int
+) -> None:
+    asset = site.new_asset()
+    scans = [site.scan(asset, *one) for one in sorted(seen)]
+    record_in_batches(scans, cuts, gap)
+    before = position_of(site, asset), history_of(site, asset)
+    assert not any(record(scans, gap))
+    assert (position_of(site, asset), history_of(site, asset)) == before
+
+
+@examples
+@given(sightings, st.integers(0, 2000), st.integers(0, 2))
+def test_taking_back_a_persons_scan_restores_position_and_moves(
+    site: Site, seen: list[tuple[int, int]], second: int, place: int
+) -> None:
+    asset = site.new_asset()
+    if all(other != second for other, _ in seen):
+        record([site.scan(asset, *one) for one in sorted(seen)], 0)
+        before = position_of(site, asset), history_of(site, asset)
+        scan = site.scan(asset, second, place, by_person=True)
+        seq = record_by_person(scan)
+        assert Row(second, place, 0) in history_of(site, asset)
+        take_back(asset, scan.observed_at, seq, 0)
+        assert (position_of(site, asset), history_of(site, asset)) == before
+
+
+def test_taking_back_the_only_scan_leaves_an_asset_that_was_never_seen(site: Site) -> None:
+    asset = site.new_asset()
+    scan = site.scan(asset, 0, 1, by_person=True)
+    take_back(asset, scan.observed_at, record_by_person(scan), GAP)
+    assert position_of(site, asset) is None
+    assert history_of(site, asset) == []
+
+
+def test_a_stay_confirmed_by_a_reader_survives_the_scan_that_began_it(site: Site) -> None:
+    asset = site.new_asset()
+    record([site.scan(asset, 0, 0)], GAP)
+    scan = site.scan(asset, 10, 1, by_person=True)
+    seq = record_by_person(scan)
+    record([site.scan(asset, 20, 1)], GAP)
+    take_back(asset, scan.observed_at, seq, GAP)
+    assert history_of(site, asset) == [Row(0, 0, 0), Row(20, 1, 0)]
+    assert position_of(site, asset) == Where(1, 20, 20, 2)
+
+
+def test_taking_back_a_late_scan_makes_the_split_stay_whole(site: Site) -> None:
+    asset = site.new_asset()
+    record([site.scan(asset, second, 0) for second in (0, 100, 200)], GAP)
+    scan = site.scan(asset, 150, 1, by_person=True)
+    take_back(asset, scan.observed_at, record_by_person(scan), GAP)
+    assert history_of(site, asset) == [Row(0, 0, 200)]
+    assert position_of(site, asset) == Where(0, 200, 0, 1)
+
+
+def test_two_moves_in_one_instant_are_two_rows_in_the_order_of_arrival(site: Site) -> None:
+    asset = site.new_asset()
+    scans = [site.scan(asset, 5, 0), site.scan(asset, 5, 1), site.scan(asset, 5, 2)]
+    assert record(scans, GAP) == [True, True, True]
+    assert [row.place for row in history_of(site, asset)] == [0, 1, 2]
+    assert position_of(site, asset) == Where(2, 5, 5, 3)
+    assert record(scans, GAP) == [False, False, False]
+
+
+def test_a_late_scan_elsewhere_splits_the_stay_it_falls_into(site: Site) -> None:
+    asset = site.new_asset()
+    record([site.scan(asset, second, 0) for second in (0, 100, 200)], GAP)
+    assert record([site.scan(asset, 150, 1)], GAP) == [True]
+    assert history_of(site, asset) == [Row(0, 0, 100), Row(150, 1, 0), Row(200, 0, 0)]
+    assert position_of(site, asset) == Where(0, 200, 200, 3)
+
+
+def test_a_late_first_sight_moves_the_start_of_the_stay(site: Site) -> None:
+    asset = site.new_asset()
+    record([site.scan(asset, 0, 1), site.scan(asset, 50, 0), site.scan(asset, 60, 0)], GAP)
+    assert record([site.scan(asset, 49, 0)], GAP) == [True]
+    assert history_of(site, asset) == [Row(0, 1, 0), Row(49, 0, 11)]
+    assert position_of(site, asset) == Where(0, 60, 49, 2)
+
+
+def test_a_person_seeing_an_asset_where_it_is_makes_a_row_and_keeps_the_dwell(site: Site) -> None:
+    asset = site.new_asset()
+    record([site.scan(asset, 0, 0), site.scan(asset, 100, 0)], GAP)
+    record_by_person(site.scan(asset, 50, 0, by_person=True))
+    record_by_person(site.scan(asset, 120, 0, by_person=True))
+    assert history_of(site, asset) == [Row(0, 0, 0), Row(50, 0, 50), Row(120, 0, 0)]
+    assert position_of(site, asset) == Where(0, 120, 0, 3)
+
+
+def test_a_late_sighting_where_an_asset_was_all_the_time_is_not_looked_for_in_all_its_rows(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a batch of late reads takes longer than the watchdog waits, again after every start."""
+    asset, asked = site.new_asset(), list[str]()
+
+    def note(sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        asked.append(sql)
+        return execute(sql, parameters)
+
+    record([site.scan(asset, second, 0) for second in range(0, 100, 2)], 0)
+    monkeypatch.setattr(late_reads, "execute", note)
+    record([site.scan(asset, 51, 0)], 0)
+    assert position_of(site, asset) == Where(0, 98, 0, 51)
+    assert not [sql for sql in asked if "s.location_id <> ?" in sql]
+    record([site.scan(asset, 61, 1)], 0)
+    assert position_of(site, asset) == Where(0, 98, 62, 52)
+    assert [sql for sql in asked if "s.location_id <> ?" in sql]
+
+
+def test_a_scan_can_be_undone_whose_stay_was_cut_by_a_late_one(site: Site) -> None:
+    asset = site.new_asset()
+    scan = site.scan(asset, 0, 0, by_person=True)
+    seq = record_by_person(scan)
+    record([site.scan(asset, 100, 0)], GAP)
+    record_by_person(site.scan(asset, 50, 1, by_person=True))
+    take_back(asset, scan.observed_at, seq, GAP)
+    assert history_of(site, asset) == [Row(50, 1, 0), Row(100, 0, 0)]
+    assert position_of(site, asset) == Where(0, 100, 100, 2)
