@@ -49,4 +49,4 @@ def _setting(name: str) -> SettingInForce:
 
 def _page(setting: SettingInForce, value: str, errors: Errors) -> str:
     options = [(word, word) for word in setting.words]
-    return render_template("setting.html", setting=setting, options=options, value=value, errors=errors)
+    return render_template("config/setting.html", setting=setting, options=options, value=value, errors=errors)

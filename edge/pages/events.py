@@ -43,7 +43,7 @@ def list_event_destinations() -> str:
     rows = store.list_destinations(organization_id)
     names = location_board.names(organization_id)
     return render_template(
-        "event-destinations.html",
+        "events/destinations.html",
         rows=[(row, store.count_waiting(row), names.get(row.location_id or 0)) for row in rows],
         all_kinds=len(KINDS),
     )
@@ -83,7 +83,7 @@ def event_destination(no: int) -> str:
     row = store.get(organization_id, no)
     names = location_board.names(organization_id)
     return render_template(
-        "event-destination.html",
+        "events/destination.html",
         row=row,
         waiting=store.count_waiting(row),
         location_name=names.get(row.location_id or 0),
@@ -163,7 +163,7 @@ def _location(text: str) -> int | None:
 
 def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kinds: list[str]) -> str:
     return render_template(
-        "event-destination-new.html",
+        "events/new-destination.html",
         kind=kind,
         errors=errors,
         values=entered,
@@ -175,4 +175,4 @@ def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kind
 
 
 def _secret_page(row: Destination, secret: str) -> str:
-    return render_template("event-secret.html", row=row, secret=secret)
+    return render_template("events/secret.html", row=row, secret=secret)

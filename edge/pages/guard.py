@@ -163,7 +163,7 @@ def _ask_to_sign_in() -> AnyResponse:
     if wants_json():
         return _json_error(401, gettext("Sign in again"))
     if request.method not in ("GET", "HEAD"):
-        return Response(render_template("sign-in-again.html", kept=kept_forms.keep()), 401)
+        return Response(render_template("people/sign-in-again.html", kept=kept_forms.keep()), 401)
     wanted = request.full_path.rstrip("?")
     return redirect(f"/sign-in?next={quote(wanted, safe='/')}", 303)
 

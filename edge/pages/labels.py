@@ -166,7 +166,7 @@ def _selection() -> list[tuple[str, str]]:
 
 def _page(errors: Errors) -> str:
     return render_template(
-        "labels.html",
+        "labels/labels.html",
         labels=_labels(),
         selection=_selection(),
         papers=[(name, paper.title) for name, paper in PAPERS.items()],
@@ -198,7 +198,7 @@ def _entered_printer() -> LabelPrinter | None:
 
 def _printer_page(values: Any, errors: Errors) -> str:
     return render_template(
-        "label-printer.html",
+        "labels/printer.html",
         values=values,
         errors=errors,
         papers=[(name, paper.title) for name, paper in PAPERS.items() if paper.per_page == 1],

@@ -28,7 +28,7 @@ _PORT = re.compile(r":[0-9]*$")
 def certificate() -> str:
     pem = _pem()
     host = _PORT.sub("", request.host)
-    return render_template("certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=host)
+    return render_template("operations/certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=host)
 
 
 @pages.get("/certificate/edge-authority.crt")
@@ -60,7 +60,7 @@ def _fingerprint(pem: str) -> str:
 def show_status() -> str:
     health, facts, sees_box = installation().health, box_facts.facts(), may_see_the_box()
     return render_template(
-        "status.html",
+        "operations/status.html",
         checks=health.checks(),
         storage=stats.facts(),
         dropped=deletion.last_dropped(5),

@@ -40,7 +40,13 @@ def location_link(external_key: str) -> str:
 
 def page(name: str, key: str, link: str, back: str) -> str:
     return render_template(
-        "label.html", name=name, key=key, link=link, code=qr(link), back=back, has_no_address=has_no_address()
+        "labels/scanned-label.html",
+        name=name,
+        key=key,
+        link=link,
+        code=qr(link),
+        back=back,
+        has_no_address=has_no_address(),
     )
 
 

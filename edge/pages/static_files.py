@@ -55,8 +55,8 @@ class Files:
         digest = sha256()
         for name, file in self._files.items():
             digest.update(name.encode() + b"\0" + sha256(file.content).digest())
-        for path in sorted(templates.iterdir()):
-            digest.update(path.name.encode() + b"\0" + sha256(path.read_bytes()).digest())
+        for path in sorted(path for path in templates.rglob("*") if path.is_file()):
+            digest.update(path.relative_to(templates).as_posix().encode() + b"\0" + sha256(path.read_bytes()).digest())
         self.version = digest.hexdigest()[:12]
 
     def url(self, name: str) -> str:

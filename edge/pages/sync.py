@@ -59,7 +59,7 @@ def new_code(site_no: int) -> str:
 @pages.get("/sync/sites/<int:site_no>/remove")
 @require_role(Role.ADMINISTRATOR)
 def ask_to_remove_site(site_no: int) -> str:
-    return render_template("sync-remove.html", site=sites.get_site(current_session().organization_id, site_no))
+    return render_template("sync/remove-site.html", site=sites.get_site(current_session().organization_id, site_no))
 
 
 @pages.post("/sync/sites/<int:site_no>/remove")
@@ -127,7 +127,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
         state = None
     reported = sync_state.of_sites(organization_id)
     return render_template(
-        "sync.html",
+        "sync/sync.html",
         state=state,
         here=state.here if state else None,
         aside=sites.list_trouble(HUB) if state else [],
@@ -161,4 +161,4 @@ def _code_page(site: Site, secret: str) -> str:
     authority = installation().authority_file
     pem = authority.read_text("ascii") if authority and authority.is_file() else ""
     code = join.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
-    return render_template("sync-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)
+    return render_template("sync/join-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)

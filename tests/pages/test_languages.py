@@ -98,7 +98,7 @@ def test_scripts_show_no_text_that_is_not_marked() -> None:
     )
     found = {
         (path.name, text)
-        for path in (ROOT / "web/static/scan").glob("*.js")
+        for path in (ROOT / "web/static/handhelds").glob("*.js")
         for text in shown.findall(path.read_text("utf-8"))
         if "${" not in text and not text.startswith('"/')
     }

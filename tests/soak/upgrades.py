@@ -32,7 +32,7 @@ BROKEN = {
     "a migration that fails": f"echo 'CREATE TABLE asset (id INTEGER) STRICT;' >{MIGRATION}",
     "it does not start": START.format('raise SystemExit("broken on purpose")'),
     "it starts for too long": START.format("import time; time.sleep(300)"),
-    "a page that fails": "echo '{{ 1/0 }}' >web/templates/board.html",
+    "a page that fails": "echo '{{ 1/0 }}' >web/templates/tracking/board.html",
     "reads are not recorded": "sed -i 's/^def record(/def record(*_, **__):\\n    return []\\n\\n\\ndef unused(/'"
     " edge/tracking/positions.py",
     "it starts in a trial only": START.format(

@@ -33,25 +33,40 @@ from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
 LONGEST_DELAY = 60 * clock.SECOND  # of a request
-SERVICE_WORKER = "scan/sw.js"
+SERVICE_WORKER = "handhelds/sw.js"
 # All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
 FIRST_SCRIPTS = (
-    *("scan/catch.js", "scan/scanner.js", "scan/assembly.js", "scan/burst.js", "scan/codes.js", "scan/profile.js"),
-    "scan/badges.js",
-    *("scan/main.js", "scan/queue.js", "scan/show.js", "scan/sync.js", "scan/sheets.js", "scan/texts.js", "times.js"),
     *(
-        "scan/carrier.js",
-        "scan/clock.js",
-        "scan/copy.js",
-        "scan/count.js",
-        "scan/feedback.js",
-        "scan/gs1.js",
-        "scan/handover.js",
-        "scan/holds.js",
-        "scan/leave.js",
-        "scan/locations.js",
+        "handhelds/catch.js",
+        "handhelds/scanner.js",
+        "handhelds/assembly.js",
+        "handhelds/burst.js",
+        "handhelds/codes.js",
+        "handhelds/profile.js",
     ),
-    *("scan/take.js", "scan/view.js", "scan/where.js"),
+    "handhelds/badges.js",
+    *(
+        "handhelds/main.js",
+        "handhelds/queue.js",
+        "handhelds/show.js",
+        "handhelds/sync.js",
+        "handhelds/sheets.js",
+        "handhelds/texts.js",
+        "times.js",
+    ),
+    *(
+        "handhelds/carrier.js",
+        "handhelds/clock.js",
+        "handhelds/copy.js",
+        "handhelds/count.js",
+        "handhelds/feedback.js",
+        "handhelds/gs1.js",
+        "handhelds/handover.js",
+        "handhelds/holds.js",
+        "handhelds/leave.js",
+        "handhelds/locations.js",
+    ),
+    *("handhelds/take.js", "handhelds/view.js", "handhelds/where.js"),
 )
 # Characters that another keyboard layout, or the settings of a scanner, would change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
@@ -62,7 +77,7 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @require_role(Role.OPERATOR)
 def scan_page() -> Response:
     """The same for everybody except for the language, so that a device may cache it for use without a connection."""
-    page = render_template("scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
+    page = render_template("handhelds/scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
     files = installation().files
     response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # its code reader
@@ -82,14 +97,14 @@ def _saying_who(response: Response) -> Response:
 @require_role(Role.OPERATOR)
 def scan_test_code() -> str:
     """A code to scan from another screen or from paper: the device learns what its scanner adds or changes."""
-    return render_template("scan-test-code.html", code=record_links.qr(TEST_CODE), text=TEST_CODE)
+    return render_template("handhelds/test-code.html", code=record_links.qr(TEST_CODE), text=TEST_CODE)
 
 
 @pages.get("/sw.js")
 @open_to_all
 def service_worker() -> Response:
     files = installation().files
-    wanted = ("scan/", "app.css", "times.js", "icon")
+    wanted = ("handhelds/", "app.css", "times.js", "icon")
     urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != SERVICE_WORKER]
     facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
     response = Response(facts + files.text(SERVICE_WORKER), mimetype="text/javascript")

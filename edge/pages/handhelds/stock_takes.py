@@ -61,7 +61,7 @@ def _progress(stock_take_id: str) -> Response:
 @require_role(Role.VIEWER)
 def show_stock_takes() -> str:
     found = stock_takes.list_stock_takes(current_session().organization_id)
-    return render_template("stock-takes.html", stock_takes=found)
+    return render_template("handhelds/stock-takes.html", stock_takes=found)
 
 
 @pages.get("/stock-takes/<stock_take_id>")
@@ -71,7 +71,7 @@ def show_stock_take(stock_take_id: str) -> str:
     lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
     groups = [(result, title, [line for line in lines if line.result == result]) for result, title in TITLES.items()]
     devices = stock_takes.devices_at_sign_off(current_session().organization_id, stock_take_id)
-    return render_template("stock-take.html", take=take, groups=groups, devices=devices)
+    return render_template("handhelds/stock-take.html", take=take, groups=groups, devices=devices)
 
 
 @pages.get("/stock-takes/<stock_take_id>.csv")

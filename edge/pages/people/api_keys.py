@@ -23,7 +23,9 @@ EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a ye
 @pages.get("/keys")
 @require_role(Role.ADMINISTRATOR)
 def list_keys() -> str:
-    return render_template("keys.html", keys=store.list_keys(current_session().organization_id), now=clock.now())
+    return render_template(
+        "people/api-keys.html", keys=store.list_keys(current_session().organization_id), now=clock.now()
+    )
 
 
 @pages.get("/keys/new")
@@ -52,7 +54,7 @@ def new_key() -> str | tuple[str, int]:
         )
     except Invalid as error:
         return _form({fault.field: fault.message for fault in error.fields}, form), 400
-    return render_template("key-made.html", key=key, secret=secret)
+    return render_template("people/api-key-created.html", key=key, secret=secret)
 
 
 @pages.get("/keys/<key_id>/revoke")
@@ -61,7 +63,7 @@ def ask_to_revoke(key_id: str) -> str:
     key = next((key for key in store.list_keys(current_session().organization_id) if key.id == key_id), None) or abort(
         404
     )
-    return render_template("key-revoke.html", key=key)
+    return render_template("people/revoke-api-key.html", key=key)
 
 
 @pages.post("/keys/<key_id>/revoke")
@@ -92,7 +94,7 @@ def _chosen_scopes() -> list[str]:
 
 def _form(errors: dict[str, str], values: object) -> str:
     return render_template(
-        "key-new.html",
+        "people/new-api-key.html",
         errors=errors,
         values=values,
         resources=[(name, words, levels_of(name)) for name, words in RESOURCES.items()],

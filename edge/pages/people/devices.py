@@ -53,7 +53,7 @@ def revoke_device(device_id: int) -> AnyResponse:
 @open_to_all
 def enrolment(code: str) -> str:
     """Only shows what would happen: a camera app's preview must not use the link up."""
-    return render_template("enrol.html", device=devices.awaiting(code) or abort(404, _SPENT), code=code)
+    return render_template("people/enrol.html", device=devices.awaiting(code) or abort(404, _SPENT), code=code)
 
 
 @pages.post("/enrol/<code>")
@@ -73,9 +73,9 @@ _SPENT = "This link was used, or is older than a day. An administrator makes a n
 
 def _page(errors: dict[str, str]) -> str:
     listed = store.list_devices(current_session().organization_id)
-    return render_template("devices.html", devices=listed, errors=errors, once=new_token())
+    return render_template("people/devices.html", devices=listed, errors=errors, once=new_token())
 
 
 def _invitation(name: str, code: str) -> str:
     link = f"{record_links.address()}/enrol/{code}"
-    return render_template("device-invite.html", name=name, link=link, code=record_links.qr(link))
+    return render_template("people/invite-device.html", name=name, link=link, code=record_links.qr(link))

@@ -25,7 +25,7 @@ from edge.people.secrets import hash_secret, new_token
 def show_people() -> str:
     organization_id = current_session().organization_id
     return render_template(
-        "people.html",
+        "people/people.html",
         people=people.list_people(organization_id),
         with_second_factor=second_factors.holders(organization_id),
     )
@@ -135,7 +135,7 @@ def _entered() -> dict[str, Any]:
 
 def _form(person: PersonRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
     return render_template(
-        "person-edit.html",
+        "people/edit-person.html",
         person=person,
         values=values,
         errors=errors,

@@ -77,7 +77,7 @@ def _page(errors: dict[str, str] | None = None, step: str = "", **shown: object)
     """`step`: of the setup, "confirm" or "codes"."""
     session = current_session()
     return render_template(
-        "second-factor.html",
+        "people/second-factor.html",
         errors=errors or {},
         step=step,
         factor=second_factors.find(session.organization_id, session.person_id),

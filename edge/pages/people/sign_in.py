@@ -143,7 +143,7 @@ def session_token() -> Response | str:
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS
         return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only
-    return render_template("account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
+    return render_template("people/account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
 
 
 def _account_again(errors: dict[str, str]) -> tuple[str, int]:
@@ -153,7 +153,7 @@ def _account_again(errors: dict[str, str]) -> tuple[str, int]:
 def _account(errors: dict[str, str]) -> str:
     own = current_session()
     return render_template(
-        "account.html",
+        "people/account.html",
         errors=errors,
         person=people.find_person(own.organization_id, own.person_id),
         second_factor=second_factors.find(own.organization_id, own.person_id),
@@ -171,7 +171,7 @@ def _page(refused: sessions.Refused | None = None) -> str:
         ]
     by_password = here is None or "password" in request.args or {"email", "challenge"} & set(request.form)
     return render_template(
-        "sign-in.html",
+        "people/sign-in.html",
         kept=request.form.get("kept", ""),
         device=here,
         names=names,

@@ -77,7 +77,7 @@ def show_antenna_work(reader_id: int) -> str:
     ]
     reader = readers.get_reader(organization_id, reader_id)
     return render_template(
-        "antenna-work.html",
+        "readers/antenna-work.html",
         reader=reader,
         work=work,
         drawn=drawn,

@@ -51,7 +51,7 @@ def dismiss_topic() -> AnyResponse | tuple[str, int]:
 def _topics_page(errors: dict[str, str]) -> str:
     found = [(topic, guess, readable(topic.sample, topic.size)) for topic, guess in grouped_topics()]
     return render_template(
-        "unassigned-topics.html",
+        "readers/unassigned-topics.html",
         topics=found[:MOST_TOPICS],
         titles=formats().titles,
         dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
@@ -92,7 +92,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
 def show_dead_letters() -> str:
     letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
     found = [(letter, readable(letter.payload, letter.size)) for letter in letters]
-    return render_template("dead-letters.html", letters=found, can_retry=formats().requeue is not None)
+    return render_template("readers/dead-letters.html", letters=found, can_retry=formats().requeue is not None)
 
 
 @pages.post("/readers/dead-letters/<int:no>")
@@ -115,7 +115,7 @@ def _tags_page(errors: dict[str, str], value: str) -> str:
     organization_id, offset = current_session().organization_id, offset_asked()
     address = "/readers/unknown-tags?" + (f"reader={reader_id}&" if reader_id is not None else "")
     return render_template(
-        "unknown-tags.html",
+        "readers/unknown-tags.html",
         page=Page(
             unknown_tags.list_tags(organization_id, reader_id, PER_PAGE, offset),
             unknown_tags.count_tags(organization_id, reader_id),

@@ -27,7 +27,7 @@ _ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 @require_role(Role.EDITOR)
 def show_readers() -> str:
     return render_template(
-        "readers.html",
+        "readers/readers.html",
         readers=status.list_states(current_session().organization_id),
         waiting=status.waiting(current_session().organization_id),
         titles=formats().titles,
@@ -45,7 +45,7 @@ def show_readers() -> str:
 def readers_heard() -> Response:
     """What has arrived of readers that are not set up, for the page that waits for the first message."""
     heard = _heard()
-    return fragment("_readers-heard.html", heard, heard=heard)
+    return fragment("readers/_readers.html", heard, heard=heard)
 
 
 def _heard() -> list[str]:
@@ -91,7 +91,7 @@ def make_reader_account(reader_id: int) -> str:
     if make_account is None:
         abort(404)
     return render_template(
-        "reader-account.html",
+        "readers/account.html",
         reader=reader,
         account=make_account(actor(), reader_id),
         broker=broker_facts.facts(),

@@ -43,7 +43,9 @@ def show_live_reads(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     antenna, tag = _filters()
     query = urlencode({"antenna": antenna, "tag": tag})
-    return render_template("reader-reads.html", reader=reader, antenna=antenna, tag=tag, query=query, **_now(reader_id))
+    return render_template(
+        "readers/live-reads.html", reader=reader, antenna=antenna, tag=tag, query=query, **_now(reader_id)
+    )
 
 
 @pages.get("/readers/<int:reader_id>/reads/now")
@@ -51,7 +53,7 @@ def show_live_reads(reader_id: int) -> str:
 def live_reads_now(reader_id: int) -> Response:
     readers.get_reader(current_session().organization_id, reader_id)
     values = _now(reader_id)
-    return fragment("_reader-reads.html", values["heard"], **values)
+    return fragment("readers/_live-reads.html", values["heard"], **values)
 
 
 def _filters() -> tuple[str, str]:

@@ -117,7 +117,7 @@ def _page(
     organization_id = current_session().organization_id
     is_too_large = preview is not None and preview.is_too_large
     return render_template(
-        "reader-correct.html",
+        "readers/correct-location.html",
         reader=readers.get_reader(organization_id, reader_id),
         values=values,
         preview=preview,

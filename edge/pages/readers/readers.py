@@ -78,7 +78,7 @@ def show_reader(reader_id: int) -> str:
     seen = {bucket for hour in hours for bucket in hour.buckets}
     state = next(row for row in status.list_states(current_session().organization_id) if row.id == reader_id)
     return render_template(
-        "reader.html",
+        "readers/reader.html",
         reader=reader,
         offers=offers_shown(reader_id),
         state=state,
@@ -275,7 +275,7 @@ def _form(
     seen = {one.asset_id for one in trial.reads if one.asset_id} if trial else set()
     branches = location_board.tree(organization_id)
     return render_template(
-        "reader-edit.html",
+        "readers/edit-reader.html",
         trial=trial,
         meanwhile=meanwhile,
         opened=opened_with(_editable(reader)) if reader else None,

@@ -31,7 +31,7 @@ SUGGESTED = 10
 def show_asset(asset_id: int) -> str:
     asset = assets.get_any(current_session().organization_id, asset_id)
     return render_template(
-        "asset.html",
+        "records/asset.html",
         asset=asset,
         home=home_name(current_session().organization_id, asset.id),
         metadata=json.loads(asset.metadata),
@@ -47,7 +47,7 @@ def asset_now(asset_id: int) -> Response:
     asset = assets.get_any(current_session().organization_id, asset_id)
     values = _now(asset)
     facts = (values["where"], values["moves"], values["lost_since"], values["carrier"])
-    return fragment("_asset-now.html", facts, asset=asset, **values)
+    return fragment("records/_asset-now.html", facts, asset=asset, **values)
 
 
 def _now(asset: AssetRow) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def why_asset(asset_id: int) -> str:
     """The evidence of where it is, and of its last moves."""
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)
-    return render_template("why.html", asset=asset, why=why_here(organization_id, asset_id))
+    return render_template("tracking/why.html", asset=asset, why=why_here(organization_id, asset_id))
 
 
 @pages.get("/assets/<int:asset_id>/label")

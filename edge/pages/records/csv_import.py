@@ -84,14 +84,14 @@ def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
 @pages.get("/import/<job_id>")
 @require_role(Role.EDITOR)
 def show_import(job_id: str) -> str:
-    return render_template("import-job.html", job=_job(job_id), **_words())
+    return render_template("records/import-job.html", job=_job(job_id), **_words())
 
 
 @pages.get("/import/<job_id>/now")
 @require_role(Role.EDITOR)
 def import_now(job_id: str) -> Response:
     job = _job(job_id)
-    return fragment("_import-now.html", (job.step, job.progress, job.is_done), job=job, **_words())
+    return fragment("records/_import-now.html", (job.step, job.progress, job.is_done), job=job, **_words())
 
 
 @pages.post("/import/<job_id>")
@@ -135,7 +135,7 @@ def _words() -> dict[str, object]:
 
 def _form(errors: Errors) -> str:
     return render_template(
-        "import.html",
+        "records/import.html",
         errors=errors,
         kinds=KINDS,
         kind=request.values.get("kind", "asset"),

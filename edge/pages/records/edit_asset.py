@@ -138,7 +138,7 @@ def _entered() -> dict[str, Any]:
 
 def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mapping[str, str] | None = None) -> str:
     return render_template(
-        "asset-edit.html",
+        "records/edit-asset.html",
         asset=asset,
         values=values,
         errors=errors,

@@ -141,7 +141,7 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
     own = {branch.id for branch in location_board.inside(branches, location.id)} if location else set()
     parents = [branch for branch in branches if branch.id not in own]
     return render_template(
-        "location-edit.html",
+        "records/edit-location.html",
         location=location,
         values=values,
         errors=errors,

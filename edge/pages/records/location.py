@@ -36,7 +36,7 @@ def show_locations() -> str:
     else:
         shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
     return render_template(
-        "locations.html",
+        "records/locations.html",
         branches=shown[:WHOLE_TREE],
         total=len(branches),
         q=q,
@@ -51,7 +51,7 @@ def show_location(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     branches = location_board.tree(current_session().organization_id)
     return render_template(
-        "location.html",
+        "records/location.html",
         home=home_name(current_session().organization_id, location_id),
         way=location_board.way_to(branches, location_id),
         children=[branch for branch in branches if branch.parent_id == location_id],
@@ -65,7 +65,7 @@ def location_now(location_id: int) -> Response:
     """What is there, what came and went, for the page that follows it."""
     values = _now(locations.get(current_session().organization_id, location_id))
     facts = (values["page"], values["passages"], values["below"])
-    return fragment("_location-now.html", facts, **values)
+    return fragment("records/_location-now.html", facts, **values)
 
 
 def _now(location: LocationRow) -> dict[str, Any]:

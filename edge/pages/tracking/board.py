@@ -38,7 +38,7 @@ COLUMNS = {
 def show_board() -> str:
     wanted, offset = _wanted()
     return render_template(
-        "board.html",
+        "tracking/board.html",
         page=board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
         wanted=wanted,
         sites=sites.names_by_location(current_session().organization_id),
@@ -56,7 +56,7 @@ def show_board() -> str:
 def board_steps() -> Response:
     """How far a new site is, for the page that waits for its first message."""
     steps = first_steps(current_session().organization_id)
-    return fragment("_first-steps.html", steps, steps=steps)
+    return fragment("tracking/_first-steps.html", steps, steps=steps)
 
 
 @pages.get("/board/rows")
@@ -65,7 +65,7 @@ def board_rows() -> Response:
     """The same rows as on the page, for the page that follows the site."""
     wanted, offset = _wanted()
     page = board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset)
-    return fragment("_board-rows.html", page, page=page, wanted=wanted, **_pager(wanted, offset))
+    return fragment("tracking/_board-rows.html", page, page=page, wanted=wanted, **_pager(wanted, offset))
 
 
 def _wanted() -> tuple[BoardFilter, int]:

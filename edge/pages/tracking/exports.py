@@ -20,7 +20,7 @@ DAYS = 31  # of history, unless others are asked for
 @pages.get("/export")
 @require_role(Role.VIEWER)
 def export_form() -> str:
-    return render_template("export.html", days=wanted_days(DAYS))
+    return render_template("tracking/export.html", days=wanted_days(DAYS))
 
 
 @pages.get("/export/board.csv")

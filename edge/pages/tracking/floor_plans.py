@@ -74,7 +74,7 @@ upload_plan.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
 
 def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
     branches = location_board.tree(current_session().organization_id)
-    return render_template("plans.html", plans=plans, locations=branches, errors=errors)
+    return render_template("tracking/floor-plans.html", plans=plans, locations=branches, errors=errors)
 
 
 @pages.get("/locations/<int:location_id>/plan")
@@ -85,7 +85,11 @@ def show_plan(location_id: int) -> str:
     found = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_FOUND) if q else None
     way = location_board.way_to(location_board.tree(organization_id), location_id)
     return render_template(
-        "plan.html", found=found, way=way, plans=floor_plans.list_plans(organization_id), **_drawn(location_id, q)
+        "tracking/floor-plan.html",
+        found=found,
+        way=way,
+        plans=floor_plans.list_plans(organization_id),
+        **_drawn(location_id, q),
     )
 
 
@@ -94,7 +98,7 @@ def show_plan(location_id: int) -> str:
 def plan_now(location_id: int) -> Response:
     """The counts, for the page that follows them."""
     values = _drawn(location_id, search_text(request.args.get("q", "")))
-    return fragment("_plan.html", (values["plan"], values["spots"]), **values)
+    return fragment("tracking/_floor-plan.html", (values["plan"], values["spots"]), **values)
 
 
 @pages.get("/locations/<int:location_id>/plan/image")
@@ -114,7 +118,7 @@ def edit_plan(location_id: int) -> str:
     plan, shapes = floor_plans.whole_plan(organization_id, location_id)
     branches = location_board.inside(location_board.tree(organization_id), location_id)
     drawn = {shape.location_id: shape.points for shape in shapes}
-    return render_template("plan-edit.html", plan=plan, branches=branches, drawn=drawn)
+    return render_template("tracking/edit-floor-plan.html", plan=plan, branches=branches, drawn=drawn)
 
 
 @pages.post("/locations/<int:location_id>/plan/shapes")

@@ -43,7 +43,7 @@ def show_past() -> str:
     wanted = past_filter(now)
     offset = offset_asked()
     return render_template(
-        "past.html",
+        "tracking/past.html",
         page=past.board_at(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
         wanted=wanted,
         at=local(wanted.at),
@@ -106,7 +106,7 @@ def asset_history(asset_id: int) -> str:
     offset = offset_asked()
     colours = strip.colours if strip else {stay.location_id: 0 for stay in clipped}
     return render_template(
-        "asset-history.html",
+        "tracking/asset-history.html",
         asset=asset,
         days=days,
         shortcuts=shortcuts(LENGTHS),
@@ -137,7 +137,7 @@ def location_history(location_id: int) -> str:
     drawn = [charts.coming_and_going(spans, names), charts.presence(spans, names)] if spans else []
     rows = [(name, span, charts.mean(span)) for name, span in zip(names, spans, strict=True)]
     return render_template(
-        "location-history.html",
+        "tracking/location-history.html",
         location=location,
         way=location_board.way_to(location_board.tree(organization_id), location_id),
         days=days,
@@ -158,7 +158,7 @@ def show_not_seen() -> str:
     counts = board.count_unseen(organization_id, [length for length in UNSEEN if length])
     wanted = BoardFilter(unseen_hours=hours, sort="seen")
     return render_template(
-        "not-seen.html",
+        "tracking/not-seen.html",
         page=board.board(organization_id, wanted, limit=PER_PAGE, offset=offset),
         counts=counts,
         lengths={length: words for length, words in UNSEEN.items() if length},

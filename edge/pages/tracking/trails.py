@@ -38,4 +38,4 @@ def show_trail(asset_id: int) -> str:
             if shape is not None:
                 steps.append((max(stay.observed_at, days.since), stay.until, spots[shape], stay))
         values = {"plan": plan, "spots": list(spots.values()), "steps": steps}
-    return render_template("trail.html", asset=asset, days=days, until=end, stays=stays, **values)
+    return render_template("tracking/trail.html", asset=asset, days=days, until=end, stays=stays, **values)

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { assembly } from "../../../web/static/scan/assembly.js";
+import { assembly } from "../../../web/static/handhelds/assembly.js";
 
 let now, due, codes, parts, known, sendsEnter, made;
 

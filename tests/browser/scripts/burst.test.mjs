@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { burst } from "../../../web/static/scan/burst.js";
+import { burst } from "../../../web/static/handhelds/burst.js";
 
 const field = { value: "" };
 

@@ -13,4 +13,4 @@ globalThis.localStorage = {
 
 /** Another copy of a module, as after a reload of the page. */
 let loads = 0;
-export const reload = (name) => import(`../../../web/static/scan/${name}?load=${loads += 1}`);
+export const reload = (name) => import(`../../../web/static/handhelds/${name}?load=${loads += 1}`);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { empty } from "./database.mjs";
-import * as queue from "../../../web/static/scan/queue.js";
+import * as queue from "../../../web/static/handhelds/queue.js";
 
 const [OLGA, OTTO] = [{ person: 1, organization: 9 }, { person: 2, organization: 9 }];
 const DOCK = { choice: "at-dock", locationId: 10, locationName: "Dock 1" };

@@ -17,8 +17,8 @@ Object.assign(globalThis.document, {
 Object.assign(globalThis, { window: globalThis, addEventListener: listen });
 globalThis.setInterval = () => 0; // what is sent by timer is sent by `flush`
 
-const queue = await import("../../../web/static/scan/queue.js");
-const { ask, flush, link, post, start } = await import("../../../web/static/scan/sync.js");
+const queue = await import("../../../web/static/handhelds/queue.js");
+const { ask, flush, link, post, start } = await import("../../../web/static/handhelds/sync.js");
 
 const DEADLINE = 15000;
 let sent = []; // of each request: path, options and body
