@@ -1,5 +1,3 @@
-"""Tests of edge/__main__.py and edge/commands/doctor.py."""
-
 import json
 import subprocess
 import sys

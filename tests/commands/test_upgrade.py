@@ -68,16 +68,18 @@ def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> N
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        ("from edge.operations import trial; trial._PAGES += ('/no-such-page',)", "/no-such-page answers 404"),
-        ("from edge.commands import trial; trial.TAG = 'other'", "did not become a position"),
-        ("from edge.commands import trial as t; t._command = lambda *_: ['false']", "ended at its start"),
-        ("from edge.commands import trial as t; from edge.operations import trial;"
+        ("from edge.operations.upgrade import trial; trial._PAGES += ('/no-such-page',)", "/no-such-page answers 404"),
+        ("from edge.commands import upgrade; upgrade.TAG = 'other'", "did not become a position"),
+        ("from edge.commands import upgrade as t; t._command = lambda *_: ['false']", "ended at its start"),
+        ("from edge.commands import upgrade as t; from edge.operations.upgrade import trial;"
          " trial.START_SECONDS = 0.5; t._command = lambda *_: ['sleep', '60']", "did not answer within"),
     ],
     ids=["page", "read", "start", "slow start"],
 )  # fmt: skip
 def test_a_release_that_does_not_work_is_told_in_one_sentence(backup: Path, broken: str, told: str) -> None:
-    done = try_release(backup, f"from edge.operations import trial as limits; limits.ARRIVAL_SECONDS = 1.0; {broken}")
+    done = try_release(
+        backup, f"from edge.operations.upgrade import trial as limits; limits.ARRIVAL_SECONDS = 1.0; {broken}"
+    )
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
@@ -121,8 +123,8 @@ cli.main()
 def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> None:
     """Its one synthetic read arrives all the same; 1,170 reads were lost after the switch."""
     serve_broken = (
-        "from edge.operations import trial as limits; limits.ARRIVAL_SECONDS = 8.0;"
-        " from edge.commands import trial as t; usual = t._command;"
+        "from edge.operations.upgrade import trial as limits; limits.ARRIVAL_SECONDS = 8.0;"
+        " from edge.commands import upgrade as t; usual = t._command;"
         f" t._command = lambda *a: usual(*a) if len(a) > 4 else [sys.executable, '-c', {DROPS!r}, *usual(*a)[3:]]"
     )
     done = try_release(with_reader(backup), serve_broken, before=Path(sys.prefix))

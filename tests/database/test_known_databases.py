@@ -20,7 +20,7 @@ from edge.database.connection import FILE_NAME, close_database, execute
 from edge.errors import SetupError
 
 ROOT = Path(__file__).parents[2]
-MIGRATIONS = ROOT / "edge/store/migrations"
+MIGRATIONS = ROOT / "edge/database/migrations"
 LIST = Path(__file__).with_name("released_migrations.txt")
 EARLY = Path(__file__).with_name("schema_of_d91edd1.sql")
 

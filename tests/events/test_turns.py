@@ -1,5 +1,3 @@
-"""Tests of edge/events/worker.py."""
-
 from __future__ import annotations
 
 import threading

@@ -1,5 +1,3 @@
-"""Tests of edge/formats/tag_values.py."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tests of edge/formats/mapping_settings.py and edge/formats/paths.py."""
-
 from __future__ import annotations
 
 import re

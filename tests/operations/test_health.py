@@ -1,5 +1,3 @@
-"""Tests of edge/operations/jobs.py, edge/operations/systemd.py and edge/operations/health.py."""
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Tests of edge/tracking/deletion.py."""
-
 import tempfile
 import threading
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Tests of edge/app.py, edge/metrics.py, edge/pages/operations.py and edge/operations/stats.py."""
-
 import json
 import re
 from hashlib import sha256

@@ -1,5 +1,3 @@
-"""Tests of edge/people/organizations.py."""
-
 import shutil
 import socket
 import subprocess
@@ -20,8 +18,16 @@ from edge.people.organizations import add_organization, list_organizations
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, list_accounts, set_account
 from edge.readers.broker_files import Own, hash_for_broker, new_hash, shares_of, write_files
 from edge.readers.readers import add_reader, change_reader, remove_reader
+from tests.operations.conftest import fresh_site
 
 OWN = Own("edge", "own password")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    with fresh_site(tmp_path / "data") as folder:
+        add_organization(shell(), "Acme")
+        yield folder
 
 
 class Reader(NamedTuple):

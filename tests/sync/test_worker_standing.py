@@ -149,7 +149,7 @@ def test_a_hub_of_an_earlier_release_gets_positions_as_it_knows_them(
         standing.round()
     assert_equal(standing.site)
     assert sent
-    assert not any("seen" in sender.wire.unpack(body) for body in sent)
+    assert not any("seen" in sender.batch_format.unpack(body) for body in sent)
 
 
 def without(key: str) -> Any:

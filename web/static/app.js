@@ -2,7 +2,7 @@
 
 import { keepTimesCurrent } from "./times.js";
 import { followLive } from "./live.js";
-import { openBranches } from "./tree.js";
+import { openBranches } from "./records/tree.js";
 
 keepTimesCurrent();
 followLive();

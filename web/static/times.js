@@ -4,7 +4,7 @@
 // Durations run only in a part of the page that follows the server, and stop when the server does not answer: a clock
 // that runs on its own would make old data look new, or a healthy reader look dead.
 
-import { LOCALES, t } from "./scan/texts.js";
+import { LOCALES, t } from "./handhelds/texts.js";
 
 const DATE = { year: "numeric", month: "short", day: "numeric" };
 const WORTH_TELLING = 600; // seconds; `edge/pages/formatting.py` says the same

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { cleaned, linkOf, looksLikeLocation } from "../../../web/static/handhelds/codes.js";
 import { hasWrongCheckDigit, identity } from "../../../web/static/handhelds/gs1.js";
 
-const spellings = JSON.parse(readFileSync(new URL("../../store/gs1-spellings.json", import.meta.url), "utf-8"));
+const spellings = JSON.parse(readFileSync(new URL("../../records/gs1-spellings.json", import.meta.url), "utf-8"));
 const isBinary = (code) => /^(0x)?3[0-9a-f ]{20,}$/i.test(code); // only the server reads these
 
 test("every spelling names the same thing as on the server, also after it was cleaned", () => {

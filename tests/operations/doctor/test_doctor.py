@@ -1,5 +1,3 @@
-"""Tests of edge/operations/doctor/box.py, edge/operations/doctor/data.py and edge/operations/doctor/findings.py."""
-
 import errno
 import json
 import os
@@ -318,7 +316,7 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
 
 
 def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
-    shipped = Path(__file__).parents[2] / "systemd" / "mosquitto.conf"
+    shipped = Path(__file__).parents[3] / "systemd" / "mosquitto.conf"
     (subject.broker_settings / "conf.d").mkdir(parents=True)
     least = shipped.read_text().replace("@QUEUED_MESSAGES@", "128000")  # with the memory of the smallest box
     (subject.broker_settings / "conf.d" / "edge.conf").write_text(least)

@@ -1,5 +1,3 @@
-"""Tests of edge/people/passwords.py, edge/people/enrolment.py and edge/people/passwords.py."""
-
 from __future__ import annotations
 
 import pytest
