@@ -1,28 +1,28 @@
-"""Who is acting: created where a request or command comes in, and an argument of every function that writes."""
+"""Actors: who performs a write. Created where a request or command enters, passed to every function that writes."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import NamedTuple
 
-THE_BOX = 0  # in place of an organization's id, for what concerns the box and no organization
+THE_BOX = 0  # organization id of actions on the installation itself
 
 
 class ActorKind(StrEnum):
     PERSON = "person"
     API_KEY = "api_key"
     SHELL = "shell"
-    DEVICE = "device"  # a shared handheld on which nobody is signed in yet
+    DEVICE = "device"  # a shared handheld with nobody signed in
     READER = "reader"
     HUB = "hub"
     SERVICE = "service"
 
 
 class Actor(NamedTuple):
-    """`name` is what the actor is called at the time; `device_id` the shared device on which a person acts.
+    """An actor, with `name` as it was at the time. `device_id` is the shared device that a person uses.
 
-    `sender_id` and `sender_name`: who is signed in there now and uploads what this person did earlier. The audit names
-    the sender, since only the sender's sign-in is proven.
+    `sender_id` and `sender_name` are set when somebody else, now signed in on that device, uploads the person's earlier
+    work. The audit trail names the sender, since only the sender has proved who they are.
     """
 
     organization_id: int
@@ -46,7 +46,7 @@ def person(
 
 
 def on_behalf_of(sender: Actor, person_id: int, name: str) -> Actor:
-    """A person whose earlier work on a shared device is uploaded by somebody else, who is signed in there now."""
+    """Return an actor for a person whose earlier work on a shared device is uploaded by `sender`."""
     return sender._replace(id=str(person_id), name=name, sender_id=sender.id, sender_name=sender.name)
 
 
@@ -55,7 +55,7 @@ def api_key(organization_id: int, key_id: str, name: str) -> Actor:
 
 
 def shell(organization_id: int = THE_BOX, user: str = "") -> Actor:
-    """`user` is the account of the operating system."""
+    """Return the actor of a shell command. `user` is the operating system account."""
     return Actor(organization_id, ActorKind.SHELL, name=user)
 
 
@@ -64,5 +64,5 @@ def device(organization_id: int, device_id: int, name: str) -> Actor:
 
 
 def service(organization_id: int = THE_BOX) -> Actor:
-    """The running service itself, for example when retention deletes."""
+    """Return the actor of the running service itself, for example when retention deletes data."""
     return Actor(organization_id, ActorKind.SERVICE)

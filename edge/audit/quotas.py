@@ -1,7 +1,7 @@
-"""How much people and API keys may add: as bytes in a time, and as numbers of things that nobody needs many of.
+"""Quotas for people and API keys: bytes added over time, and the number of records of some kinds.
 
-Every audited creation and every scan passes here, whatever door it came through; the shell, readers and a hub do not.
-Otherwise one operator could fill the disk within hours, and retention would then have to delete history.
+Every audited creation and every scan is charged here, through any interface. Shell, readers and hub are exempt. Without
+quotas, one operator could fill the disk within hours and force retention to delete history.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from edge.limits import Buckets
 
 DISK_NEARLY_FULL = "The disk is nearly full, and the rest is kept for reads and scans; make room and try again"
 MB = 1024 * 1024
-ROW = 500  # bytes that a small record takes with its indexes and its line in the audit
-LINE = 100  # bytes of one row of a stock-take
+ROW_BYTES = 500  # bytes of a small record with its indexes and audit entry
+LINE_BYTES = 100  # bytes of one stock-take row
 _LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
 _of_caller = Buckets(burst=200 * MB, per_second=20 * MB / 3600)
 _of_organization = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)
 
 
 class Cap(NamedTuple):
-    """The most records of a kind that one organization may have; `rows` selects those that count."""
+    """The maximum number of records of one kind in an organization. `rows` selects the records that count."""
 
-    most: int
+    limit: int
     rows: str
-    way_out: str
+    remedy: str
 
 
 CAPS = {
@@ -58,26 +58,26 @@ CAPS = {
 
 
 class _Reserve:
-    """Space of the disk that is kept for reads and scans."""
+    """Disk space reserved for reads and scans."""
 
-    size = 0  # bytes; 0: none, as for commands in the shell
+    size = 0  # bytes; 0 disables the check, as in shell commands
 
 
 def keep_free(size: int) -> None:
-    """From now on, nothing but reads and scans is added when fewer bytes of the disk are free."""
+    """Refuse everything except reads and scans while fewer than `size` bytes of the disk are free."""
     _Reserve.size = size
 
 
 def forget() -> None:
-    """As after a restart: what was added counts no longer."""
+    """Reset all usage counters, as a restart does."""
     _of_caller.clear()
     _of_organization.clear()
 
 
 def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
-    """Count bytes that the actor adds. Within the transaction, so that nothing is kept of what is refused.
+    """Count `size` bytes against the actor's quota. Call inside the transaction, which a refusal rolls back.
 
-    Raises OverQuota, and Unavailable while the disk is nearly full, unless what is added is a scan.
+    Raises OverQuota, or Unavailable if the disk is nearly full. A scan is exempt from the disk check.
     """
     if actor.kind not in _LIMITED or size == 0:
         return
@@ -91,17 +91,17 @@ def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
 
 
 def check_cap(actor: Actor, kind: str, more: int = 0) -> None:
-    """Raises Conflict when the organization would have more of these than it may. Within the transaction."""
+    """Raise Conflict if the organization exceeds its cap for `kind`. Call inside the transaction."""
     cap = CAPS.get(kind)
     if cap is None or actor.kind not in _LIMITED:
         return
     count = execute(f"SELECT count(*) FROM {cap.rows}", (actor.organization_id,)).fetchone()[0]
-    if count + more > cap.most:
-        raise Conflict(f"There are {cap.most:,} of these already ({kind.replace('_', ' ')}); {cap.way_out}")
+    if count + more > cap.limit:
+        raise Conflict(f"There are {cap.limit:,} of these already ({kind.replace('_', ' ')}); {cap.remedy}")
 
 
 def _check_disk() -> None:
-    """Space that the database file has and does not use counts as free: what retention drops ends up there first."""
+    """Raise Unavailable if the disk is nearly full. Unused pages of the database file count as free space."""
     if not _Reserve.size:
         return
     free = shutil.disk_usage(Path(database.database).parent).free

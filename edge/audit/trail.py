@@ -1,4 +1,4 @@
-"""Reading the audit, for administrators and the shell: who changed what, and when."""
+"""Reads the audit trail for administrators and the shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOX = "box"
 
 
 class AuditRow(NamedTuple):
-    """Names are those of the time. `actor_id` is None for the shell and the service."""
+    """One entry, with names as they were at the time. `actor_id` is None for the shell and the service."""
 
     no: int
     at: int
@@ -29,8 +29,8 @@ class AuditRow(NamedTuple):
     detail: dict[str, Any]
 
     @property
-    def who(self) -> str:
-        """`Ada on Gun 1`, `API key WMS`, `Shell (root)`"""
+    def actor_label(self) -> str:
+        """Return the actor, such as `Ada on Gun 1`, `API key WMS` or `Shell (root)`."""
         if self.actor_kind == ActorKind.PERSON:
             return f"{self.actor_name} on {self.device_name}" if self.device_name else self.actor_name
         kind = self.actor_kind.replace("_", " ")
@@ -39,21 +39,21 @@ class AuditRow(NamedTuple):
         return f"{_KINDS.get(self.actor_kind) or kind.capitalize()} {self.actor_name}".rstrip()
 
     @property
-    def what(self) -> str:
-        """`Asset created`"""
+    def action_label(self) -> str:
+        """Return the action, such as `Asset created`."""
         kind, _, participle = self.action.partition(".")
         return f"{kind} {participle}".replace("_", " ").capitalize()
 
     @property
-    def told(self) -> list[str]:
-        """`name: Pallet → Box`, for each thing that changed."""
-        return [f"{name.replace('_', ' ')}: {_words(value)}" for name, value in self.detail.items()]
+    def changes(self) -> list[str]:
+        """Return one text per changed field, such as `name: Pallet → Box`."""
+        return [f"{name.replace('_', ' ')}: {_text(value)}" for name, value in self.detail.items()]
 
 
 class AuditFilter(NamedTuple):
-    """`subject` is a part of its name. `since` and `until` in microseconds; until is not included.
+    """Filter for the trail. `subject` matches part of the name; `since` (inclusive) and `until` (exclusive) are in µs.
 
-    `BOX` as `subject_kind` asks for what belongs to no organization: sign-ins by unknown people, data that was dropped.
+    `BOX` as `subject_kind` selects entries without an organization, such as sign-ins by unknown people or dropped data.
     """
 
     actor_kind: str = ""
@@ -69,36 +69,36 @@ _KINDS: dict[str, str] = {ActorKind.API_KEY: "API key", ActorKind.SERVICE: "The 
 _SELECT = f"SELECT {', '.join(AuditRow._fields)} FROM audit"
 
 
-def list_page(organization_id: int, wanted: AuditFilter, *, limit: int, offset: int = 0) -> Page[AuditRow]:
-    """Newest first."""
-    conditions, values = ["organization_id IS :organization_id"], wanted._asdict()
+def list_page(organization_id: int, filters: AuditFilter, *, limit: int, offset: int = 0) -> Page[AuditRow]:
+    """Return one page of entries, newest first."""
+    conditions, values = ["organization_id IS :organization_id"], filters._asdict()
     for name in ("actor_kind", "actor_id", "subject_kind", "subject_id"):
         if values[name]:
             conditions.append(f"{name} = :{name}")
-    if wanted.subject:
+    if filters.subject:
         conditions.append("instr(casefold(subject_name), casefold(:subject))")
-    if wanted.since is not None:
+    if filters.since is not None:
         conditions.append("at >= :since")
-    if wanted.until is not None:
+    if filters.until is not None:
         conditions.append("at < :until")
     where = f"WHERE {' AND '.join(conditions)}"
-    owner = None if wanted.subject_kind == BOX else organization_id
+    owner = None if filters.subject_kind == BOX else organization_id
     values |= {"organization_id": owner, "limit": limit, "offset": offset}
-    found = execute(f"{_SELECT} {where} ORDER BY at DESC, no DESC LIMIT :limit OFFSET :offset", values)
+    rows = execute(f"{_SELECT} {where} ORDER BY at DESC, no DESC LIMIT :limit OFFSET :offset", values)
     total = execute(f"SELECT count(*) FROM audit {where}", values).fetchone()[0]
-    return Page([AuditRow._make((*row[:-1], orjson.loads(row[-1]))) for row in found], total)
+    return Page([AuditRow._make((*row[:-1], orjson.loads(row[-1]))) for row in rows], total)
 
 
-def _words(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, dict) and value.keys() == {"old", "new"}:
-        return f"{_words(value['old'])} → {_words(value['new'])}"
+        return f"{_text(value['old'])} → {_text(value['new'])}"
     if isinstance(value, list):
-        return ", ".join(_words(one) for one in value)
+        return ", ".join(_text(one) for one in value)
     if value is None:
         return "none"
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def recent(organization_id: int, limit: int = 100) -> list[AuditRow]:
-    """Newest first."""
+    """Return the newest entries, newest first."""
     return list_page(organization_id, AuditFilter(), limit=limit).rows

@@ -49,7 +49,10 @@ def audit(
         return
     print_table(
         ["WHEN", "WHO", "WHAT", "RECORD", "DETAILS"],
-        [(clock.rfc3339(row.at), row.who, row.what, row.subject_name, "; ".join(row.told)) for row in rows],
+        [
+            (clock.rfc3339(row.at), row.actor_label, row.action_label, row.subject_name, "; ".join(row.changes))
+            for row in rows
+        ],
     )
 
 

@@ -116,7 +116,7 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
     with writing():
         row = stored(scan_id)
         if row is None:
-            quotas.charge(sender, quotas.ROW, is_scan=True)
+            quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
             _keep(sender, Submitted(scan_id, "", 0, moment), Result.UNDONE, moment, undone_at=moment)
             return Answer(scan_id, Result.UNDONE)
         is_own = sender.person_id in (row.person_id, row.sent_by)
@@ -182,7 +182,7 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, was_accepte
     if before is not None:
         return first_answer(sender, before)
     if not was_accepted:
-        quotas.charge(sender, quotas.ROW, is_scan=True)
+        quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
     if reason := why_unusable(sender.organization_id, scan):
         return _refuse(sender, scan, received_at, reason)
     if not was_accepted and not _is_live_location(sender.organization_id, scan.location_id):

@@ -113,7 +113,7 @@ def begin(
         if not execute("SELECT 1 FROM stock_take WHERE id = ?", (stock_take_id,)).fetchone():
             for kind in ("stock_take", "open stock_take"):
                 quotas.check_cap(sender, kind, more=1)
-            quotas.charge(sender, quotas.ROW + quotas.LINE * len(expected[:MOST_EXPECTED]), is_scan=True)
+            quotas.charge(sender, quotas.ROW_BYTES + quotas.LINE_BYTES * len(expected[:MOST_EXPECTED]), is_scan=True)
         values = (stock_take_id, sender.organization_id, location_id, with_sublocations, started_at, sender.person_id)
         added = execute(
             "INSERT INTO stock_take (id, organization_id, location_id, with_sublocations, started_at, started_by) "
@@ -138,7 +138,7 @@ def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: i
         if found and found.kind == "location":
             return Answer(submitted.id, Result.LOCATION, found=found)
         was = board.whereabouts(sender.organization_id, found.id) if found else None
-        quotas.charge(sender, quotas.ROW, is_scan=True)
+        quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
         execute(
             "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
             "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -222,7 +222,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed |
             if signed is None
             else _lines_signed(sender.organization_id, found, signed)
         )
-        quotas.charge(sender, quotas.LINE * len(lines), is_scan=True)
+        quotas.charge(sender, quotas.LINE_BYTES * len(lines), is_scan=True)
         execute_many(
             "INSERT INTO stock_take_line (stock_take_id, no, result, asset_id, code, how, location_id, seen_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

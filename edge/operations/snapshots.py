@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge.audit.actors import Actor
-from edge.audit.audit import ADD_LINE, Act, Noted, Subject
+from edge.audit.audit import INSERT_ENTRY, Act, Entry, Subject
 from edge.database.connection import database, translating
 from edge.database.migrate import known_schema, newest_schema, schema_of
 from edge.errors import Corrupt
@@ -107,7 +107,7 @@ def move_ids_forward(path: Path, present: Path) -> None:
 def note_origin(actor: Actor, path: Path, action: str, origin: str) -> None:
     """Tell the audit of a copy that it became the database of this box, and from what; its own audit ends there."""
     with _opened(path) as copy:
-        copy.execute(ADD_LINE, Act(actor).row(Noted(action, Subject("box", 0, "this box"), {"from": origin})))
+        copy.execute(INSERT_ENTRY, Act(actor).row(Entry(action, Subject("box", 0, "this box"), {"from": origin})))
         copy.commit()
 
 

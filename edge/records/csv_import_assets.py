@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Noted, changed, given
+from edge.audit.audit import Act, Entry, changed, given
 from edge.database.connection import execute, execute_many
 from edge.database.ids import new_ids
 from edge.records import search, tagging, tags
@@ -138,14 +138,14 @@ def _dated(draft: Draft, now: int) -> Draft:
     return draft
 
 
-def _told(draft: Draft) -> Iterator[Noted]:
+def _told(draft: Draft) -> Iterator[Entry]:
     """What the audit keeps, as if each asset had been entered by itself."""
     before, after, new_tags = draft
     if before is None:
         told = [tagging.told(tag) for tag in after.tags]
-        yield Noted("asset.created", subject_of(after), given({**facts_of(after), "tags": told}))
+        yield Entry("asset.created", subject_of(after), given({**facts_of(after), "tags": told}))
         return
     if draft.is_changed:
-        yield Noted("asset.changed", subject_of(after), changed(facts_of(before), facts_of(after)))
+        yield Entry("asset.changed", subject_of(after), changed(facts_of(before), facts_of(after)))
     for tag in new_tags:
-        yield Noted("tag.attached", subject_of(after), {"tag": tagging.told(tag.row)})
+        yield Entry("tag.attached", subject_of(after), {"tag": tagging.told(tag.row)})

@@ -127,7 +127,7 @@ def test_who_uploads_for_others_spends_their_own(cast: Cast, ada: Actor) -> None
 def test_there_are_never_more_than_a_number_of_each_kind(
     cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quotas, "CAPS", {kind: cap._replace(most=1) for kind, cap in quotas.CAPS.items()})
+    monkeypatch.setattr(quotas, "CAPS", {kind: cap._replace(limit=1) for kind, cap in quotas.CAPS.items()})
     api_keys.add_key(ada, "One", api_keys.SCOPES, b"1" * 32)
     with pytest.raises(Conflict, match="There are 1 of these already"):
         api_keys.add_key(ada, "Two", api_keys.SCOPES, b"2" * 32)
@@ -145,7 +145,7 @@ def test_stock_takes_are_bounded_and_one_that_is_there_may_be_sent_again(
     cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     dock = locations.create(shell(cast.acme), name="Dock").id
-    monkeypatch.setattr(quotas, "CAPS", {kind: quotas.CAPS[kind]._replace(most=1)})
+    monkeypatch.setattr(quotas, "CAPS", {kind: quotas.CAPS[kind]._replace(limit=1)})
     for _ in range(2):
         assert stock_takes.begin(ada, "take-1", dock, with_sublocations=False, expected=[], started_at=1)
     with pytest.raises(Conflict):
