@@ -111,7 +111,7 @@ def _installation(settings: AppSettings, health: Health, concurrency: Concurrenc
 def _on_error(error: Exception) -> Response:
     """Registered on the application, because a blueprint does not see unknown paths and methods."""
     error = domain_error(error)
-    return envelope.answer(error) if is_api_path(request.path) else blueprint.error_page(error)
+    return envelope.error_response(error) if is_api_path(request.path) else blueprint.error_page(error)
 
 
 def _watch_requests(app: Flask, is_upgrading: Callable[[], bool], concurrency: ConcurrencyLimit) -> None:

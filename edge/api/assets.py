@@ -8,28 +8,28 @@ from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import listing, new_tag, new_tags, patched, without_tags
+from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, without_tags
 from edge.budget import WORK
 from edge.records import assets
 from edge.records.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Assets", "assets:read", "assets:write"
-_COPIES = 2  # of the metadata: in the list, and in the response that is made of it
+_METADATA_COPIES = 2  # held in memory at once: in the rows and in the response
 ONE, TAGS = "/assets/{asset_id}", "/assets/{asset_id}/tags"
 
 
 @operation("GET", "/assets", tag=TAG, scope=READ, takes=query.ASSETS, answer="AssetList")
 def list_assets(call: Call) -> Response:
     """List assets that are live and within their window"""
-    wanted = AssetFilter(
+    filters = AssetFilter(
         external_keys=call.query.get("external_key", ()),
         is_active=call.query.get("is_active"),
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = assets.list_page(call.organization_id, wanted, **listing(call.query, assets.DEFAULT_SORT))
-    with WORK.holding(_COPIES * sum(len(row.metadata) for row in page.rows)):
+    page = assets.list_page(call.organization_id, filters, **list_arguments(call.query, assets.DEFAULT_SORT))
+    with WORK.holding(_METADATA_COPIES * sum(len(row.metadata) for row in page.rows)):
         return responses.page(serializers.asset, page.rows, page.total_count, call.query)
 
 
@@ -51,7 +51,7 @@ def get_asset(call: Call) -> Response:
 def update_asset(call: Call) -> Response:
     """Change the fields that are sent; read-only fields may be sent back unchanged"""
     asset_id = call.path["asset_id"]
-    row = patched(
+    row = apply_patch(
         bodies.ASSET_PATCH,
         call.body,
         lambda: assets.get(call.organization_id, asset_id),

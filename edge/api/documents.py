@@ -1,4 +1,4 @@
-"""Where the OpenAPI document is served (spec: What the service does 7)."""
+"""Routes of the OpenAPI document (spec: What the service does 7)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JSON_PATH, YAML_PATH = "/api/openapi.json", "/api/openapi.yaml"
 
 
 def register(app: Flask, make: Callable[[], dict[str, Any]]) -> None:
-    """`make` gives the document; it is asked once, when somebody first wants to see it."""
+    """Add the routes. The document is built by `make` on the first request and cached."""
 
     @cache
     def as_json() -> bytes:
@@ -30,12 +30,12 @@ def register(app: Flask, make: Callable[[], dict[str, Any]]) -> None:
     ):
         short = path.removeprefix("/api")
         app.add_url_rule(path, f"api:{path}", _serve(content, media_type), methods=["GET"])
-        app.add_url_rule(short, f"api:{short}", _move(path), methods=["GET"])
+        app.add_url_rule(short, f"api:{short}", _redirect(path), methods=["GET"])
 
 
 def _serve(content: Callable[[], bytes], media_type: str) -> Callable[[], Response]:
     return lambda: Response(content(), content_type=media_type)
 
 
-def _move(path: str) -> Callable[[], Response]:
+def _redirect(path: str) -> Callable[[], Response]:
     return lambda: Response(status=301, headers={"Location": path}, content_type="text/plain; charset=utf-8")

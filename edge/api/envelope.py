@@ -1,4 +1,4 @@
-"""The one shape of every error (spec: Errors), and how errors of the program turn into it."""
+"""The error envelope (spec: Errors) and its mapping from exceptions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KINDS_OF_ERRORS = (
 
 
 class ApiError(Exception):
-    """A request refused before any handler saw it, or by one: the type of the answer and its detail."""
+    """A refused request. `kind` is a key of `KINDS`; `detail` is shown to the client."""
 
     def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -61,12 +61,12 @@ def unauthorized(detail: str) -> ApiError:
     return ApiError("unauthorized", detail, CHALLENGE)
 
 
-def answer(error: Exception) -> Response:
-    """The response to a request that raised `error`."""
+def error_response(error: Exception) -> Response:
+    """Return the response to a request that raised `error`. Unexpected exceptions are logged."""
     if isinstance(error, ApiError):
         return _response(error.kind, error.detail, error.headers)
     if isinstance(error, Invalid):
-        return _response("validation_error", _first_of(error.fields), fields=error.fields)
+        return _response("validation_error", _summary(error.fields), fields=error.fields)
     if isinstance(error, Unavailable):
         return _response("service_unavailable", str(error), {"Retry-After": str(error.retry_after_seconds)})
     if isinstance(error, OverQuota):
@@ -75,14 +75,14 @@ def answer(error: Exception) -> Response:
         if isinstance(error, types):
             return _response(kind, str(error))
     if isinstance(error, HTTPException):
-        return _of_routing(error)
+        return _routing_error(error)
     reason = "corrupt data" if isinstance(error, Corrupt) else "failure"
     log.error("%s in %s %s (%s)", reason, request.method, request.path, request_context().request_id, exc_info=error)
     return _response("internal_error", "The server failed; quote the request id when you report it")
 
 
 def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequence[FieldError] = ()) -> bytes:
-    """The envelope as JSON."""
+    """Return the error envelope as JSON."""
     status, title = KINDS[kind]
     error: dict[str, Any] = {
         "type": kind,
@@ -93,7 +93,7 @@ def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequenc
         "request_id": request_id,
     }
     if fields:
-        error["fields"] = [_field(fault) for fault in fields]
+        error["fields"] = [_field_json(field) for field in fields]
     return orjson.dumps({"error": error})
 
 
@@ -104,7 +104,7 @@ def _response(
     return Response(content, KINDS[kind].status, headers, content_type="application/json")
 
 
-def _of_routing(error: HTTPException) -> Response:
+def _routing_error(error: HTTPException) -> Response:
     if isinstance(error, MethodNotAllowed):
         allow = ", ".join(sorted(set(error.valid_methods or ()) - {"OPTIONS"}))
         return _response("method_not_allowed", f"Allowed here: {allow}", {"Allow": allow})
@@ -112,24 +112,24 @@ def _of_routing(error: HTTPException) -> Response:
         return _response("payload_too_large", "The body is too large")
     if error.code == 400:
         return _response("bad_request", "The request cannot be read")
-    return _response("not_found", "There is nothing at this path" + _without_slash(request.path))
+    return _response("not_found", "There is nothing at this path" + _slash_hint(request.path))
 
 
-def _without_slash(path: str) -> str:
-    """Advice for a path that is known but for the slash at its end."""
-    shorter = path.removesuffix("/")
-    if shorter == path or not current_app.url_map.bind("").allowed_methods(shorter):
+def _slash_hint(path: str) -> str:
+    """Return a hint if the path exists without its trailing slash."""
+    without_slash = path.removesuffix("/")
+    if without_slash == path or not current_app.url_map.bind("").allowed_methods(without_slash):
         return ""
-    return f"; without the slash at its end it is {shorter}"
+    return f"; without the slash at its end it is {without_slash}"
 
 
-def _first_of(fields: Sequence[FieldError]) -> str:
+def _summary(fields: Sequence[FieldError]) -> str:
     more = len(fields) - 1
     return fields[0].message + (f" (and {more} more validation errors)" if more else "")
 
 
-def _field(fault: FieldError) -> dict[str, Any]:
-    shown: dict[str, Any] = {"field": fault.field, "code": fault.code, "message": fault.message}
-    if fault.params:
-        shown["params"] = fault.params
+def _field_json(error: FieldError) -> dict[str, Any]:
+    shown: dict[str, Any] = {"field": error.field, "code": error.code, "message": error.message}
+    if error.params:
+        shown["params"] = error.params
     return shown

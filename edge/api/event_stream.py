@@ -1,6 +1,6 @@
-"""`GET /events`: the live stream, for the pages of a person who is signed in and for programs with a key's token.
+"""`GET /events`: live events for pages (session cookie) and other programs (bearer token).
 
-Not part of the public v1 API or its document.
+The endpoint is not part of the public v1 API or its OpenAPI document.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _PARAMETERS = {"kind", "location_external_key", "last_event_id"}
 blueprint = Blueprint("events", __name__)
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="api"'}
-_openings = Buckets(burst=20, per_second=1)
+_open_budget = Buckets(burst=20, per_second=1)
 
 
-class _Who(NamedTuple):
+class _Caller(NamedTuple):
     subject: str
     actor: Actor
     scopes: tuple[str, ...]
@@ -50,50 +50,55 @@ class _Refused(EdgeError):
 
 
 def register(app: Flask, environment: str, session_token: Callable[[], str], streams: Streams | None) -> None:
-    """Without `streams` a response ends with the events there are, and the client asks again."""
+    """Add the endpoint. Without `streams` a response ends after the pending events, and the client polls."""
     app.extensions["events"] = (environment, session_token, streams)
     app.register_blueprint(blueprint)
 
 
 @blueprint.get("/events")
 def stream() -> Response:
-    """Query: `kind` (repeatable), `location_external_key` (with its sub-locations), `last_event_id`."""
-    who = _who()
-    budget = _openings.take(who.subject)
+    """Stream the events of the caller's organization.
+
+    Query parameters: `kind` (repeatable), `location_external_key` (includes its sub-locations), `last_event_id`.
+    """
+    caller = _authenticate()
+    budget = _open_budget.take(caller.subject)
     if not budget.allowed:
         raise _Refused(429, "Too many streams were opened", {"Retry-After": str(budget.retry_after)})
-    wanted = _wanted(who)
-    destinations.open_stream(who.actor)
-    organization_id = who.actor.organization_id
+    filter_ = _event_filter(caller)
+    destinations.open_stream(caller.actor)
+    organization_id = caller.actor.organization_id
     last = request.headers.get("Last-Event-ID") or request.args.get("last_event_id", "")
     position = log.position_of(organization_id, last) if last else None
     newest = log.newest_of(organization_id)
-    begun = head(None if position else newest, is_lost=bool(last) and position is None)
-    listener = Listener(organization_id, wanted, position or (newest.seq if newest else log.newest()), who.may_listen)
-    return _answer(listener, begun)
+    first_frame = head(None if position else newest, is_lost=bool(last) and position is None)
+    listener = Listener(
+        organization_id, filter_, position or (newest.seq if newest else log.newest()), caller.may_listen
+    )
+    return _stream_response(listener, first_frame)
 
 
-def _answer(listener: Listener, begun: bytes) -> Response:
+def _stream_response(listener: Listener, first_frame: bytes) -> Response:
     streams: Streams | None = current_app.extensions["events"][2]
-    attach: Callable[[Any], None] | None = request.environ.get(ATTACH)
+    attach_listener: Callable[[Any], None] | None = request.environ.get(ATTACH)
     if request.method == "HEAD":
         content: Iterator[bytes] = iter(())
-    elif streams is None or attach is None:
-        content = iter((begun, _waiting(listener)))
+    elif streams is None or attach_listener is None:
+        content = iter((first_frame, _pending_frames(listener)))
     else:
         streams.add(listener)
-        attach(listener)
-        content = iter((begun,))
+        attach_listener(listener)
+        content = iter((first_frame,))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
     return Response(content, headers=headers, content_type="text/event-stream; charset=utf-8")
 
 
-def _waiting(listener: Listener) -> bytes:
+def _pending_frames(listener: Listener) -> bytes:
     batch = log.after(listener.organization_id, listener.seq, MOST_EVENTS)
     return b"".join(frame(event, kind) for event in batch if (kind := listener.wanted.kind_of(event)))
 
 
-def _who() -> _Who:
+def _authenticate() -> _Caller:
     environment, session_token, _ = current_app.extensions["events"]
     header = request.headers.get("Authorization", "")
     if header:
@@ -102,51 +107,51 @@ def _who() -> _Who:
         principal = tokens.principal(environment, token) if scheme.lower() == "bearer" else None
         if principal is None:
             raise _Refused(401, "The token is invalid or has expired", _CHALLENGE)
-        may_listen = _lasts(lambda: tokens.principal(environment, token))
-        return _Who(principal.subject, principal.actor, principal.scopes, may_listen)
+        may_listen = _validity(lambda: tokens.principal(environment, token))
+        return _Caller(principal.subject, principal.actor, principal.scopes, may_listen)
     cookie = session_token()
     session = find_session(cookie) if cookie else None
     if session is None:
         raise _Refused(401, "Sign in, or send Authorization: Bearer <token>", _CHALLENGE)
     scopes = SCOPES_OF_ROLE[Role(session.role)]
-    return _Who(f"person:{session.person_id}", actor_of(session), scopes, _lasts(lambda: find_session(cookie)))
+    return _Caller(f"person:{session.person_id}", actor_of(session), scopes, _validity(lambda: find_session(cookie)))
 
 
-def _lasts(find: Callable[[], object]) -> Callable[[], bool]:
+def _validity(find: Callable[[], object]) -> Callable[[], bool]:
     return lambda: find() is not None
 
 
-def _wanted(who: _Who) -> Filter:
+def _event_filter(caller: _Caller) -> Filter:
     unknown = sorted(set(request.args) - _PARAMETERS)
     if unknown:
         raise Invalid.one(unknown[0], "unknown_field", f"{unknown[0]} is none of {', '.join(sorted(_PARAMETERS))}")
-    allowed = [kind for kind in KINDS if SCOPE_OF_KIND[kind] in who.scopes]
+    allowed = [kind for kind in KINDS if SCOPE_OF_KIND[kind] in caller.scopes]
     chosen = event_kinds(request.args.getlist("kind") or allowed, KINDS) if allowed else frozenset()
     if not chosen or not chosen <= set(allowed):
         raise _Refused(403, "This needs the scope tracking:read, and assets:read for what is created, changed, deleted")
-    return Filter(chosen, _location(who.actor.organization_id))
+    return Filter(chosen, _location(caller.actor.organization_id))
 
 
 def _location(organization_id: int) -> int | None:
     key = request.args.get("location_external_key")
     if key is None:
         return None
-    wanted = LocationFilter(external_keys=[key[: MAX_KEY + 1]])
-    found = locations.list_page(organization_id, wanted, limit=1).rows
-    if not found:
+    filters = LocationFilter(external_keys=[key[: MAX_KEY + 1]])
+    matches = locations.list_page(organization_id, filters, limit=1).rows
+    if not matches:
         raise Invalid.one("location_external_key", "fk_not_found", "There is no location with this key")
-    return found[0].id
+    return matches[0].id
 
 
 @blueprint.errorhandler(EdgeError)
-def _on_refusal(error: EdgeError) -> Response:
+def _refusal_response(error: EdgeError) -> Response:
     if isinstance(error, _Refused):
-        return _problem(error.status, str(error), error.headers)
+        return _error_response(error.status, str(error), error.headers)
     if isinstance(error, Unavailable):
-        return _problem(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
-    return _problem(400 if isinstance(error, Invalid) else 409, str(error), {})
+        return _error_response(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
+    return _error_response(400 if isinstance(error, Invalid) else 409, str(error), {})
 
 
-def _problem(status: int, message: str, headers: dict[str, str]) -> Response:
+def _error_response(status: int, message: str, headers: dict[str, str]) -> Response:
     content = orjson.dumps({"error": message})
     return Response(content, status, {"Cache-Control": "no-store", **headers}, content_type="application/json")

@@ -1,5 +1,7 @@
-"""The checks of every request to the API, in this order (contract: Authentication, order of answers): User-Agent, path,
-method, token, scope, rate, media type, query and path, body."""
+"""The checks of every API request (contract: Authentication, order of answers).
+
+Their order: User-Agent, path, method, token, scope, rate limit, media type, query and path parameters, body.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ BLOCKED = "Send a User-Agent that names your application, for example: User-Agen
 
 _TOKEN = re.compile(r"(?i:bearer\s+)?eyJ[\w-]+\.[\w-]+\.[\w-]+")
 _COMMENT = re.compile(r"\([^()]*\)")
-NOBODY = Principal("", 0, (), None, actors.service())
+ANONYMOUS = Principal("", 0, (), None, actors.service())
 
 
 class ApiSettings(NamedTuple):
-    """What the guard needs to know of the installation, and its memory of who asked how often."""
+    """Settings and rate limiter of the guard."""
 
     environment: str
-    blocked_words: frozenset[str]
+    blocked_products: frozenset[str]
     buckets: Buckets
     headers: middleware.Headers
     concurrency: ConcurrencyLimit
@@ -55,13 +57,13 @@ def make_settings(
 ) -> ApiSettings:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
     fixed = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
-    words = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    return ApiSettings(environment, words, Buckets(burst, per_second), fixed, concurrency)
+    blocked_products = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
+    return ApiSettings(environment, blocked_products, Buckets(burst, per_second), fixed, concurrency)
 
 
 def settings_of(app: Flask) -> ApiSettings:
-    found: ApiSettings = app.extensions["api"]
-    return found
+    settings: ApiSettings = app.extensions["api"]
+    return settings
 
 
 def settings() -> ApiSettings:
@@ -72,17 +74,17 @@ def install(app: Flask, installed: ApiSettings) -> None:
     app.extensions["api"] = installed
     cors.install(app)
     compression.install(app)
-    app.url_map.merge_slashes = False  # `//` is a path of its own, and unknown
-    app.before_request(partial(enter, installed))
+    app.url_map.merge_slashes = False  # a path with `//` answers 404 instead of a redirect
+    app.before_request(partial(check_route, installed))
     app.wsgi_app = middleware.with_api_headers(  # type: ignore[assignment, method-assign]
         app.wsgi_app, installed.headers, installed.buckets.untouched
     )
 
 
-def enter(installed: ApiSettings) -> Response | None:
-    """Before any handler; also for paths and methods that do not exist."""
-    asked: Request = request._get_current_object()  # type: ignore[attr-defined]  # once, not on every access
-    environ, path, method = asked.environ, asked.path, asked.method
+def check_route(installed: ApiSettings) -> Response | None:
+    """Check User-Agent, path and method, also where no route matches. Return a response to end the request early."""
+    current: Request = request._get_current_object()  # type: ignore[attr-defined]  # resolve the proxy once
+    environ, path, method = current.environ, current.path, current.method
     if not is_api_path(path):
         return None
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
@@ -90,8 +92,8 @@ def enter(installed: ApiSettings) -> Response | None:
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
     if _has_odd_slashes(environ.get("REQUEST_URI", path)):
         raise NotFound
-    if asked.routing_exception is not None:
-        raise asked.routing_exception
+    if current.routing_exception is not None:
+        raise current.routing_exception
     if method == "OPTIONS":
         response = Response(status=204)
         del response.headers["Content-Type"]
@@ -100,28 +102,28 @@ def enter(installed: ApiSettings) -> Response | None:
 
 
 def authorize(installed: ApiSettings, operation: Operation, path: dict[str, str]) -> Call:
-    """A request that may be handled, with its values checked. Raises ApiError, Invalid or Unreadable."""
-    asked: Request = request._get_current_object()  # type: ignore[attr-defined]
+    """Check the request and return its parsed values. Raises ApiError, Invalid or Unreadable."""
+    current: Request = request._get_current_object()  # type: ignore[attr-defined]
     if operation.is_open:
-        principal = NOBODY
-        _spend(installed, f"address:{asked.remote_addr}")
+        principal = ANONYMOUS
+        _take_from_budget(installed, f"address:{current.remote_addr}")
     else:
-        principal = _principal(installed, asked.environ)
-        if operation.keys_only and principal.api_key_id is None:
+        principal = _principal(installed, current.environ)
+        if operation.is_api_key_only and principal.api_key_id is None:
             raise unauthorized(NOT_VALID)
         if operation.scope and operation.scope not in principal.scopes:
             raise ApiError("forbidden", f"This needs the scope {operation.scope}")
-        _spend(installed, principal.subject)
+        _take_from_budget(installed, principal.subject)
     media_type = _media_type(operation.media_types) if operation.media_types else ""
-    given = query.decode(operation.query, asked.query_string) if asked.query_string else {}
+    parameters = query.decode(operation.query, current.query_string) if current.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
-    key = _idempotency_key(asked.environ) if operation.creates else None
+    key = _idempotency_key(current.environ) if operation.is_create else None
     raw = _read_body() if operation.body else b""
-    content = _decoded(operation.body, media_type, raw) if operation.body else {}
+    content = _parse_body(operation.body, media_type, raw) if operation.body else {}
     if key is None:
-        return Call(principal, ids, given, content)
-    sent = Create(principal.organization_id, principal.subject, key, idempotency.hash_of(asked.path, raw))
-    return Call(principal, ids, given, content, sent)
+        return Call(principal, ids, parameters, content)
+    create = Create(principal.organization_id, principal.subject, key, idempotency.request_hash(current.path, raw))
+    return Call(principal, ids, parameters, content, create)
 
 
 def _principal(installed: ApiSettings, environ: WSGIEnvironment) -> Principal:
@@ -138,39 +140,42 @@ def _principal(installed: ApiSettings, environ: WSGIEnvironment) -> Principal:
 
 
 def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
-    """In a header where tokens are often sent, or an access token in any (spec: Authentication 5)."""
+    """True if a common token header is present or any header holds an access token (spec: Authentication 5)."""
     if any(name in request.headers for name in OTHER_TOKEN_HEADERS):
         return True
     return any(name.startswith("HTTP_") and _TOKEN.fullmatch(value) for name, value in environ.items())
 
 
-def _spend(installed: ApiSettings, key: str) -> None:
+def _take_from_budget(installed: ApiSettings, key: str) -> None:
     middleware.request_context().budget = budget = installed.buckets.take(key)
     if not budget.allowed:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 
 
 def limit_concurrency(installed: ApiSettings, caller: str) -> None:
-    """The application releases the slot. Raises ApiError when the caller has too many slow requests under way."""
+    """Take a slot; the application releases it after the request. Raises ApiError if the caller has none left."""
     if not installed.concurrency.acquire(caller):
         raise ApiError("rate_limited", "Too many slow requests at the same time", {"Retry-After": "1"})
     g.holds_slot = caller
 
 
 def charge(installed: ApiSettings, caller: str, seconds: float) -> None:
-    """Charge a slow request for its processor time: what else the box does must not cost the caller anything."""
+    """Charge a slow request to the rate limit.
+
+    `seconds` is CPU time of the thread, so the load of other requests costs the caller nothing.
+    """
     if seconds > SLOW_SECONDS:
         installed.buckets.charge(caller, seconds)
 
 
 def _media_type(accepted: Sequence[str]) -> str:
-    """The one that the request has. Raises ApiError if it is not accepted."""
+    """Return the media type of the request in lower case. Raises ApiError if it is not accepted."""
     if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("identity", ""):
         raise ApiError("unsupported_media_type", "Send the body without Content-Encoding")
-    given = request.headers.get("Content-Type", "")
-    if given in accepted:
-        return given
-    media_type, options = parse_options_header(given)
+    content_type = request.headers.get("Content-Type", "")
+    if content_type in accepted:
+        return content_type
+    media_type, options = parse_options_header(content_type)
     if media_type.lower() not in accepted or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise ApiError("unsupported_media_type", f"Send Content-Type: {' or '.join(accepted)}")
     return media_type.lower()
@@ -181,7 +186,7 @@ def _idempotency_key(environ: WSGIEnvironment) -> str | None:
     return None if key is None else idempotency.check_key(key)
 
 
-def _decoded(declared: Body, media_type: str, raw: bytes) -> dict[str, Any]:
+def _parse_body(declared: Body, media_type: str, raw: bytes) -> dict[str, Any]:
     return body.judge(declared, form.parse(raw, declared.fields)) if media_type == FORM else body.decode(declared, raw)
 
 
@@ -192,18 +197,18 @@ def _read_body() -> bytes:
 
 
 def _is_blocked(installed: ApiSettings, user_agent: str) -> bool:
-    """Missing, blank, or what a library sends when nobody set it (spec: What the service does 8).
+    """True if the User-Agent is missing, blank or a library's default (spec: What the service does 8).
 
-    That is products of libraries and comments only, such as `Python/3.11 aiohttp/3.9`; anybody who added a name of
-    their own is let in.
+    A default names only blocked products and comments, such as `Python/3.11 aiohttp/3.9`. One product of the
+    application's own makes it acceptable.
     """
     products = _COMMENT.sub("", user_agent).lower().split()
-    return all(product.partition("/")[0] in installed.blocked_words for product in products)
+    return all(product.partition("/")[0] in installed.blocked_products for product in products)
 
 
 def _has_odd_slashes(uri: str) -> bool:
-    """The server decodes %2F and drops doubled slashes, but a path with them is not one of ours."""
+    """True if the raw path has an encoded or a doubled slash. The server normalizes both, but no route has them."""
     path = uri.partition("?")[0]
-    if not path.startswith("/"):  # absolute form
+    if not path.startswith("/"):  # absolute-form request target (RFC 9112, 3.2.2)
         path = "/" + path.partition("://")[2].partition("/")[2]
     return "//" in path or "%2f" in path.lower()

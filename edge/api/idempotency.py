@@ -1,4 +1,4 @@
-"""A create that is sent again with its Idempotency-Key is answered again and not made again (contract: Additions)."""
+"""Idempotency keys: a repeated create returns the stored response (contract: Additions)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 
 def check_key(key: str) -> str:
-    """Raises Invalid."""
+    """Return the key if it is valid. Raises Invalid."""
     if not key:
         raise Invalid.one(HEADER, "too_short", f"{HEADER} must have at least 1 character", min_length=1)
     if len(key) > MAX_KEY:
@@ -35,29 +35,31 @@ def check_key(key: str) -> str:
     return key
 
 
-def hash_of(path: str, body: bytes) -> bytes:
+def request_hash(path: str, body: bytes) -> bytes:
+    """Return a hash that detects the reuse of a key for another request (contract: Additions)."""
     return hashlib.sha256(path.encode() + b"\0" + body).digest()
 
 
-def once(sent: Create, create: Callable[[], Response]) -> Response:
-    """The answer of `create`, or the first answer to the same request.
+def once(request: Create, create: Callable[[], Response]) -> Response:
+    """Run `create` and store its response, or return the stored one if the request was handled before.
 
-    Raises Conflict, and ApiError while the same key is being used. An error of `create` is not kept.
+    Errors of `create` are not stored. Raises Conflict if the key was used for a different request, and ApiError
+    (409) while another request with the key is running.
     """
 
     def make() -> Answer:
         response = create()
         return Answer(response.status_code, response.headers["Location"], response.get_data())
 
-    with _alone(sent):
-        answer, is_again = idempotency.once(sent, make)
-    headers = {"Location": answer.location, **({REPLAYED: "true"} if is_again else {})}
+    with _exclusive(request):
+        answer, is_replay = idempotency.once(request, make)
+    headers = {"Location": answer.location, **({REPLAYED: "true"} if is_replay else {})}
     return Response(answer.body, answer.status, headers, content_type="application/json")
 
 
 @contextmanager
-def _alone(sent: Create) -> Iterator[None]:
-    key = (sent.organization_id, sent.caller, sent.key)
+def _exclusive(request: Create) -> Iterator[None]:
+    key = (request.organization_id, request.caller, request.key)
     with _lock:
         if key in _running:
             detail = f"A request with this {HEADER} is still being answered; send it again later"

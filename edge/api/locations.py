@@ -9,7 +9,7 @@ from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import listing, new_tag, new_tags, patched, without_tags
+from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, without_tags
 from edge.records import locations
 from edge.records.external_keys import Page
 from edge.records.location_tree import UNSET, Parent
@@ -23,7 +23,7 @@ ONE, TAGS = "/locations/{location_id}", "/locations/{location_id}/tags"
 @operation("GET", "/locations", tag=TAG, scope=READ, takes=query.LOCATIONS, answer="LocationList")
 def list_locations(call: Call) -> Response:
     """List locations that are live and within their window"""
-    wanted = LocationFilter(
+    filters = LocationFilter(
         external_keys=call.query.get("external_key", ()),
         parent_ids=call.query.get("parent_id", ()),
         parent_external_keys=call.query.get("parent_external_key", ()),
@@ -31,7 +31,7 @@ def list_locations(call: Call) -> Response:
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = locations.list_page(call.organization_id, wanted, **listing(call.query, locations.DEFAULT_SORT))
+    page = locations.list_page(call.organization_id, filters, **list_arguments(call.query, locations.DEFAULT_SORT))
     return _page(call, page)
 
 
@@ -61,43 +61,43 @@ def update_location(call: Call) -> Response:
         columns = cast(LocationChanges, without_parent(changes))
         return locations.patch(call.actor, location_id, columns, check, parent_of(changes))
 
-    row = patched(bodies.LOCATION_PATCH, call.body, lambda: locations.get(call.organization_id, location_id), patch)
+    row = apply_patch(bodies.LOCATION_PATCH, call.body, lambda: locations.get(call.organization_id, location_id), patch)
     return responses.one(serializers.location(row))
 
 
 @operation("DELETE", ONE, tag=TAG, scope=WRITE, status=204, errors=(409,))
 def delete_location(call: Call) -> Response:
-    """Soft-delete a location with its tags; refused while locations are below it or assets are placed at it"""
+    """Soft-delete a location with its tags; refused while it has sub-locations or assets"""
     locations.delete(call.actor, call.path["location_id"])
     return responses.nothing()
 
 
 @operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="LocationRenamed", errors=(409,))
 def rename_location(call: Call) -> Response:
-    """Change the external key of a location; what is below it stays attached"""
+    """Change the external key of a location; its sub-locations stay attached"""
     row, count = locations.rename(call.actor, call.path["location_id"], call.body["external_key"])
     return responses.one(serializers.location(row), descendant_count_affected=count)
 
 
 @operation("GET", f"{ONE}/ancestors", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
 def list_ancestors(call: Call) -> Response:
-    """List the locations above, root first"""
-    found = locations.list_ancestors(call.organization_id, call.path["location_id"], **listing(call.query))
-    return _page(call, found)
+    """List the ancestors of a location, root first"""
+    page = locations.list_ancestors(call.organization_id, call.path["location_id"], **list_arguments(call.query))
+    return _page(call, page)
 
 
 @operation("GET", f"{ONE}/children", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
 def list_children(call: Call) -> Response:
-    """List the locations directly below, by name"""
-    found = locations.list_children(call.organization_id, call.path["location_id"], **listing(call.query))
-    return _page(call, found)
+    """List the direct sub-locations by name"""
+    page = locations.list_children(call.organization_id, call.path["location_id"], **list_arguments(call.query))
+    return _page(call, page)
 
 
 @operation("GET", f"{ONE}/descendants", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
 def list_descendants(call: Call) -> Response:
-    """List the whole subtree below, depth first, siblings by name"""
-    found = locations.list_descendants(call.organization_id, call.path["location_id"], **listing(call.query))
-    return _page(call, found)
+    """List all sub-locations, depth first, siblings by name"""
+    page = locations.list_descendants(call.organization_id, call.path["location_id"], **list_arguments(call.query))
+    return _page(call, page)
 
 
 @operation("POST", TAGS, tag=TAG, scope=WRITE, body=bodies.TAG, status=201, answer="Tag", errors=(409,))

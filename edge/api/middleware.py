@@ -1,6 +1,6 @@
-"""WSGI middleware: the headers that every response carries, and those of the API; which paths are its own.
+"""WSGI middleware that adds the request id and the API headers to responses.
 
-They are added around the application, not by it: that takes a fifth of the time of a small response.
+In Flask's `after_request` the same headers would add 20 % to the time of a small response.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 REQUEST_ID = "X-Request-ID"
 _KEY = "edge.request_context"  # in the environment of a request
-_random = random.Random()  # noqa: S311  for request ids, which are no secret
+_random = random.Random()  # noqa: S311  request ids are not secret
 
 Headers = Sequence[tuple[str, str]]
 
 
 class RequestContext:
-    """What is noted about a request while it is handled, for the headers of its response."""
+    """Values of one request that its response headers need."""
 
     __slots__ = ("budget", "deprecation", "request_id")
 
@@ -42,51 +42,56 @@ def is_api_path(path: str) -> bool:
 
 
 def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Budget) -> WSGIApplication:
-    """Every response gets a request id; those of the API, also to unknown paths, the `fixed` headers and their own."""
+    """Wrap a WSGI application.
 
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        noted = environ[_KEY] = RequestContext(request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
+    Every response gets a request id. Responses under API paths, including unknown ones, also get the CORS headers,
+    the `fixed` headers and the rate limit; `untouched` is the budget of a caller who has not been counted.
+    """
+
+    def wrapped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        context = environ[_KEY] = RequestContext(request_id(environ.get("HTTP_X_REQUEST_ID")), untouched)
         is_api = is_api_path("/" + environ["PATH_INFO"].lstrip("/"))
 
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
-            own = [(REQUEST_ID, noted.request_id)]
+            own = [(REQUEST_ID, context.request_id)]
             if is_api:
-                own = [*_cors_headers(environ, headers), *response_headers(fixed, noted)]
+                own = [*_cors_headers(environ, headers), *response_headers(fixed, context)]
             return start_response(status, [*own, *headers], *failure)
 
         return application(environ, start)
 
-    return answer
+    return wrapped
 
 
-def _cors_headers(environ: WSGIEnvironment, given: Headers) -> Headers:
-    """The CORS headers that flask-cors has not set."""
+def _cors_headers(environ: WSGIEnvironment, headers: Headers) -> Headers:
+    """Return the CORS headers that flask-cors has not set."""
     if "HTTP_ORIGIN" not in environ:
         return cors.ALL
     if environ["REQUEST_METHOD"] != "OPTIONS":
         return cors.BEYOND_PREFLIGHTS
-    names = {name.lower() for name, _ in given}
+    names = {name.lower() for name, _ in headers}
     return [header for header in cors.BEYOND_PREFLIGHTS if header[0].lower() not in names]
 
 
 def request_context() -> RequestContext:
-    """The context of the current request."""
-    found: RequestContext = request.environ[_KEY]
-    return found
+    """Return the context of the current request."""
+    context: RequestContext = request.environ[_KEY]
+    return context
 
 
-def response_headers(fixed: Headers, noted: RequestContext) -> list[tuple[str, str]]:
+def response_headers(fixed: Headers, context: RequestContext) -> list[tuple[str, str]]:
     return [
         *fixed,
-        (REQUEST_ID, noted.request_id),
-        ("X-RateLimit-Remaining", str(noted.budget.remaining)),
-        ("X-RateLimit-Reset", str(noted.budget.full_after)),
-        *noted.deprecation,
+        (REQUEST_ID, context.request_id),
+        ("X-RateLimit-Remaining", str(context.budget.remaining)),
+        ("X-RateLimit-Reset", str(context.budget.full_after)),
+        *context.deprecation,
     ]
 
 
 def request_id(given: str | None) -> str:
+    """Return the client's request id if it is acceptable, else a new ULID (spec: Conventions)."""
     if given and len(given) <= 128 and given.isascii() and given.isprintable():
         return given
-    # A request id need not be a secret, so it is not worth asking the system for randomness.
+    # Request ids are not secret, so a pseudo-random generator is enough.
     return str(ULID(int(time.time() * 1000).to_bytes(6) + _random.getrandbits(80).to_bytes(10)))

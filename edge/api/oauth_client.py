@@ -1,4 +1,4 @@
-"""The credentials that a client sends to the token endpoint, in the header or in the body (RFC 6749, 2.3.1)."""
+"""Client credentials at the token endpoint, in the Authorization header or the body (RFC 6749, 2.3.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 from edge.api.envelope import CHALLENGE, ApiError
 from edge.errors import Unreadable
 
-WRONG_PAIR = "Invalid client credentials"
+INVALID_CREDENTIALS = "Invalid client credentials"
 _BASIC_CHALLENGE = {"WWW-Authenticate": f'{CHALLENGE["WWW-Authenticate"]}, Basic realm="api"'}
 
 
@@ -20,7 +20,7 @@ class Client(NamedTuple):
 
 
 def from_header(header: str) -> Client | None:
-    """Credentials by HTTP Basic; None for another scheme. Raises ApiError for what cannot be decoded."""
+    """Return the HTTP Basic credentials, or None for another scheme. Raises ApiError if they cannot be decoded."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -28,14 +28,14 @@ def from_header(header: str) -> Client | None:
         pair = base64.b64decode(encoded.strip(), validate=True).decode()
         client_id, colon, client_secret = (unquote_plus(part, errors="strict") for part in pair.partition(":"))
     except ValueError:  # not base64, or not UTF-8
-        raise refused(by_header=True) from None
+        raise invalid_client(by_header=True) from None
     if not colon:
-        raise refused(by_header=True)
+        raise invalid_client(by_header=True)
     return Client(client_id, client_secret)
 
 
-def from_both(header: Client | None, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body with the credentials of the header. Raises Unreadable for credentials in both places."""
+def merge_credentials(header: Client | None, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Merge the header's credentials into the body. Raises Unreadable if both contain them."""
     if header is None:
         return body
     if "client_secret" in body or body.get("client_id", header.client_id) != header.client_id:
@@ -43,6 +43,6 @@ def from_both(header: Client | None, body: Mapping[str, Any]) -> Mapping[str, An
     return {**body, **header._asdict()}
 
 
-def refused(*, by_header: bool) -> ApiError:
-    """Names the scheme that the client used, as RFC 6749 5.2 demands."""
-    return ApiError("unauthorized", WRONG_PAIR, _BASIC_CHALLENGE if by_header else CHALLENGE)
+def invalid_client(*, by_header: bool) -> ApiError:
+    """Return the 401 error, with a challenge for the scheme that the client used (RFC 6749, 5.2)."""
+    return ApiError("unauthorized", INVALID_CREDENTIALS, _BASIC_CHALLENGE if by_header else CHALLENGE)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of operations and the declared bodies, queries and answers."""
+"""The OpenAPI document, generated from the operations and their declared bodies, queries and responses."""
 
 from __future__ import annotations
 
@@ -32,22 +32,25 @@ _REASONS = {
     500: "The server failed",
     503: "The server cannot write now; try again as `Retry-After` says",
 }
-_EVERYWHERE = ("X-Request-ID", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+_COMMON_HEADERS = (
+    *("X-Request-ID", "RateLimit-Policy"),
+    *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+)
 _CORS = ("Origin", "Methods", "Headers")
 _CORS_HEADERS = (
     *(f"Access-Control-Allow-{name}" for name in _CORS),
     "Access-Control-Expose-Headers",
     "Access-Control-Max-Age",
 )
-_OWN_HEADERS = {
+_HEADERS_OF_STATUS = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
     410: ("Deprecation", "Sunset"),
     429: ("Retry-After",),
     503: ("Retry-After",),
 }
-_COMPRESSED = ("Vary", "Content-Encoding")
-_SOMETIMES = (*_COMPRESSED, idempotency.REPLAYED)
+_COMPRESSION_HEADERS = ("Vary", "Content-Encoding")
+_OPTIONAL_HEADERS = (*_COMPRESSION_HEADERS, idempotency.REPLAYED)
 _COUNTER = number(0, 2**31 - 1)
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "X-Request-ID": ("The client's own (1 to 128 printable characters), or a ULID; quote it to support", text()),
@@ -94,7 +97,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
             "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
             "responses": {_name(status): _refusal(status) for status in (403, *_REASONS)},
             "headers": {
-                name: {"description": about, "schema": schema, "required": name not in _SOMETIMES}
+                name: {"description": about, "schema": schema, "required": name not in _OPTIONAL_HEADERS}
                 for name, (about, schema) in _HEADERS.items()
             },
         },
@@ -102,48 +105,48 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
 
 
 def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    operation_object: dict[str, Any] = {
         "operationId": operation.name,
-        "summary": operation.about,
+        "summary": operation.summary,
         "tags": [operation.tag],
         "x-required-scopes": [operation.scope] if operation.scope else [],
         "parameters": [_path_parameter(name) for name in operation.path_names]
         + [_query_parameter(parameter) for parameter in operation.query.parameters.values()]
-        + [_header_parameter("X-Request-ID"), *([_IDEMPOTENCY_KEY] if operation.creates else [])],
+        + [_header_parameter("X-Request-ID"), *([_IDEMPOTENCY_KEY] if operation.is_create else [])],
         "responses": _responses(operation),
     }
     if operation.body:
         _add_body(operation.body, bodies)
         content = {operation.media_types[0]: {"schema": ref(operation.body.name)}}
-        if operation.takes_form:
+        if operation.is_form_allowed:
             content[FORM] = {"schema": _form(operation.body, bodies)}
-        described["requestBody"] = {"required": True, "content": content}
-    if operation.more:
-        described["description"] = operation.more
+        operation_object["requestBody"] = {"required": True, "content": content}
+    if operation.description:
+        operation_object["description"] = operation.description
     if operation.is_open:
-        described["security"] = []
+        operation_object["security"] = []
     if operation.sunset:
-        described["deprecated"] = True
-    return described
+        operation_object["deprecated"] = True
+    return operation_object
 
 
-def statuses(operation: Operation) -> set[int]:
-    """Every status but success that the operation can answer with."""
-    found = {400, 403, 405, 429, 500, 503, *operation.errors}
+def error_statuses(operation: Operation) -> set[int]:
+    """Return every error status of the operation."""
+    statuses = {400, 403, 405, 429, 500, 503, *operation.errors}
     if not operation.is_open:
-        found.add(401)
+        statuses.add(401)
     if operation.path_names:
-        found.add(404)
+        statuses.add(404)
     if operation.body:
-        found |= {413, 415}
+        statuses |= {413, 415}
     if operation.sunset:
-        found.add(410)
-    return found
+        statuses.add(410)
+    return statuses
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    own = ["Location", idempotency.REPLAYED] if operation.creates else []
-    own += _COMPRESSED if operation.answer else ()
+    own = ["Location", idempotency.REPLAYED] if operation.is_create else []
+    own += _COMPRESSION_HEADERS if operation.answer else ()
     own += ["Cache-Control"] if operation.answer == "TokenPair" else []
     is_ending = operation.sunset or (operation.answer and earliest_sunset(ANSWERS[operation.answer]))
     own += ["Deprecation", "Sunset"] if is_ending else []
@@ -151,7 +154,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     if operation.answer:
         success["content"] = {"application/json": {"schema": ref(f"{operation.answer}Answer")}}
     refusals = {
-        str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in sorted(statuses(operation))
+        str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in sorted(error_statuses(operation))
     }
     return {str(operation.status): success} | refusals
 
@@ -166,17 +169,17 @@ def _refusal(status: int) -> dict[str, Any]:
         about = "The token lacks the scope; or, as plain text, the User-Agent is that of a library"
         return {
             "description": about,
-            "headers": _headers(*_COMPRESSED),
+            "headers": _headers(*_COMPRESSION_HEADERS),
             "content": {**content, "text/plain": {"schema": text()}},
         }
-    headers = _headers(*_COMPRESSED, *_OWN_HEADERS.get(status, ()))
+    headers = _headers(*_COMPRESSION_HEADERS, *_HEADERS_OF_STATUS.get(status, ()))
     if status == 409:
         headers["Retry-After"] = _WAIT
     return {"description": _REASONS[status], "headers": headers, "content": content}
 
 
 def _headers(*own: str) -> dict[str, Any]:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in (*_EVERYWHERE, *_CORS_HEADERS, *own)}
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in (*_COMMON_HEADERS, *_CORS_HEADERS, *own)}
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
@@ -212,7 +215,10 @@ def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
 
 
 def _form(body: Body, bodies: dict[str, Schema]) -> Schema:
-    """One flat object for all variants: credentials may be in the header instead, and other fields are ignored."""
+    """Add the schema of the form: one flat object for all variants.
+
+    Only the selector is required, because credentials may be in the header. Unknown fields are ignored.
+    """
     name = body.name.removesuffix("Request") + "Form"
     bodies[name] = {**_body(body, [body.selector], bodies), "additionalProperties": True}
     return ref(name)

@@ -1,6 +1,6 @@
-"""What the API offers: one table of operations, filled by the resource modules.
+"""The table of API operations, filled by the resource modules.
 
-The routes, the checks of every request and the OpenAPI document are all made from it, so they cannot differ.
+Routes, request checks and the OpenAPI document are all generated from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class Call(NamedTuple):
-    """One request, checked as its operation declares; everything in it is a plain value."""
+    """The checked and parsed values of one request."""
 
     principal: Principal
     path: Mapping[str, int]
@@ -39,18 +39,22 @@ class Call(NamedTuple):
 
     @property
     def actor(self) -> Actor:
-        """Who makes the change, for the functions that write."""
+        """The actor that writing functions record in the audit log."""
         return self.principal.actor
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One method on one path. `answer` names the schema of the body on success; `errors` are its own statuses."""
+    """One method on one path.
+
+    `answer` names the schema of a successful response, a key of `schemas.ANSWERS`. `errors` are the error statuses in
+    addition to those of every operation.
+    """
 
     method: str
     path: str
     handler: Callable[[Call], Response]
-    about: str
+    summary: str
     tag: str
     scope: str | None
     query: Query
@@ -59,27 +63,27 @@ class Operation:
     answer: str | None
     errors: tuple[int, ...]
     is_open: bool
-    keys_only: bool
+    is_api_key_only: bool
     sunset: datetime | None = None
     path_names: tuple[str, ...] = field(default=())
-    takes_form: bool = False
-    more: str = ""
+    is_form_allowed: bool = False
+    description: str = ""
 
     @property
     def name(self) -> str:
         return self.handler.__name__
 
     @property
-    def creates(self) -> bool:
+    def is_create(self) -> bool:
         return self.status == 201
 
     @property
     def media_types(self) -> tuple[str, ...]:
-        """Of the request's body; the first is the usual one."""
+        """Accepted media types of the request body, the default first."""
         if self.body is None:
             return ()
         usual = MERGE_PATCH if self.method == "PATCH" else JSON
-        return (usual, FORM) if self.takes_form else (usual,)
+        return (usual, FORM) if self.is_form_allowed else (usual,)
 
 
 OPERATIONS: list[Operation] = []
@@ -97,24 +101,25 @@ def operation(
     status: int = 200,
     errors: tuple[int, ...] = (),
     is_open: bool = False,
-    keys_only: bool = False,
+    is_api_key_only: bool = False,
     sunset: datetime | None = None,
-    takes_form: bool = False,
+    is_form_allowed: bool = False,
     into: list[Operation] = OPERATIONS,
 ) -> Callable[[Callable[[Call], Response]], Callable[[Call], Response]]:
-    """Declare a handler. Its docstring is the summary and, after a blank line, the description in the document.
+    """Register a handler as an operation.
 
-    `is_open` needs no token, `keys_only` refuses session tokens, `takes_form` also accepts a form as the body. With
-    `sunset` the operation is deprecated: it says so until then and answers 410 afterwards (spec: Versioning 5).
+    The first paragraph of its docstring becomes the summary in the OpenAPI document, the second the description.
+    `is_open` operations need no token, `is_api_key_only` ones refuse session tokens, `is_form_allowed` ones also
+    accept a form as the body. An operation with `sunset` announces it and answers 410 afterwards (spec: Versioning 5).
     """
 
     def declare(handler: Callable[[Call], Response]) -> Callable[[Call], Response]:
         names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
-        about, _, more = (" ".join(part.split()) for part in (handler.__doc__ or "").partition("\n\n"))
+        summary, _, description = (" ".join(part.split()) for part in (handler.__doc__ or "").partition("\n\n"))
         into.append(
             Operation(
-                *(method, path, handler, about, tag, scope, takes, body, status, answer, errors, is_open, keys_only),
-                *(sunset, names, takes_form, more),
+                *(method, path, handler, summary, tag, scope, takes, body, status, answer, errors),
+                *(is_open, is_api_key_only, sunset, names, is_form_allowed, description),
             )
         )
         return handler

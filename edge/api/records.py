@@ -1,4 +1,4 @@
-"""What the handlers of assets and locations share: from checked values to the arguments of the store."""
+"""Helpers for the handlers of assets and locations: paging arguments, tags and PATCH."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from edge.validation.query import DEFAULT_LIMIT
 Row = TypeVar("Row")
 
 
-def listing(query: Mapping[str, Any], default: Sequence[SortTerm] | None = None) -> dict[str, Any]:
-    """Page and order; without a default, the list has one order only."""
+def list_arguments(query: Mapping[str, Any], default: Sequence[SortTerm] | None = None) -> dict[str, Any]:
+    """Return the paging and sort arguments of a list. Without `default` the list cannot be sorted."""
     page = {"limit": query.get("limit", DEFAULT_LIMIT), "offset": query.get("offset", 0)}
     if default is None:
         return page
@@ -34,21 +34,21 @@ def without_tags(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "tags"}
 
 
-class _ChangedMeanwhile(Exception):
-    """Between the read a PATCH was judged beside and its transaction."""
+class _RecordChanged(Exception):
+    """The record changed between validation and transaction."""
 
 
-def patched(
+def apply_patch(
     declared: Body,
     sent: Mapping[str, Any],
     get: Callable[[], Row],
     patch: Callable[[dict[str, Any], Callable[[Row], None]], Row],
 ) -> Row:
-    """Apply a PATCH: `get` reads the record, `patch` takes the changes and a check for its transaction.
+    """Apply a PATCH. `get` reads the record; `patch` writes the changes after calling a check in its transaction.
 
-    The body is judged beside the record (spec: PATCH rule 3) before the transaction, so that a large one holds up no
-    other writer, and once more only where somebody else changed the record in between. Raises NotFound after the
-    faults of the body (contract: Authentication, order of answers).
+    The body is validated against the record (spec: PATCH rule 3) before the transaction, because a large body would
+    block other writers. If the record changed in between, validation runs again. Raises Invalid for errors of the
+    body, then NotFound (contract: Authentication, order of answers).
     """
     while True:
         seen, missing = _read(get)
@@ -58,12 +58,12 @@ def patched(
 
         def refuse_if_changed(current: Row, seen: Row = seen) -> None:
             if current != seen:
-                raise _ChangedMeanwhile
+                raise _RecordChanged
 
         changes = {name: value for name, value in values.items() if not declared.fields[name].compare}
         try:
             return patch(changes, refuse_if_changed)
-        except _ChangedMeanwhile:
+        except _RecordChanged:
             continue
 
 

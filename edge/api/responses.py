@@ -18,24 +18,24 @@ log = logging.getLogger(__name__)
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
-def one(data: Any, **beside: Any) -> Response:
-    return Response(orjson.dumps({"data": data, **beside}), content_type="application/json")
+def one(data: Any, **extra: Any) -> Response:
+    return Response(orjson.dumps({"data": data, **extra}), content_type="application/json")
 
 
 def created(data: Any, path: str) -> Response:
-    """201, with the address of what was made."""
+    """Return a 201 response with the Location of the new record. `path` starts after the API prefix."""
     headers = {"Location": f"{PREFIX}{path}"}
     return Response(orjson.dumps({"data": data}), 201, headers, content_type="application/json")
 
 
 def page(render: Callable[[Row], Any], rows: Sequence[Row], total_count: int, query: Mapping[str, Any]) -> Response:
-    """Render a list; a damaged row is left out and logged, so that it does not take the others with it."""
+    """Render a list. Corrupt rows are logged and left out."""
     data = []
     for row in rows:
         try:
             data.append(render(row))
         except (ValueError, OverflowError, TypeError):
-            log.error("Left out of a list because it is damaged: record %s. See: edge doctor", row[0])
+            log.error("Record %s is corrupt and was left out of a list. Run: edge doctor", row[0])
     content = {"data": data, **paging(query), "total_count": total_count}
     return Response(orjson.dumps(content), content_type="application/json")
 

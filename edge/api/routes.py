@@ -1,4 +1,4 @@
-"""The API as it is mounted: a route for each operation, the OpenAPI document, one answer for every error."""
+"""Flask routes of the API: one for each operation, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edge.api.operations import OPERATIONS, Operation
 from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, earliest_sunset
 
-RESOURCES = (tokens, assets, locations, tracking)  # imported so that their operations are in the table
+RESOURCES = (tokens, assets, locations, tracking)  # importing them fills the table of operations
 
 
 def register(
@@ -56,7 +56,10 @@ def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Re
 def _deprecated(
     view: Callable[..., Response], sunset: datetime | None, field_sunset: datetime | None
 ) -> Callable[..., Response]:
-    """Says so, and from its own sunset on is gone; that of a field ends only the field (spec: Versioning 5)."""
+    """Wrap a view of an operation that is deprecated or returns a deprecated field (spec: Versioning 5).
+
+    After `sunset` it answers 410. `field_sunset` is only announced.
+    """
     first = min(moment for moment in (sunset, field_sunset) if moment)
     headers = (("Deprecation", "true"), ("Sunset", http_date(first)))
 

@@ -1,4 +1,4 @@
-"""The bodies of responses, as the OpenAPI document describes them; `serializers` makes them."""
+"""OpenAPI schemas of response bodies. `serializers` builds the bodies."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def many(name: str) -> Schema:
 
 
 def record(about: str, optional: Schema | None = None, /, **fields: Schema) -> Schema:
-    """An object whose fields are all present, but for the optional ones."""
+    """Return the schema of an object. All `fields` are required; those in `optional` are not."""
     properties = {**fields, **(optional or {})}
     return {"type": "object", "description": about, "required": list(fields), "properties": properties}
 
 
-def data(schema: Schema, **beside: Schema) -> Schema:
-    return record("The envelope of one resource", data=schema, **beside)
+def data(schema: Schema, **extra: Schema) -> Schema:
+    return record("The envelope of one resource", data=schema, **extra)
 
 
 def page(item: str) -> Schema:
@@ -59,14 +59,13 @@ def page(item: str) -> Schema:
 
 
 def ending(schema: Schema, sunset: datetime) -> Schema:
-    """A field that will be taken away: every operation that shows it says so until then (spec: Versioning 5)."""
+    """Mark a field as deprecated. Operations that return it announce the sunset (spec: Versioning 5)."""
     return {**schema, "deprecated": True, "x-sunset": sunset.isoformat()}
 
 
 def earliest_sunset(answer: Schema) -> datetime | None:
-    """Of the fields of an answer, at any depth."""
-    found = [datetime.fromisoformat(text) for text in _sunsets(answer)]
-    return min(found, default=None)
+    """Return the earliest sunset of the response's fields at any depth, or None."""
+    return min((datetime.fromisoformat(text) for text in _sunsets(answer)), default=None)
 
 
 def _sunsets(schema: Any) -> Iterator[str]:

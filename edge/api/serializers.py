@@ -1,4 +1,4 @@
-"""Rows as the wire shows them (spec: Resources and their fields)."""
+"""JSON representation of database rows (spec: Resources and their fields)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = dict[str, Any]
 
 
 def asset(row: AssetRow) -> Shape:
-    """Lists render thousands a second, so the row is taken apart once."""
+    """Return the JSON object of an asset. Unpacking the row once is faster than reading its attributes."""
     record_id, key, name, description, is_active, metadata, valid_from, valid_to, created, updated, deleted, tags = row
     return {
         "id": record_id,

@@ -1,4 +1,4 @@
-"""The endpoints of a hub for its sites: /sync/v1/, which is not part of the public API."""
+"""Endpoints of a hub for its sites under /sync/v1/. They are not part of the public API."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from edge.sync.store.sites import SecondBox, Site
 
 blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
-_ANSWER = 24 * MB  # of memory, for records with their metadata
-MAX_JOIN = 1024  # bytes of a code and an environment
-MOST_OF_SITE = 2  # requests at once: a site sends one after another
-_LONGEST_MESSAGE = 1_000  # characters; it is stored and shown, and may contain what the site sent
-_under_way = ConcurrencyLimit(RESERVED + MOST_OF_SITE)
+_RESPONSE_MEMORY = 24 * MB  # at most, for records with their metadata
+MAX_JOIN = 1024  # bytes
+MAX_REQUESTS_OF_SITE = 2  # at the same time; a site sends its requests one after another
+_MAX_MESSAGE = 1_000  # characters; the message is stored, shown, and may quote input from the site
+_running = ConcurrencyLimit(RESERVED + MAX_REQUESTS_OF_SITE)
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 
 
 class _Refused(EdgeError):
-    """A request that is refused: the status and the message."""
+    """A refused request with its HTTP status and message."""
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ def register(app: Flask, environment: str) -> None:
 
 @blueprint.post("/join")
 def join() -> Response:
-    """A code for the credentials of a site. Wrong codes are throttled by address."""
+    """Exchange a join code for the site's credentials. Wrong codes are rate-limited by network."""
     address = client_network(request.remote_addr or "unknown")
     wait = _wrong_codes.look(address).retry_after
     if wait:
@@ -68,81 +68,82 @@ def join() -> Response:
         _wrong_codes.take(address)
         raise NotFound("this code was used, has expired, or was never made. Make a new one on the hub's page Sync")
     name = organizations.get_organization(site.organization_id).name
-    return _answer({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})
+    return _json({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})
 
 
 @blueprint.post("/hello")
 def hello() -> Response:
-    return _handled(
+    return _handle(
         lambda site, body: hub.hello(site, batch_format.unpack(body), len(body)), batch_format.MOST_OF_QUESTION
     )
 
 
 @blueprint.post("/changes")
 def changes() -> Response:
-    return _handled(hub.changes, batch_format.MOST_OF_BATCH)
+    return _handle(hub.changes, batch_format.MOST_OF_BATCH)
 
 
 @blueprint.post("/masters")
 def masters() -> Response:
-    return _handled(
-        lambda site, body: hub.masters(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION, _ANSWER
+    return _handle(
+        lambda site, body: hub.masters(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION, _RESPONSE_MEMORY
     )
 
 
 @blueprint.post("/digests")
 def digests() -> Response:
-    return _handled(lambda site, body: hub.digests(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION)
+    return _handle(lambda site, body: hub.digests(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION)
 
 
 @blueprint.post("/recover")
 def recover() -> Response:
-    return _handled(
-        lambda site, body: hub.recover(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION, _ANSWER
+    return _handle(
+        lambda site, body: hub.recover(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION, _RESPONSE_MEMORY
     )
 
 
-def _handled(handle: Callable[[Site, bytes], dict[str, Any]], most: int, of_answer: int = 0) -> Response:
-    """The response to a site; the budget has room for what its body unpacks to, and for a long answer.
+def _handle(handle: Callable[[Site, bytes], dict[str, Any]], max_unpacked: int, response_memory: int = 0) -> Response:
+    """Authenticate the site, reserve memory and run `handle`.
 
-    Bounded by site, not by token: a key has as many tokens as it asks for.
+    The reserved memory covers the unpacked body and the response. The concurrency limit applies to the site and not to
+    the token, because a key can obtain any number of tokens. Raises Unavailable.
     """
     site, body = _site(), _body()
     caller = str(site.no)
-    if not _under_way.acquire(caller):
+    if not _running.acquire(caller):
         raise Unavailable("Earlier requests of this site are still being answered", 1)
     try:
-        with WORK.holding(batch_format.cost(body, most) + of_answer):
-            return _answer(handle(site, body))
+        with WORK.holding(batch_format.cost(body, max_unpacked) + response_memory):
+            return _json(handle(site, body))
     finally:
-        _under_way.release(caller)
+        _running.release(caller)
 
 
 @blueprint.errorhandler(EdgeError)
-def _on_refusal(error: EdgeError) -> Response:
-    message = str(error)[:_LONGEST_MESSAGE]
+def _refusal_response(error: EdgeError) -> Response:
+    message = str(error)[:_MAX_MESSAGE]
     if "site_no" in g and not isinstance(error, Unavailable):
         sites.note_refusal(g.site_no, message)
     if isinstance(error, _Refused):
-        return _problem(error.status, message, error.headers)
+        return _error_response(error.status, message, error.headers)
     if isinstance(error, SecondBox):
         headers = {"Retry-After": str(error.retry_after_seconds), batch_format.REASON: batch_format.SECOND_BOX}
-        return _problem(503, message, headers)
+        return _error_response(503, message, headers)
     if isinstance(error, Unavailable):
-        return _problem(503, message, {"Retry-After": str(error.retry_after_seconds)})
+        return _error_response(503, message, {"Retry-After": str(error.retry_after_seconds)})
     statuses = ((Conflict, 409), (NotFound, 404), (hub.OtherVersion, 426))
-    return _problem(next((status for kind, status in statuses if isinstance(error, kind)), 400), message)
+    return _error_response(next((status for kind, status in statuses if isinstance(error, kind)), 400), message)
 
 
 @blueprint.errorhandler(TooLarge)
-def _on_too_large(_: TooLarge) -> Response:
+def _too_large_response(_: TooLarge) -> Response:
     if "site_no" in g:
         sites.note_refusal(g.site_no, "it sent a batch that would be too large; it sends half of it now")
-    return _problem(413, "the request is too large")
+    return _error_response(413, "the request is too large")
 
 
 def _site() -> Site:
-    """The site that the key belongs to. A key is bound to one site, and no person's session has its scope."""
+    """Return the site that the key belongs to. A key is bound to one site, and sessions never have the sync scope."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     principal = tokens.principal(_environment(), token.strip()) if scheme.lower() == "bearer" else None
     if principal is None or principal.api_key_id is None:
@@ -154,8 +155,8 @@ def _site() -> Site:
     return site
 
 
-def _body(most: int = batch_format.MAX_BODY) -> bytes:
-    if (request.content_length or 0) > most:
+def _body(max_size: int = batch_format.MAX_BODY) -> bytes:
+    if (request.content_length or 0) > max_size:
         raise TooLarge("the request is too large")
     return request.get_data(cache=False)
 
@@ -165,12 +166,12 @@ def _environment() -> str:
     return environment
 
 
-def _answer(content: dict[str, Any]) -> Response:
+def _json(content: dict[str, Any]) -> Response:
     return Response(orjson.dumps(content), headers={"Cache-Control": "no-store"}, content_type="application/json")
 
 
-def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    response = _answer({"error": message})
+def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    response = _json({"error": message})
     response.status_code = status
     response.headers.update(headers or {})
     return response

@@ -1,4 +1,4 @@
-"""Tokens, and the organization of the caller (spec: Authentication and identity)."""
+"""The token endpoint and `GET /orgs/me` (spec: Authentication and identity)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TAG = "Access"
 
 @operation(
     *("POST", "/oauth/token"), tag=TAG, body=bodies.TOKEN, answer="TokenPair", errors=(401,), is_open=True,
-    takes_form=True,
+    is_form_allowed=True,
 )  # fmt: skip
 def create_token(call: Call) -> Response:
     """Exchange a client secret, or a refresh token, for a pair of tokens
@@ -36,19 +36,19 @@ def create_token(call: Call) -> Response:
         message = f"grant_type must be one of {', '.join(GRANTS)}"
         raise Invalid.one("grant_type", "invalid_value", message, allowed_values=list(GRANTS))
     header = oauth_client.from_header(request.headers.get("Authorization", ""))
-    sent = oauth_client.from_both(header, call.body)
-    missing = [name for name in GRANTS[grant] if name not in sent]
+    credentials = oauth_client.merge_credentials(header, call.body)
+    missing = [name for name in GRANTS[grant] if name not in credentials]
     if missing:
         raise Invalid([FieldError(name, "required", f"{name} is required") for name in missing])
     if grant == "refresh_token":
-        return _refresh(sent, header)
-    pair = tokens.exchange(settings().environment, sent["client_id"], sent["client_secret"])
+        return _refresh(credentials, header)
+    pair = tokens.exchange(settings().environment, credentials["client_id"], credentials["client_secret"])
     if pair is None:
-        raise oauth_client.refused(by_header=header is not None)
-    return _answer(pair)
+        raise oauth_client.invalid_client(by_header=header is not None)
+    return _token_response(pair)
 
 
-@operation("GET", "/orgs/me", tag=TAG, answer="Organization", keys_only=True)
+@operation("GET", "/orgs/me", tag=TAG, answer="Organization", is_api_key_only=True)
 def get_organization(call: Call) -> Response:
     """Get the organization and the scopes of the token"""
     row = organizations.get_organization(call.organization_id)
@@ -63,16 +63,20 @@ def get_organization(call: Call) -> Response:
     )
 
 
-def _refresh(sent: Mapping[str, Any], header: Client | None) -> Response:
-    """Credentials that come with a refresh token must be those of its client. In JSON they were always ignored."""
-    is_authenticated = header is not None or (request.mimetype == FORM and "client_secret" in sent)
-    client = (sent.get("client_id", ""), sent["client_secret"]) if is_authenticated else None
-    pair = tokens.refresh(settings().environment, sent["refresh_token"], client)
+def _refresh(credentials: Mapping[str, Any], header: Client | None) -> Response:
+    """Refresh a pair of tokens.
+
+    Client credentials in the header or in a form must be those of the token's client. In a JSON body they are
+    ignored, for compatibility.
+    """
+    has_credentials = header is not None or (request.mimetype == FORM and "client_secret" in credentials)
+    client = (credentials.get("client_id", ""), credentials["client_secret"]) if has_credentials else None
+    pair = tokens.refresh(settings().environment, credentials["refresh_token"], client)
     if pair is None:
         raise unauthorized(NOT_VALID)
-    return _answer(pair)
+    return _token_response(pair)
 
 
-def _answer(pair: Pair) -> Response:
+def _token_response(pair: Pair) -> Response:
     content = {**pair._asdict(), "token_type": "Bearer", "expires_in": tokens.LIFETIME_SECONDS}
     return Response(orjson.dumps(content), headers={"Cache-Control": "no-store"}, content_type="application/json")

@@ -1,4 +1,4 @@
-"""Where assets are and were (spec: Tracking report, history)."""
+"""Current locations and history of assets (spec: Tracking report, history)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import listing
+from edge.api.records import list_arguments
 from edge.tracking import report
 from edge.tracking.report import AssetLocationFilter
 from edge.validation import query
@@ -19,7 +19,7 @@ TAG, READ = "Tracking", "tracking:read"
 )
 def list_asset_locations(call: Call) -> Response:
     """List the current location of every scanned asset"""
-    wanted = AssetLocationFilter(
+    filters = AssetLocationFilter(
         location_ids=call.query.get("location_id", ()),
         location_external_keys=call.query.get("location_external_key", ()),
         asset_ids=call.query.get("asset_id", ()),
@@ -27,7 +27,7 @@ def list_asset_locations(call: Call) -> Response:
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = report.list_asset_locations(call.organization_id, wanted, **listing(call.query, report.DEFAULT_SORT))
+    page = report.list_asset_locations(call.organization_id, filters, **list_arguments(call.query, report.DEFAULT_SORT))
     return responses.page(serializers.asset_location, page.rows, page.total_count, call.query)
 
 
@@ -39,6 +39,6 @@ def list_asset_history(call: Call) -> Response:
         call.path["asset_id"],
         since=call.query.get("from"),
         until=call.query.get("to"),
-        **listing(call.query, report.NEWEST_FIRST),
+        **list_arguments(call.query, report.NEWEST_FIRST),
     )
     return responses.page(serializers.stay, page.rows, page.total_count, call.query)

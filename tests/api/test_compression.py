@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from edge.api.compression import WORTH_IT
+from edge.api.compression import MIN_SIZE
 from tests.api.conftest import AGENT, Api
 from tests.api.contract import DOCUMENT, resolve
 
@@ -29,7 +29,7 @@ def ask(api: Api, path: str = "/assets", accept: str | None = "gzip", method: st
 
 def test_a_long_answer_is_compressed_for_who_accepts_it(shelf: Api) -> None:
     plain = ask(shelf, accept=None)
-    assert len(plain.data) > WORTH_IT
+    assert len(plain.data) > MIN_SIZE
     for accept in ("gzip", "GZIP", "br, gzip, deflate", "gzip;q=0.5, identity", "*"):
         packed = ask(shelf, accept=accept)
         assert packed.headers["Content-Encoding"] == "gzip"
@@ -49,7 +49,7 @@ def test_it_is_not_for_others_but_caches_learn_that_it_differs(shelf: Api) -> No
 
 def test_a_short_answer_is_sent_as_it_is(acme: Api) -> None:
     answer = ask(acme)
-    assert len(answer.data) <= WORTH_IT
+    assert len(answer.data) <= MIN_SIZE
     assert "Content-Encoding" not in answer.headers
     assert "Vary" not in answer.headers
 
@@ -57,7 +57,7 @@ def test_a_short_answer_is_sent_as_it_is(acme: Api) -> None:
 def test_the_limit_is_1_kib(acme: Api) -> None:
     path = f"/assets/{acme.make('/assets', description='x')['id']}"
     shortest = len(ask(acme, path).data)
-    for size, is_packed in ((WORTH_IT, False), (WORTH_IT + 1, True)):
+    for size, is_packed in ((MIN_SIZE, False), (MIN_SIZE + 1, True)):
         acme.patch(path, {"description": "x" * (size - shortest + 1)})
         assert len(ask(acme, path, accept=None).data) == size
         assert ("Content-Encoding" in ask(acme, path).headers) == is_packed

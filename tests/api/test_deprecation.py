@@ -28,7 +28,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
 
     app = Flask("old")
     routes.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test", table)
-    app.register_error_handler(Exception, envelope.answer)
+    app.register_error_handler(Exception, envelope.error_response)
     return app, table
 
 
