@@ -95,7 +95,7 @@ def _stream_response(listener: Listener, first_frame: bytes) -> Response:
 
 def _pending_frames(listener: Listener) -> bytes:
     batch = log.after(listener.organization_id, listener.seq, MOST_EVENTS)
-    return b"".join(frame(event, kind) for event in batch if (kind := listener.wanted.kind_of(event)))
+    return b"".join(frame(event, kind) for event in batch if (kind := listener.event_filter.kind_of(event)))
 
 
 def _authenticate() -> _Caller:

@@ -108,7 +108,7 @@ def show(organization_id: int, name: str) -> None:
     row = _find(organization_id, name)
     attempts = store.list_attempts(organization_id, row.no, 20)
     table = [
-        (clock.rfc3339(one.at), one.event_kind, one.event_id, f"{one.milliseconds} ms", one.told) for one in attempts
+        (clock.rfc3339(one.at), one.event_kind, one.event_id, f"{one.milliseconds} ms", one.detail) for one in attempts
     ]
     print_table(["AT", "EVENT", "ID", "TOOK", "ANSWER"], table)
 
@@ -121,14 +121,14 @@ def test(actor: Actor, name: str, wait: int) -> None:
     """Have the service send a test event, before anything else that waits, and print the result."""
     row = _find(actor.organization_id, name)
     began = clock.now()
-    store.ask_for_test(actor, row.no)
+    store.request_test(actor, row.no)
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline:
         tried = [one for one in store.list_attempts(actor.organization_id, row.no, 5) if one.event_kind == "test"]
         if tried and tried[0].at >= began:
             if not tried[0].is_delivered:
-                raise Unavailable(f"{row.name} did not accept it: {tried[0].told}")
-            click.echo(f"{row.name} accepted it in {tried[0].milliseconds} ms: {tried[0].told}")
+                raise Unavailable(f"{row.name} did not accept it: {tried[0].detail}")
+            click.echo(f"{row.name} accepted it in {tried[0].milliseconds} ms: {tried[0].detail}")
             return
         time.sleep(0.1)
     raise Unavailable("No answer yet. Is the service running? Later: edge events show NAME")

@@ -1,1 +1,1 @@
-"""Outbound events: delivered to webhooks and brokers, and streamed to clients that listen."""
+"""Outbound events: delivered to webhooks and MQTT brokers, and streamed to connected clients."""

@@ -1,15 +1,11 @@
-"""One round of deliveries to one destination: what is due is sent, in order for each asset, and noted once at the end.
+"""One round of deliveries to one destination: sends due events in order per asset and records progress once at the end.
 
-An event that fails is set aside, together with those that follow of the same asset, and tried again by itself: after a
-second at first. So one failing event holds up no others, and a receiver that fails now and then gets everything. A
-receiver that fails several times in a row, or asks for a pause, is left alone for a while: seconds at first, an hour at
-most, with everything waiting in the log. After days without success the destination is disabled, and a refused event
-given up. Attempts are counted as well, because a clock that jumps ahead by days must not give up a receiver that has
-failed once.
+A failed event is set aside together with later events of the same asset, and retried on its own, first after 1 s. Other
+events continue. After several failures in a row, or if the receiver asks for it, the destination pauses: seconds at
+first, at most one hour. After days without success the destination is disabled, and a refused event is given up.
+Attempts count as well as time, because a clock that jumps ahead by days must not give up after one failure.
 
-A kill between sending and noting sends again what was sent, under the same ids and in the same order.
-
-What is sent to a receiver, and its outcome.
+If the process dies between sending and recording, events are sent again with the same ids in the same order.
 """
 
 from __future__ import annotations
@@ -26,20 +22,20 @@ from edge.events.destinations import Destination
 from edge.events.log import Event
 from edge.events.progress import Attempt, Progress, Retry
 
-MOST_EVENTS = 200  # in one round
+MOST_EVENTS = 200  # per round
 ROUND_SECONDS = 1.0
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 GIVE_UP_AFTER = 5 * clock.DAY
-GIVE_UP_ATTEMPTS = 50  # at least; in five days there are twice as many, unless the box was off
-FIRST_RETRY_SECONDS = 1.0  # of one event, while the receiver takes others
-MOST_SET_ASIDE = 300  # failed events, and those that wait for a failed one of the same asset
-FAILURES_IN_A_ROW = 3  # after so many different events failed one after another, the receiver is at fault
+GIVE_UP_ATTEMPTS = 50  # at least; five days of uptime make twice as many
+FIRST_RETRY_SECONDS = 1.0  # for one event while the receiver accepts others
+MOST_SET_ASIDE = 300  # failed events and those queued behind them
+FAILURES_IN_A_ROW = 3  # after this many consecutive failures of different events
 
 
 class Round:
     def __init__(self, row: Destination, sender: Sender, stopping: threading.Event, *, is_note_due: bool) -> None:
-        """With `is_note_due`, progress over events that the filter leaves out is recorded, too."""
+        """`is_note_due`: also record progress over events that the filter excludes."""
         self._row = row
         self._sender = sender
         self._stopping = stopping
@@ -57,30 +53,30 @@ class Round:
         self._ends_at = time.monotonic() + ROUND_SECONDS
 
     def run(self) -> bool:
-        """Send what is due; returns whether more may be waiting."""
+        """Send the due events. Returns True if more may be waiting."""
         self._count_dropped()
         self._retry_set_aside()
         has_more = self._send_new()
         if self._is_noteworthy():
-            progress.note_progress(self._row.no, self._progress())
+            progress.record_progress(self._row.no, self._progress())
         return has_more and not self._is_over
 
     def _count_dropped(self) -> None:
-        """The log is kept for days, not for ever."""
+        """Count events that the log dropped before they were delivered as lost."""
         oldest = log.oldest_kept()
         if self.seq < oldest - 1:
             self._lost += oldest - 1 - self.seq
             self.seq = oldest - 1
 
     def _retry_set_aside(self) -> None:
-        """The first of each asset that is due; when it is taken, the next of that asset is due."""
+        """Retry the first due event of each asset; after a success the asset's next event becomes due."""
         now = clock.now()
         while due := [retry for retry in self._heads() if progress.is_due(retry.next_try_at, now)]:
-            found = log.with_numbers(self._row.organization_id, [retry.seq for retry in due])
+            events = log.with_numbers(self._row.organization_id, [retry.seq for retry in due])
             for retry in due:
                 if self._must_end():
                     return
-                event = found.get(retry.seq)
+                event = events.get(retry.seq)
                 is_hopeless = _is_hopeless(retry.since, retry.attempts, now) and not self._fails_for_days(now)
                 if event is None or is_hopeless:
                     self._give_up(retry)
@@ -88,19 +84,19 @@ class Round:
                 self._try_again(retry, event)
 
     def _fails_for_days(self, now: int) -> bool:
-        """Then the destination is disabled, with everything that waits for it."""
+        """Return True if the destination has failed for so long that it must be disabled."""
         attempts = self._failures + max((retry.attempts for retry in self._set_aside.values()), default=0)
         return self._failing_since is not None and _is_hopeless(self._failing_since, attempts, now)
 
     def _heads(self) -> list[Retry]:
-        """The first event of each asset."""
+        """Return the first set-aside event of each asset."""
         heads: dict[int, Retry] = {}
         for retry in self._set_aside.values():
             heads.setdefault(retry.subject_id, retry)
         return list(heads.values())
 
     def _try_again(self, retry: Retry, event: Event) -> None:
-        kind = self._row.wanted.kind_of(event)
+        kind = self._row.event_filter.kind_of(event)
         outcome = self._send(event, kind, is_new=False) if kind else None
         if outcome is None or outcome.result is Result.DELIVERED:
             del self._set_aside[retry.seq]
@@ -114,7 +110,7 @@ class Round:
             self._stop_for_now(outcome)
 
     def _give_up(self, retry: Retry) -> None:
-        """The next event of the same asset has waited as long, so it need not be refused as often."""
+        """Drop an event. The next event of the asset inherits the attempts, since it has waited as long."""
         del self._set_aside[retry.seq]
         self._lost += 1
         following = next((one for one in self._set_aside.values() if one.subject_id == retry.subject_id), None)
@@ -122,18 +118,18 @@ class Round:
             self._set_aside[following.seq] = following._replace(attempts=max(following.attempts, retry.attempts))
 
     def _send_new(self) -> bool:
-        found = log.after(self._row.organization_id, self.seq, MOST_EVENTS)
-        for event in found:
+        events = log.after(self._row.organization_id, self.seq, MOST_EVENTS)
+        for event in events:
             if self._must_end():
                 return True
-            kind = self._row.wanted.kind_of(event)
+            kind = self._row.event_filter.kind_of(event)
             if kind and not self._take(event, kind):
                 return False
             self.seq = event.seq
-        return len(found) == MOST_EVENTS
+        return len(events) == MOST_EVENTS
 
     def _take(self, event: Event, kind: str) -> bool:
-        """Whether the next event may be looked at."""
+        """Send or set aside one event. Returns False if the round must stop before the next event."""
         is_room = len(self._set_aside) < MOST_SET_ASIDE
         now = clock.now()
         if any(retry.subject_id == event.subject_id for retry in self._set_aside.values()):
@@ -155,17 +151,17 @@ class Round:
         return True
 
     def _is_receiver_at_fault(self, outcome: Outcome) -> bool:
-        """False while the event may be: the next one is tried at once."""
+        """Return False if the event itself may be the cause, so the next one is tried."""
         return outcome.result is Result.GONE or outcome.wait_seconds > 0 or self._failures >= FAILURES_IN_A_ROW
 
     def _wait_for_room(self) -> None:
-        """Until the first of the events that were set aside is due; no fault of the receiver, so no longer pause."""
+        """Pause until the first set-aside event is due. This is not a receiver failure, so the pause does not grow."""
         self._is_over = True
         self._error = f"{len(self._set_aside)} events wait because they failed or were refused"
         self._next_try_at = min(retry.next_try_at for retry in self._heads())
 
     def _send(self, event: Event, kind: str, *, is_new: bool) -> Outcome:
-        """A failure of an event that has failed before says nothing about the receiver."""
+        """Send one event and count the result. Repeated failures of an old event do not count against the receiver."""
         message = Message(event.id, kind, event.data, log.body(event, kind))
         outcome, attempt = attempt_to_send(self._sender, message)
         self._attempts.append(attempt)
@@ -175,34 +171,34 @@ class Round:
             self._failures, self._failing_since, self._error = 0, None, None
         else:
             self._failures += is_new
-            if outcome.result is not Result.REFUSED:  # a receiver that refuses works
+            if outcome.result is not Result.REFUSED:  # a receiver that refuses is working
                 self._failing_since = self._failing_since or attempt.at
-            self._error = outcome.told
+            self._error = outcome.detail
         return outcome
 
     def _hasten_retries(self, now: int) -> None:
-        """The receiver is back: what failed with it is due."""
+        """Make all retries due now, because the receiver is back."""
         for seq, retry in self._set_aside.items():
             self._set_aside[seq] = retry._replace(next_try_at=min(retry.next_try_at, now))
 
     def _stop_for_now(self, outcome: Outcome) -> None:
         now = clock.now()
         self._is_over = True
-        self._error = outcome.told
+        self._error = outcome.detail
         self._failing_since = self._failing_since or now
         stops = self._failures - FAILURES_IN_A_ROW + 1
         self._next_try_at = now + max(_wait(stops, FIRST_WAIT_SECONDS), int(outcome.wait_seconds * clock.SECOND))
         if outcome.result is Result.GONE:
-            self._disabled_reason = outcome.told
+            self._disabled_reason = outcome.detail
         elif self._fails_for_days(now):
             days = GIVE_UP_AFTER // clock.DAY
-            self._disabled_reason = f"nothing could be delivered for {days} days: {outcome.told}"
+            self._disabled_reason = f"nothing could be delivered for {days} days: {outcome.detail}"
 
     def _must_end(self) -> bool:
         return self._is_over or self._stopping.is_set() or time.monotonic() > self._ends_at
 
     def _is_noteworthy(self) -> bool:
-        """Events that the filter leaves out are not worth a commit each time; skipping them again costs less."""
+        """Return True if progress is worth a commit. Skipping filtered events again is cheaper than recording them."""
         return bool(self._attempts or self._lost or self._is_over or (self._is_note_due and self.seq > self._row.seq))
 
     def _progress(self) -> Progress:
@@ -224,7 +220,7 @@ def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]
     outcome = sender.send(message)
     took = int((time.monotonic() - began) * 1000)
     is_delivered = outcome.result is Result.DELIVERED
-    return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.told)
+    return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.detail)
 
 
 def _is_hopeless(since: int, attempts: int, now: int) -> bool:
@@ -232,13 +228,13 @@ def _is_hopeless(since: int, attempts: int, now: int) -> bool:
 
 
 def _wait(failures: int, first: float) -> int:
-    """Microseconds: three times as long after each failure, and never all receivers at once."""
+    """Return the delay in µs: tripled after each failure, at most one hour, with jitter."""
     seconds = min(first * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
-    return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311  so that not all come at once
+    return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311  jitter needs no secure random numbers
 
 
 class Message(NamedTuple):
-    """An event as one destination gets it. `kind` is what it is by its filter, `body` the same at every attempt."""
+    """One event as sent to a destination: `kind` as seen by its filter, `body` identical on each attempt."""
 
     id: str
     kind: str
@@ -248,21 +244,24 @@ class Message(NamedTuple):
 
 class Result(Enum):
     DELIVERED = "delivered"
-    REFUSED = "refused"  # this event; others may be accepted
-    FAILED = "failed"  # not because of the event
-    GONE = "gone"  # wants no events any more
+    REFUSED = "refused"  # this event only; others may be accepted
+    FAILED = "failed"  # connection or receiver failure
+    GONE = "gone"  # the receiver unsubscribed (410)
 
 
 class Outcome(NamedTuple):
-    """`told` is for the administrator. `wait_seconds` is how long the receiver asks to be left alone."""
+    """Result of one attempt.
+
+    `detail` is shown to administrators; `wait_seconds` is the pause that the receiver asked for.
+    """
 
     result: Result
-    told: str
+    detail: str
     wait_seconds: float = 0.0
 
 
 class Sender(Protocol):
-    """Keeps its connection from one event to the next; used by one thread at a time."""
+    """A connection to one destination, kept between events. Used by one thread at a time."""
 
     def send(self, message: Message) -> Outcome: ...
 

@@ -1,6 +1,6 @@
-"""Who receives events: webhooks, brokers, and the live stream of an organization; and how far each of them has got.
+"""Event destinations: webhooks, brokers and the live stream of an organization, each with its position in the log.
 
-Every change that somebody makes to a destination is audited. The progress of deliveries is not; see `event_progress`.
+Changes made by users are audited. Delivery progress is not; see `progress`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from edge.events.log import Filter
 from edge.events.progress import MOST_ATTEMPTS, Attempt
 from edge.outbound import Network
 
-MOST = 20  # of one organization
-TROUBLE_AFTER = clock.HOUR  # a receiver may be restarted
+MOST = 20  # per organization
+TROUBLE_AFTER = clock.HOUR  # tolerates a restart of the receiver
 STREAM_NAME = "Live stream"
 
 
@@ -31,19 +31,19 @@ class DestinationKind(StrEnum):
 
 
 class NewDestination(NamedTuple):
-    """`secret` is sealed (see `edge.people.secrets`), `topic` a template."""
+    """A destination to add. `secret` is sealed (see `edge.people.secrets`), `topic` is a template."""
 
     kind: DestinationKind
     name: str
     url: str
     secret: bytes
-    wanted: Filter
+    event_filter: Filter
     network: Network = Network.INTERNET
     topic: str = ""
 
 
 class Destination(NamedTuple):
-    """See the table `event_destination`."""
+    """A row of the table `event_destination`."""
 
     no: int
     organization_id: int
@@ -66,24 +66,26 @@ class Destination(NamedTuple):
     last_success_at: int | None
     delivered: int
     lost: int
-    is_test_wanted: bool
+    is_test_requested: bool
 
     @property
-    def wanted(self) -> Filter:
+    def event_filter(self) -> Filter:
         return Filter(frozenset(self.event_kinds), self.location_id)
 
 
-_SELECT = f"SELECT {', '.join(Destination._fields)} FROM event_destination "
+_SELECT = f"SELECT {', '.join(Destination._fields[:-1])}, is_test_wanted FROM event_destination "
 
 
 def add(actor: Actor, new: NewDestination) -> Destination:
-    """It receives what happens from now on.
+    """Add a destination that receives events from now on.
 
-    Raises Conflict for a name that is taken or one destination too many, Invalid for a location that does not exist.
+    Raises Conflict if the name is taken or there are too many destinations, Invalid if the location does not exist.
     """
     organization_id = actor.organization_id
     with acting(actor) as act:
-        if new.wanted.location_id is not None and not _has_location(organization_id, new.wanted.location_id):
+        if new.event_filter.location_id is not None and not _has_location(
+            organization_id, new.event_filter.location_id
+        ):
             raise Invalid.one("location_id", "fk_not_found", "There is no such location")
         present = list_destinations(organization_id)
         if new.name == STREAM_NAME and new.kind is not DestinationKind.STREAM:
@@ -93,8 +95,8 @@ def add(actor: Actor, new: NewDestination) -> Destination:
         if len(present) >= MOST:
             raise Conflict(f"There are {MOST} destinations already; remove one first")
         values = (
-            *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.wanted.kinds))),
-            *(new.wanted.location_id, new.network, new.secret, clock.now(), log.newest()),
+            *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.event_filter.kinds))),
+            *(new.event_filter.location_id, new.network, new.secret, clock.now(), log.newest()),
         )
         no = execute(
             "INSERT INTO event_destination (organization_id, kind, name, url, topic, event_kinds, location_id, "
@@ -102,25 +104,25 @@ def add(actor: Actor, new: NewDestination) -> Destination:
             values,
         ).fetchone()[0]
         row = get(organization_id, no)
-        act.note("event_destination.created", _subject(row), _told(row))
+        act.note("event_destination.created", _subject(row), _audit_detail(row))
     return row
 
 
 def open_stream(actor: Actor) -> None:
-    """Have events logged for live streams, if they are not logged yet. Raises Conflict where somebody disabled that."""
-    found = _stream(actor.organization_id)
-    if found is None:
+    """Start logging events for live streams if needed. Raises Conflict if live streams were disabled."""
+    row = _stream(actor.organization_id)
+    if row is None:
         with acting(actor):
-            found = _stream(actor.organization_id)
-            if found is None:
-                wanted = Filter(frozenset(log.KINDS))
-                add(actor, NewDestination(DestinationKind.STREAM, STREAM_NAME, "", b"", wanted))
-    if found and found.disabled_at:
+            row = _stream(actor.organization_id)
+            if row is None:
+                event_filter = Filter(frozenset(log.KINDS))
+                add(actor, NewDestination(DestinationKind.STREAM, STREAM_NAME, "", b"", event_filter))
+    if row and row.disabled_at:
         raise Conflict(f'Live streams are disabled here. To have them again: edge events enable "{STREAM_NAME}"')
 
 
 def remove(actor: Actor, no: int) -> None:
-    """What it did not receive yet is never delivered. Raises NotFound."""
+    """Remove a destination and discard its undelivered events. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute("DELETE FROM event_destination WHERE no = ?", (no,))
@@ -128,7 +130,7 @@ def remove(actor: Actor, no: int) -> None:
 
 
 def enable(actor: Actor, no: int) -> None:
-    """Resume after it was disabled, with what is still in the log. Raises NotFound."""
+    """Resume deliveries with the events still in the log. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute(
@@ -141,7 +143,7 @@ def enable(actor: Actor, no: int) -> None:
 
 
 def disable(actor: Actor, no: int) -> None:
-    """Deliver nothing until it is enabled again. Raises NotFound."""
+    """Stop deliveries until `enable`. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute("UPDATE event_destination SET disabled_at = ?, disabled_reason = NULL WHERE no = ?", (clock.now(), no))
@@ -149,15 +151,15 @@ def disable(actor: Actor, no: int) -> None:
 
 
 def change_secret(actor: Actor, no: int, secret: bytes) -> None:
-    """The old one stops working at once. Raises NotFound."""
+    """Replace the secret; the old one stops working immediately. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         execute("UPDATE event_destination SET secret = ?, next_try_at = 0 WHERE no = ?", (secret, no))
         act.note("event_destination.secret_changed", _subject(row))
 
 
-def ask_for_test(actor: Actor, no: int) -> None:
-    """Have a test event sent soon, ahead of all others; its attempt shows the result. Raises NotFound, Conflict."""
+def request_test(actor: Actor, no: int) -> None:
+    """Send a test event ahead of all others; the attempt shows its result. Raises NotFound or Conflict."""
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         if row.disabled_at is not None:
@@ -167,10 +169,10 @@ def ask_for_test(actor: Actor, no: int) -> None:
 
 
 def get(organization_id: int, no: int) -> Destination:
-    found = _rows("WHERE organization_id = ? AND no = ?", (organization_id, no))
-    if not found:
+    rows = _rows("WHERE organization_id = ? AND no = ?", (organization_id, no))
+    if not rows:
         raise NotFound("no such event destination")
-    return found[0]
+    return rows[0]
 
 
 def list_destinations(organization_id: int) -> list[Destination]:
@@ -178,48 +180,50 @@ def list_destinations(organization_id: int) -> list[Destination]:
 
 
 def list_attempts(organization_id: int, no: int, limit: int = MOST_ATTEMPTS) -> list[Attempt]:
-    """Newest first. Raises NotFound."""
+    """Return the latest attempts, newest first. Raises NotFound."""
     get(organization_id, no)
-    found = execute(
+    rows = execute(
         "SELECT at, milliseconds, event_id, event_kind, is_delivered, told FROM event_attempt "
         "WHERE destination_no = ? ORDER BY no DESC LIMIT ?",
         (no, limit),
     )
-    return [Attempt(*row)._replace(is_delivered=bool(row[4])) for row in found]
+    return [Attempt(*row)._replace(is_delivered=bool(row[4])) for row in rows]
 
 
 def count_waiting(row: Destination) -> int:
-    """How many events may still have to be delivered, whatever their kind."""
+    """Return an upper bound of undelivered events; the filter is not applied."""
     waiting = log.count_between(row.organization_id, row.seq, log.newest())
     retries: int = execute("SELECT count(*) FROM event_retry WHERE destination_no = ?", (row.no,)).fetchone()[0]
     return waiting + retries
 
 
 def enabled() -> list[Destination]:
-    """Of all organizations: for the service, which delivers for all of them."""
+    """Return the enabled destinations of all organizations. For the delivery service only."""
     return _rows("WHERE disabled_at IS NULL ORDER BY no", ())
 
 
 def find_enabled(no: int) -> Destination | None:
-    """For the service, as `enabled`."""
-    found = _rows("WHERE no = ? AND disabled_at IS NULL", (no,))
-    return found[0] if found else None
+    """Return one destination if it is enabled. For the delivery service only."""
+    rows = _rows("WHERE no = ? AND disabled_at IS NULL", (no,))
+    return rows[0] if rows else None
 
 
 def all_destinations() -> list[Destination]:
-    """Of all organizations, including disabled ones: for those who look after the box."""
+    """Return the destinations of all organizations, including disabled ones. For diagnosis only."""
     return _rows("ORDER BY organization_id, name", ())
 
 
 def troubles() -> list[str]:
-    """Destinations that were given up or have taken nothing for a while: one sentence each, by name."""
-    told = []
+    """Return one sentence for each destination that was disabled or has failed for over an hour."""
+    sentences = []
     for row in all_destinations():
         if row.disabled_reason:
-            told.append(f"{row.name} was disabled: {row.disabled_reason}")
+            sentences.append(f"{row.name} was disabled: {row.disabled_reason}")
         elif row.failing_since and not row.disabled_at and row.failing_since < clock.now() - TROUBLE_AFTER:
-            told.append(f"{row.name} has taken no events since {clock.rfc3339(row.failing_since)}: {row.last_error}")
-    return told
+            sentences.append(
+                f"{row.name} has taken no events since {clock.rfc3339(row.failing_since)}: {row.last_error}"
+            )
+    return sentences
 
 
 def _has_location(organization_id: int, location_id: int) -> bool:
@@ -228,20 +232,20 @@ def _has_location(organization_id: int, location_id: int) -> bool:
 
 
 def _stream(organization_id: int) -> Destination | None:
-    found = _rows("WHERE organization_id = ? AND kind = 'stream'", (organization_id,))
-    return found[0] if found else None
+    rows = _rows("WHERE organization_id = ? AND kind = 'stream'", (organization_id,))
+    return rows[0] if rows else None
 
 
 def _rows(where: str, values: Sequence[object]) -> list[Destination]:
-    found = execute(_SELECT + where, values).fetchall()
+    rows = execute(_SELECT + where, values).fetchall()
     return [
         row._replace(
             kind=DestinationKind(row.kind),
             event_kinds=tuple(str(row.event_kinds).split()),
             network=Network(row.network),
-            is_test_wanted=bool(row.is_test_wanted),
+            is_test_requested=bool(row.is_test_requested),
         )
-        for row in map(Destination._make, found)
+        for row in map(Destination._make, rows)
     ]
 
 
@@ -249,8 +253,8 @@ def _subject(row: Destination) -> Subject:
     return Subject("event_destination", row.no, row.name)
 
 
-def _told(row: Destination) -> dict[str, object]:
-    """For the audit, without the secret, and without the query of the URL, where some receivers have a secret."""
+def _audit_detail(row: Destination) -> dict[str, object]:
+    """Return the audit entry. Omits the secret and the URL's query, which may contain one."""
     kinds, url = list(row.event_kinds), row.url.partition("?")[0]
-    facts = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
-    return given({**facts, "network": row.network})
+    fields = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
+    return given({**fields, "network": row.network})

@@ -1,7 +1,7 @@
-"""The log of outbound events: what happened, in the order it became known, kept for some days.
+"""The log of outbound events, in the order they became known, kept for some days.
 
-Every destination reads the same log from a position of its own, so that a slow one delays nobody. `event_making` fills
-it; `event_destinations` knows who receives it.
+Every destination reads the log from its own position, so a slow one does not delay the others. `detection` writes to
+it; `destinations` lists the receivers.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from edge.database.connection import execute, execute_many, writing
 
 
 class EventKind(StrEnum):
-    ASSET_MOVED = "asset.moved"  # seen at another location
-    ASSET_ARRIVED = "asset.arrived"  # seen for the first time, again after unseen, or in the filter's location
-    ASSET_UNSEEN = "asset.unseen"  # not seen any more for as long as the settings say
+    ASSET_MOVED = "asset.moved"  # read at another location
+    ASSET_ARRIVED = "asset.arrived"  # first read, read again after unseen, or entered the filter's location
+    ASSET_UNSEEN = "asset.unseen"  # not read for the configured time
     ASSET_CREATED = "asset.created"
-    ASSET_CHANGED = "asset.changed"  # its record
+    ASSET_CHANGED = "asset.changed"  # its record or its tags
     ASSET_DELETED = "asset.deleted"
     READER_OFFLINE = "reader.offline"
     READER_ONLINE = "reader.online"
 
 
 KINDS = tuple(EventKind)
-MOST_ROWS = 1_000_000  # of all organizations; some 300 MB
+MOST_ROWS = 1_000_000  # of all organizations, about 300 MB
 _ID = re.compile(r"evt_([0-9]{1,18})_([0-9a-f]{16})")
 
 
 class NewEvent(NamedTuple):
-    """`within` holds the location it happened in and all above it; `within_before` the same from before a move."""
+    """An event to append. `within`: its location and all ancestors; `within_before`: the same before a move."""
 
     organization_id: int
     kind: EventKind
@@ -46,7 +46,7 @@ class NewEvent(NamedTuple):
 
 
 class Event(NamedTuple):
-    """As `NewEvent`, in the log."""
+    """A logged event; see `NewEvent`."""
 
     seq: int
     nonce: str
@@ -59,18 +59,21 @@ class Event(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The same at every attempt, and never used for another event."""
+        """Return a unique id, identical for every delivery attempt."""
         return f"evt_{self.seq}_{self.nonce}"
 
 
 class Filter(NamedTuple):
-    """Which events somebody wants; `location_id` includes its sub-locations."""
+    """Event filter; `location_id` includes its sub-locations."""
 
     kinds: Collection[str]
     location_id: int | None = None
 
     def kind_of(self, event: Event) -> EventKind | None:
-        """The kind of the event for this filter; None: it does not match. A move into the location is an arrival."""
+        """Return the event's kind for this filter, or None if it does not match.
+
+        Entering the filter's location is an arrival.
+        """
         is_in = self._covers(event.within)
         if event.kind in (EventKind.ASSET_MOVED, EventKind.ASSET_ARRIVED):
             was_in = event.kind is EventKind.ASSET_MOVED and self._covers(event.within_before)
@@ -85,13 +88,13 @@ class Filter(NamedTuple):
 
 
 def body(event: Event, kind: str) -> bytes:
-    """What a receiver gets, in the form that Standard Webhooks recommends."""
-    told = {"id": event.id, "type": kind, "timestamp": clock.rfc3339(event.at), "data": event.data}
-    return orjson.dumps(told)
+    """Return the JSON body of an event, in the form recommended by Standard Webhooks."""
+    event_json = {"id": event.id, "type": kind, "timestamp": clock.rfc3339(event.at), "data": event.data}
+    return orjson.dumps(event_json)
 
 
 def add(events: Iterable[NewEvent]) -> None:
-    """Append to the log, within the transaction that notes what was told."""
+    """Append events. Call in the transaction that records the assets' reported state."""
     made_at = clock.now()
     execute_many(
         "INSERT INTO event (nonce, organization_id, kind, subject_id, at, made_at, within, within_before, data) "
@@ -108,37 +111,39 @@ def add(events: Iterable[NewEvent]) -> None:
 
 
 def after(organization_id: int, seq: int, limit: int) -> list[Event]:
-    """The oldest events after a position in the log."""
+    """Return the oldest events after position `seq`."""
     return _events("WHERE organization_id = ? AND seq > ? ORDER BY seq LIMIT ?", (organization_id, seq, limit))
 
 
 def newest_of(organization_id: int) -> Event | None:
-    """The last one of an organization that is still kept."""
-    found = _events("WHERE organization_id = ? ORDER BY seq DESC LIMIT 1", (organization_id,))
-    return found[0] if found else None
+    """Return the newest event kept for an organization."""
+    events = _events("WHERE organization_id = ? ORDER BY seq DESC LIMIT 1", (organization_id,))
+    return events[0] if events else None
 
 
 def with_numbers(organization_id: int, numbers: Collection[int]) -> dict[int, Event]:
-    """Of these, those that are still in the log."""
-    wanted = orjson.dumps(list(numbers)).decode()
-    found = _events("WHERE organization_id = ? AND seq IN (SELECT value FROM json_each(?))", (organization_id, wanted))
-    return {event.seq: event for event in found}
+    """Return the events with these numbers that are still in the log, by number."""
+    numbers_json = orjson.dumps(list(numbers)).decode()
+    events = _events(
+        "WHERE organization_id = ? AND seq IN (SELECT value FROM json_each(?))", (organization_id, numbers_json)
+    )
+    return {event.seq: event for event in events}
 
 
 def newest() -> int:
-    """The last number that was given out, even if its event has been dropped since."""
+    """Return the highest number ever assigned, even if its event was dropped."""
     row = execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").fetchone()
     return row[0] if row else 0
 
 
 def oldest_kept() -> int:
-    """All events from this number on are still in the log."""
+    """Return the number from which on all events are kept."""
     row = execute("SELECT min(seq) FROM event").fetchone()
     return newest() + 1 if row[0] is None else row[0]
 
 
 def count_between(organization_id: int, seq: int, until: int) -> int:
-    """How many of an organization's events lie after one number, up to another; whatever their kind."""
+    """Count an organization's events with `seq < number <= until`, of all kinds."""
     number: int = execute(
         "SELECT count(*) FROM event WHERE organization_id = ? AND seq > ? AND seq <= ?", (organization_id, seq, until)
     ).fetchone()[0]
@@ -146,19 +151,19 @@ def count_between(organization_id: int, seq: int, until: int) -> int:
 
 
 def position_of(organization_id: int, event_id: str) -> int | None:
-    """The position after an event in the log; None where that is no longer known."""
-    found = _ID.fullmatch(event_id)
-    if found is None:
+    """Return the position of an event id, or None if the event is not in the log."""
+    match = _ID.fullmatch(event_id)
+    if match is None:
         return None
     row = execute(
         "SELECT seq FROM event WHERE seq = ? AND nonce = ? AND organization_id = ?",
-        (int(found[1]), found[2], organization_id),
+        (int(match[1]), match[2], organization_id),
     ).fetchone()
     return row[0] if row else None
 
 
 def drop_old(before: int, limit: int, most: int = MOST_ROWS) -> int:
-    """Drop the oldest events that were made before a time, or exceed `most`; returns how many."""
+    """Drop the oldest events: those made before `before` (µs) and those beyond `most`. Returns the number dropped."""
     with writing():
         return execute(
             "DELETE FROM event WHERE seq IN (SELECT seq FROM (SELECT seq, made_at FROM event ORDER BY seq LIMIT ?) "
@@ -168,7 +173,7 @@ def drop_old(before: int, limit: int, most: int = MOST_ROWS) -> int:
 
 
 def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
-    found = execute(f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data FROM event {where}", values)
+    rows = execute(f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data FROM event {where}", values)
     return [
         Event(
             seq,
@@ -180,5 +185,5 @@ def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
             frozenset(orjson.loads(before)),
             orjson.loads(data),
         )
-        for seq, nonce, kind, subject, at, within, before, data in found
+        for seq, nonce, kind, subject, at, within, before, data in rows
     ]

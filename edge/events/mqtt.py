@@ -1,6 +1,6 @@
-"""One broker that receives events: a QoS 1 message for each, acknowledged before the next one is sent.
+"""MQTT sender: one QoS 1 message per event, acknowledged before the next is sent.
 
-MQTT 5 where the broker speaks it, since only then it says that a message was not allowed; else 3.1.1.
+Uses MQTT 5 if the broker supports it, because only MQTT 5 reports refused messages; otherwise 3.1.1.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from edge.outbound import Network, NotAllowed, connect
 ANSWER_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30
 _UNSUPPORTED_VERSION = 0x84
-_FAILURE = 0x80  # reason codes from here on
+_FAILURE = 0x80  # this and higher reason codes are failures
 
 
 class Broker:
-    """`password` may be empty; the user is in the address."""
+    """A connection to one MQTT broker. `password` may be empty; the user name is part of `url`."""
 
     def __init__(
         self, url: str, password: str, topic: str, network: Network, tls: ssl.SSLContext, client_id: str
@@ -80,11 +80,11 @@ class Broker:
 
 
 class _NoAnswer(Exception):
-    """The message is for the administrator."""
+    """No answer from the broker. The message is shown to administrators."""
 
 
 class _Session:
-    """One connection, from its beginning to its end; a new one is made for the next try."""
+    """One connection; a new session is created for the next attempt."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class _Session:
         client_id: str,
         version: MQTTProtocolVersion,
     ) -> None:
-        parts = urlsplit(url)
-        is_encrypted = parts.scheme == "mqtts"
+        address = urlsplit(url)
+        is_encrypted = address.scheme == "mqtts"
         self._client = client = _Client(network, is_encrypted, client_id, version)
-        self._host, self._port = parts.hostname or "", parts.port or (8883 if is_encrypted else 1883)
+        self._host, self._port = address.hostname or "", address.port or (8883 if is_encrypted else 1883)
         if is_encrypted:
             client.tls_set_context(tls)
-        if parts.username:
-            client.username_pw_set(unquote(parts.username), password or None)
+        if address.username:
+            client.username_pw_set(unquote(address.username), password or None)
         client.on_connect = self._on_connect
         client.on_publish = self._on_publish
         client.on_disconnect = self._on_disconnect
@@ -113,7 +113,7 @@ class _Session:
         self.is_up = False
 
     def open(self) -> ReasonCode:
-        """What the broker answers. Raises OSError, NotAllowed or _NoAnswer."""
+        """Connect and return the broker's reason code. Raises OSError, NotAllowed or _NoAnswer."""
         if self._client.connect(self._host, self._port, KEEPALIVE_SECONDS) is not MQTTErrorCode.MQTT_ERR_SUCCESS:
             raise _NoAnswer("the connection could not be made")
         self._client.loop_start()
@@ -156,10 +156,10 @@ class _Session:
 
 
 class _Client(Client):
-    """Goes to an address that was checked; the name is only for the certificate.
+    """A paho client that connects to the checked IP address; the host name is used for the certificate only.
 
-    Decision record. What: a private method of paho's client is overridden, which makes its connections. Why: paho
-    resolves the name by itself, after any check of ours. Its minor version is pinned, see `ingest.mqtt_framing`.
+    Decision record: this overrides a private paho method, because paho resolves the name again after our check. The
+    minor version of paho is pinned, see `ingest.mqtt_framing`.
     """
 
     def __init__(self, network: Network, is_encrypted: bool, client_id: str, version: MQTTProtocolVersion) -> None:
@@ -172,7 +172,7 @@ class _Client(Client):
 
 
 def _names(message: Message) -> dict[str, str]:
-    """The values of the placeholders of a topic."""
+    """Return the values of the topic placeholders."""
     return {
         "type": message.kind,
         "asset": (message.data.get("asset") or {}).get("external_key", ""),

@@ -1,4 +1,4 @@
-"""The progress of deliveries: how far each destination has got, what is to be tried again, and the attempts."""
+"""Delivery progress: position, pending retries and recent attempts of each destination."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
 
-MOST_ATTEMPTS = 100  # kept of each destination
-LONGEST_PAUSE = 2 * clock.HOUR  # longer than a receiver is ever left alone
+MOST_ATTEMPTS = 100  # kept per destination
+LONGEST_PAUSE = 2 * clock.HOUR  # longer than any pause between attempts
 
 
 class Retry(NamedTuple):
-    """An event that was refused, or that waits for one of the same asset that was refused."""
+    """An event that failed, or that waits for a failed event of the same asset."""
 
     seq: int
     subject_id: int
@@ -28,11 +28,11 @@ class Attempt(NamedTuple):
     event_id: str
     event_kind: str
     is_delivered: bool
-    told: str
+    detail: str
 
 
 class Progress(NamedTuple):
-    """The result of one round of deliveries. `retries` replace those that were there before."""
+    """The result of one delivery round. `retries` replaces the stored retries."""
 
     seq: int
     retries: Collection[Retry]
@@ -46,30 +46,33 @@ class Progress(NamedTuple):
 
 
 def retries_of(no: int) -> list[Retry]:
-    found = execute(
+    rows = execute(
         "SELECT seq, subject_id, since, attempts, next_try_at FROM event_retry WHERE destination_no = ? ORDER BY seq",
         (no,),
     )
-    return [Retry(*row) for row in found]
+    return [Retry(*row) for row in rows]
 
 
 def is_due(next_try_at: int, now: int) -> bool:
-    """A later moment than any pause ends was noted before the clock was set back, and counts as past."""
+    """Return True if the time has come.
+
+    A time beyond the longest pause was set before the clock went back, so it is due, too.
+    """
     return not now < next_try_at <= now + LONGEST_PAUSE
 
 
 def retries_due() -> set[int]:
-    """The destinations with an event that may be tried again now; see `is_due`."""
+    """Return the destinations with a retry that is due now; see `is_due`."""
     now = clock.now()
-    found = execute(
+    rows = execute(
         "SELECT DISTINCT destination_no FROM event_retry WHERE next_try_at <= ? OR next_try_at > ?",
         (now, now + LONGEST_PAUSE),
     )
-    return {no for (no,) in found}
+    return {no for (no,) in rows}
 
 
-def note_progress(no: int, progress: Progress) -> None:
-    """In one transaction, after the receiver got it: if a kill undoes it, it is sent again under the same id."""
+def record_progress(no: int, progress: Progress) -> None:
+    """Store a round's result in one transaction, after sending. A crash before it resends events with the same ids."""
     delivered = sum(attempt.is_delivered for attempt in progress.attempts)
     with writing():
         execute(
@@ -84,13 +87,13 @@ def note_progress(no: int, progress: Progress) -> None:
             ),
         )
         if not execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():
-            return  # removed meanwhile
+            return  # removed in the meantime
         execute("DELETE FROM event_retry WHERE destination_no = ?", (no,))
         execute_many("INSERT INTO event_retry VALUES (?, ?, ?, ?, ?, ?)", [(no, *retry) for retry in progress.retries])
         _keep_attempts(no, progress.attempts)
 
 
-def note_test(no: int, attempt: Attempt) -> None:
+def record_test(no: int, attempt: Attempt) -> None:
     with writing():
         execute("UPDATE event_destination SET is_test_wanted = 0 WHERE no = ?", (no,))
         if execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():

@@ -1,12 +1,11 @@
-"""Live streams of events (server-sent events): one thread writes to all of them.
+"""Live event streams (server-sent events), all written by one thread.
 
-Decision record. What: a stream holds a connection, but none of the few threads that answer requests; its request is
-answered at once with the head, and the connection is handed to the thread here, see
-`edge.server.channels.Channel.attach`.
-Why: with a thread for each listener, eight browser tabs would end the API; streams that end after some seconds and are
-asked for again (long polling) would need no such hand-over, but `curl -N` and simple clients see them end, and fifty
-listeners would ask twenty-five times a second. Price: one more thing we do with waitress's channels. What a listener
-has not read is bounded, and so are the listeners; who is too slow is cut off and resumes by `Last-Event-ID`.
+Decision record: a stream holds a connection but no request thread. The request is answered immediately with the head,
+and this thread takes over the connection, see `edge.server.channels.Channel.attach`. With one thread per listener,
+eight browser tabs would block the API. Long polling would need no handover, but `curl -N` and simple clients would see
+the stream end, and fifty listeners would send 25 requests per second. The cost is one more use of waitress internals.
+Unread data and the number of listeners are bounded; a listener that is too slow is disconnected and resumes with
+`Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -24,48 +23,48 @@ from edge.events.log import Event, Filter
 
 log = logging.getLogger(__name__)
 
-ATTACH = "edge.attach"  # in the environment of a request: hands its connection over, see `edge.server.channels`
+ATTACH = "edge.attach"  # WSGI environment key of the handover, see `edge.server.channels`
 MOST = 100
-MOST_OF_ORGANIZATION = 60
+MAX_PER_ORGANIZATION = 60
 LOOK_SECONDS = 0.25
-CHECK_SECONDS = 1.0  # how often the permission of a listener is checked again
+CHECK_SECONDS = 1.0  # interval of permission checks
 PING_SECONDS = 15.0
 MOST_EVENTS = 200  # for one listener at a time
 RETRY_MILLISECONDS = 3000
 
 
 class Channel(Protocol):
-    """The connection of a listener, as the server hands it over."""
+    """The connection of a listener, handed over by the server."""
 
     def is_open(self) -> bool: ...
 
     def push(self, data: bytes) -> bool:
-        """False where the client is gone, or so slow that too much waits for it."""
+        """Queue data. Returns False if the client is gone or too far behind."""
 
     def end(self) -> None: ...
 
 
 class Listener:
-    """Gets what `wanted` lets through after `seq`, for as long as `may_listen` says so."""
+    """A client that receives the events after `seq` that pass the filter, while `may_listen()` is True."""
 
-    def __init__(self, organization_id: int, wanted: Filter, seq: int, may_listen: Callable[[], bool]) -> None:
+    def __init__(self, organization_id: int, event_filter: Filter, seq: int, may_listen: Callable[[], bool]) -> None:
         self.organization_id = organization_id
-        self.wanted = wanted
+        self.event_filter = event_filter
         self.seq = seq
         self._may_listen = may_listen
         self._channel: Channel | None = None
         self._checked_at = self._wrote_at = self._opened_at = time.monotonic()
 
     def begin(self, channel: Channel) -> None:
-        """The head of the answer was sent; from now on the connection is ours."""
+        """Take over the connection after the head of the response was sent."""
         self._channel = channel
 
     def write(self, data: bytes) -> bool:
-        """Returns whether the stream goes on."""
+        """Send data or a keepalive. Returns False if the stream must end."""
         now = time.monotonic()
         channel = self._channel
         if channel is None:
-            return now - self._opened_at < PING_SECONDS  # its client may have left before the head was sent
+            return now - self._opened_at < PING_SECONDS  # the client may have left before the head was sent
         if not channel.is_open():
             return False
         if now - self._checked_at > CHECK_SECONDS:
@@ -109,12 +108,12 @@ class Streams:
         return len(self._listeners)
 
     def add(self, listener: Listener) -> None:
-        """Raises Unavailable when there are too many already."""
+        """Add a listener. Raises Unavailable if there are too many."""
         with self._lock:
             if self._stopping.is_set():
                 raise Unavailable("The service is stopping")
-            neighbours = sum(one.organization_id == listener.organization_id for one in self._listeners)
-            if len(self._listeners) >= MOST or neighbours >= MOST_OF_ORGANIZATION:
+            neighbors = sum(one.organization_id == listener.organization_id for one in self._listeners)
+            if len(self._listeners) >= MOST or neighbors >= MAX_PER_ORGANIZATION:
                 raise Unavailable("Too many streams are open; close one, or try again later", 30)
             self._listeners.append(listener)
 
@@ -137,22 +136,22 @@ class Streams:
         if not present:
             return
         newest = events.newest()
-        found: dict[tuple[int, int], list[Event]] = {}  # most listeners are at the same event
-        over = [listener for listener in present if not self._tell(listener, newest, found)]
+        batches: dict[tuple[int, int], list[Event]] = {}  # most listeners share a position
+        over = [listener for listener in present if not self._send_to(listener, newest, batches)]
         for listener in over:
             listener.end()
         with self._lock:
             self._listeners = [listener for listener in self._listeners if listener not in over]
 
-    def _tell(self, listener: Listener, newest: int, found: dict[tuple[int, int], list[Event]]) -> bool:
+    def _send_to(self, listener: Listener, newest: int, batches: dict[tuple[int, int], list[Event]]) -> bool:
         if newest <= listener.seq or not listener.is_begun:
             return listener.write(b"")
         key = (listener.organization_id, listener.seq)
-        if key not in found:
-            found[key] = events.after(*key, MOST_EVENTS)
-        batch = found[key]
-        told = ((event, listener.wanted.kind_of(event)) for event in batch)
-        if not listener.write(b"".join(frame(event, kind) for event, kind in told if kind)):
+        if key not in batches:
+            batches[key] = events.after(*key, MOST_EVENTS)
+        batch = batches[key]
+        matches = ((event, listener.event_filter.kind_of(event)) for event in batch)
+        if not listener.write(b"".join(frame(event, kind) for event, kind in matches if kind)):
             return False
         last = batch[-1].seq if batch else 0
         listener.seq = last if len(batch) == MOST_EVENTS else max(newest, last)
@@ -164,13 +163,13 @@ def frame(event: Event, kind: str) -> bytes:
 
 
 def head(newest: Event | None, *, is_lost: bool) -> bytes:
-    """Where the stream begins. A client that asks for more than is kept is told to read everything again."""
-    told = b"retry: %d\n" % RETRY_MILLISECONDS
+    """Return the head of the stream. If the requested events are gone, it includes a `reset` event."""
+    lines = b"retry: %d\n" % RETRY_MILLISECONDS
     if newest:
-        told += b"id: %s\n" % newest.id.encode()
+        lines += b"id: %s\n" % newest.id.encode()
     if is_lost:
-        told += b'event: reset\ndata: {"reason": "what came after that event is not kept; read everything again"}\n'
-    return told + b"\n"
+        lines += b'event: reset\ndata: {"reason": "what came after that event is not kept; read everything again"}\n'
+    return lines + b"\n"
 
 
 SCOPE_OF_KIND: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""What an administrator may enter for a destination of events. Its address is checked again at every connection."""
+"""Validation of destination settings. The address is checked again on every connection."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def webhook_url(text: str, *, is_on_internet: bool) -> str:
-    """Raises Invalid on `url`. Plain http is allowed only within the own network."""
-    parts = _split(text, ("https", "http"), "https://erp.example.com/hooks/edge")
-    if parts.username is not None or parts.password is not None:
+    """Return the URL. Raises Invalid on `url`; plain http is allowed only in the local network."""
+    url = _split(text, ("https", "http"), "https://erp.example.com/hooks/edge")
+    if url.username is not None or url.password is not None:
         raise _invalid("url", "leave out user and password: the signature proves who sends")
-    if parts.scheme == "http" and is_on_internet:
+    if url.scheme == "http" and is_on_internet:
         raise _invalid("url", "it has to begin with https://, or be allowed to be in your own network")
     return text
 
 
 def broker_url(text: str, *, is_on_internet: bool) -> str:
-    """Raises Invalid on `url`. It may contain the user name, but not the password."""
-    parts = _split(text, ("mqtts", "mqtt"), "mqtts://edge@broker.example.com:8883")
-    if parts.password is not None:
+    """Return the URL. Raises Invalid on `url`; it may contain the user name but not the password."""
+    url = _split(text, ("mqtts", "mqtt"), "mqtts://edge@broker.example.com:8883")
+    if url.password is not None:
         raise _invalid("url", "leave out the password, which has a field of its own")
-    if parts.path not in ("", "/") or parts.query:
+    if url.path not in ("", "/") or url.query:
         raise _invalid("url", "nothing may follow the name of the broker and its port")
-    if parts.scheme == "mqtt" and is_on_internet:
+    if url.scheme == "mqtt" and is_on_internet:
         raise _invalid("url", "it has to begin with mqtts://, or be allowed to be in your own network")
     return text
 
 
 def topic_template(text: str) -> str:
-    """A topic in which {type}, {asset}, {location} and {reader} are replaced by those of the event."""
+    """Return the topic template with the fields {type}, {asset}, {location} and {reader}. Raises Invalid on `topic`."""
     unknown = sorted(set(_FIELD.findall(text)) - set(TOPIC_FIELDS))
     if unknown:
         raise _invalid("topic", f"{{{unknown[0]}}} is none of {', '.join(f'{{{name}}}' for name in TOPIC_FIELDS)}")
@@ -51,12 +51,12 @@ def topic_template(text: str) -> str:
 
 
 def fill_topic(template: str, values: dict[str, str]) -> str:
-    """Missing values become `-`; separators and wildcards in values become `_`."""
-    return _FIELD.sub(lambda found: _level(values.get(found[1], "")), template)
+    """Return the topic of an event. Missing values become `-`; separators and wildcards in values become `_`."""
+    return _FIELD.sub(lambda match: _level(values.get(match[1], "")), template)
 
 
 def event_kinds(chosen: Collection[str], known: Collection[str]) -> frozenset[str]:
-    """Raises Invalid on `events`."""
+    """Return the chosen event kinds. Raises Invalid on `events` if one is unknown or none is chosen."""
     wrong = sorted(set(chosen) - set(known))
     if wrong:
         raise _invalid("events", f"{wrong[0]} is none of {', '.join(known)}")
@@ -70,13 +70,13 @@ def _split(text: str, schemes: tuple[str, str], example: str) -> SplitResult:
     if not text.isascii() or not text.isprintable() or " " in text or len(text) > MAX_URL:
         raise _invalid("url", advice)
     try:
-        parts = urlsplit(text)
-        parts.port  # noqa: B018  raises for what is no port
+        url = urlsplit(text)
+        url.port  # noqa: B018  raises ValueError for an invalid port
     except ValueError as error:
         raise _invalid("url", advice) from error
-    if parts.scheme not in schemes or not parts.hostname or parts.fragment or "\\" in text:
+    if url.scheme not in schemes or not url.hostname or url.fragment or "\\" in text:
         raise _invalid("url", advice)
-    return parts
+    return url
 
 
 def _level(text: str) -> str:

@@ -1,8 +1,7 @@
-"""One webhook: a POST for each event, signed as Standard Webhooks specifies (https://www.standardwebhooks.com).
+"""Webhook sender: one POST per event, signed per Standard Webhooks (https://www.standardwebhooks.com).
 
-The standard library's client, since it lets the connection go to an address that was checked before. It follows no
-redirect and knows no proxy. Each attempt has one deadline for everything, so that a receiver that sends a byte now and
-then holds nobody up.
+Uses http.client, because it can connect to an address that was checked before. It follows no redirects and uses no
+proxy. One deadline covers the whole attempt, so a receiver that trickles bytes cannot block a thread.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from edge.people.secrets import WEBHOOK_PREFIX
 ANSWER_SECONDS = 20.0
 MAX_ANSWER = 64 * 1024
 MAX_WAIT_SECONDS = 3600.0
-WAIT_SECONDS = 5.0  # where a receiver that wants fewer requests does not say how long
+WAIT_SECONDS = 5.0  # default pause if a 429 answer has no Retry-After
 
-# Answers that are about the receiver as a whole, not about the event that was sent.
+# Answers about the receiver as a whole, not about the event.
 _NOT_THE_EVENT = (401, 402, 403, 404, 405, 407, 408, 421, 425, 426, 429, 451, 502, 503, 504, 508, 511)
 _CLOSED_MEANWHILE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
 
 def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`. `timestamp` in seconds."""
+    """Return the `webhook-signature` header. `timestamp` is in seconds."""
     key = base64.b64decode(secret.removeprefix(WEBHOOK_PREFIX))
     digest = hmac.digest(key, b"%s.%d.%s" % (event_id.encode(), timestamp, body), "sha256")
     return f"v1,{base64.b64encode(digest).decode()}"
@@ -41,18 +40,18 @@ def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
 
 class Webhook:
     def __init__(self, url: str, secret: str, network: Network, tls: ssl.SSLContext) -> None:
-        parts = urlsplit(url)
-        is_encrypted = parts.scheme == "https"
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if is_encrypted else 80)
-        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        address = urlsplit(url)
+        is_encrypted = address.scheme == "https"
+        self._host = address.hostname or ""
+        self._port = address.port or (443 if is_encrypted else 80)
+        self._path = (address.path or "/") + (f"?{address.query}" if address.query else "")
         self._secret = secret
         self._network = network
         self._tls = tls if is_encrypted else None
         self._connection: _Connection | None = None
 
     def send(self, message: Message) -> Outcome:
-        """Of the answer only the status counts; its body is read and discarded."""
+        """Post one event. Only the response status matters; the body is read and discarded."""
         timestamp = clock.now() // clock.SECOND
         headers = {
             "Content-Type": "application/json",
@@ -63,7 +62,7 @@ class Webhook:
         }
         try:
             if self._connection is not None:
-                with contextlib.suppress(*_CLOSED_MEANWHILE):  # kept since the last event, perhaps too long
+                with contextlib.suppress(*_CLOSED_MEANWHILE):  # the receiver may have closed the idle connection
                     return self._post(message.body, headers)
                 self.close()
             return self._post(message.body, headers)
@@ -99,11 +98,11 @@ class Webhook:
 
 
 class _Connection(http.client.HTTPConnection):
-    """Goes to an address that was checked; the name is only for the certificate and the `Host` header."""
+    """A connection to the checked IP address; the host name is used for the certificate and the `Host` header."""
 
     def __init__(self, host: str, port: int, network: Network, tls: ssl.SSLContext | None) -> None:
         super().__init__(host, port, timeout=ANSWER_SECONDS)
-        self.default_port = 443 if tls else 80  # what `Host` leaves out
+        self.default_port = 443 if tls else 80  # omitted from `Host`
         self._network = network
         self._encryption = tls
         self.is_cut = False
@@ -116,30 +115,32 @@ class _Connection(http.client.HTTPConnection):
             encrypted = self._encryption.wrap_socket(
                 self.sock, server_hostname=self.host, do_handshake_on_connect=False
             )
-            self.sock = encrypted  # so that `cut` finds it, however long the handshake takes
+            self.sock = encrypted  # lets `cut` end the connection during the handshake
             encrypted.do_handshake()
 
     def cut(self) -> None:
-        """Its time is over: end the connection, so that whoever waits for it gets an error."""
+        """Shut the connection down at the deadline, so that a blocked read or write fails."""
         self.is_cut = True
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # already closed
             if self.sock:
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # not that of TLS: somebody is reading
+                socket.socket.shutdown(
+                    self.sock, socket.SHUT_RDWR
+                )  # the plain socket, since another thread is reading the TLS one
 
 
 def _outcome(status: int, retry_after: str | None) -> Outcome:
-    words = f"{status} {_phrase(status)}"
+    answer = f"{status} {_phrase(status)}"
     if 200 <= status < 300:
-        return Outcome(Result.DELIVERED, words)
+        return Outcome(Result.DELIVERED, answer)
     if 300 <= status < 400:
-        return Outcome(Result.FAILED, f"{words}: it sends elsewhere, which is not followed; enter the final address")
+        return Outcome(Result.FAILED, f"{answer}: it sends elsewhere, which is not followed; enter the final address")
     if status == HTTPStatus.GONE:
-        return Outcome(Result.GONE, f"{words}: the receiver wants no events any more")
+        return Outcome(Result.GONE, f"{answer}: the receiver wants no events any more")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Outcome(Result.FAILED, words, _seconds(retry_after) or WAIT_SECONDS)
+        return Outcome(Result.FAILED, answer, _seconds(retry_after) or WAIT_SECONDS)
     if status in _NOT_THE_EVENT:
-        return Outcome(Result.FAILED, words, _seconds(retry_after))
-    return Outcome(Result.REFUSED, words)
+        return Outcome(Result.FAILED, answer, _seconds(retry_after))
+    return Outcome(Result.REFUSED, answer)
 
 
 def _phrase(status: int) -> str:

@@ -1,6 +1,6 @@
-"""The threads of outbound events: one writes the log of events, a few deliver them to the destinations.
+"""Threads of outbound events: one detects and logs events, a few deliver them.
 
-Without a destination the first one only checks, now and then, whether there is one.
+Without destinations, the first thread only checks periodically for new ones.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from edge.database.connection import close_database
 from edge.database.instance import fingerprint
 from edge.errors import EdgeError, SetupError
 from edge.events import destinations as store
+from edge.events import detection, progress
 from edge.events import log as events
-from edge.events import making, progress
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
 from edge.events.destinations import Destination, DestinationKind
-from edge.events.making import Silence
+from edge.events.detection import Silence
+from edge.events.fair_queue import FairQueue
 from edge.events.mqtt import Broker
-from edge.events.turns import Turns
 from edge.events.webhook import Webhook
 from edge.people import secrets as sealed
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-IDLE_SECONDS = 1.0  # while there is no destination
+IDLE_SECONDS = 1.0  # without destinations
 READERS_SECONDS = 10.0
 UNSEEN_SECONDS = 30.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 1_000
-NOTE_SECONDS = 60.0  # how often the progress over events that a destination does not want is recorded
+NOTE_SECONDS = 60.0  # interval for recording progress over filtered events
 UNEXPECTED_SECONDS = 60.0
 SENDERS = 4
 
 
 class Pace(NamedTuple):
-    """What counts as silence, and how long events are kept (microseconds)."""
+    """Silence thresholds, and how long events are kept (µs)."""
 
     silence: Silence
     keep: int
@@ -53,15 +53,15 @@ class Pace(NamedTuple):
 
 class Worker:
     def __init__(self, pace: Pace, authority_file: Path | None = None) -> None:
-        """`authority_file`: certificates that are trusted beside the system's."""
+        """`authority_file`: certificates to trust in addition to the system's."""
         self._pace = pace
         self._tls = ssl.create_default_context()
         if authority_file:
             self._tls.load_verify_locations(authority_file)
         self._stopping = threading.Event()
-        self._turns = Turns(SENDERS - 1)
-        self._busy: set[int] = set()  # destinations that wait for their turn, or have it
-        self._held_until: dict[int, float] = {}  # after an unexpected fault
+        self._turns = FairQueue(SENDERS - 1)
+        self._busy: set[int] = set()  # destinations queued or being served
+        self._held_until: dict[int, float] = {}  # after an unexpected error
         self._passed: dict[int, _Passed] = {}
         self._senders: dict[int, tuple[tuple[str, bytes], Sender]] = {}
         self._due: dict[str, float] = {}
@@ -70,7 +70,7 @@ class Worker:
         self._threads += [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
 
     def use_pace(self, pace: Pace) -> None:
-        """From the next look on."""
+        """Apply new settings from the next round on."""
         self._pace = pace
 
     def start(self) -> None:
@@ -81,12 +81,12 @@ class Worker:
         self._stopping.set()
         self._turns.close()
         for thread in self._threads:
-            thread.join(2)  # longer only while a receiver hangs; what it may have received is sent again
+            thread.join(2)  # threads blocked by a receiver end with the process; their events are resent
         for _, sender in self._senders.values():
             sender.close()
 
     def trouble(self) -> str:
-        """What is wrong with the threads themselves; empty when all is well."""
+        """Return the current fault of the threads, or an empty text."""
         if not all(thread.is_alive() for thread in self._threads):
             return "a thread has ended; restart the service"
         return self._fault
@@ -107,17 +107,17 @@ class Worker:
         close_database()
 
     def _look(self) -> float:
-        """Check everything once; returns the seconds until the next check."""
+        """Run all due tasks once. Returns the seconds until the next round."""
         rows = store.enabled()
         self._every("trim", TRIM_SECONDS, self._trim)
         if not rows:
-            if making.is_running():
-                making.stop()
-                log.info("Events: there is no destination any more")
+            if detection.is_running():
+                detection.stop()
+                log.info("Events: the last destination was removed; event logging stopped")
             return IDLE_SECONDS
-        if not making.is_running():
-            making.start(self._pace.silence)
-            log.info("Events: what happens is logged from now on")
+        if not detection.is_running():
+            detection.start(self._pace.silence)
+            log.info("Events: event logging started")
         self._make()
         self._close_removed({row.no for row in rows})
         newest, retries, now = events.newest(), progress.retries_due(), clock.now()
@@ -128,14 +128,14 @@ class Worker:
         return LOOK_SECONDS
 
     def _make(self) -> None:
-        while making.has_candidates() and making.make(self._pace.silence):
+        while detection.has_candidates() and detection.log_changes(self._pace.silence):
             if self._stopping.is_set():
                 return
-        self._every("readers", READERS_SECONDS, lambda: making.make_readers(self._pace.silence))
+        self._every("readers", READERS_SECONDS, lambda: detection.log_readers(self._pace.silence))
         self._every("unseen", UNSEEN_SECONDS, self._make_unseen)
 
     def _make_unseen(self) -> None:
-        while making.make_unseen(self._pace.silence) and not self._stopping.is_set():
+        while detection.log_unseen(self._pace.silence) and not self._stopping.is_set():
             pass
 
     def _trim(self) -> None:
@@ -150,7 +150,7 @@ class Worker:
     def _is_due(self, row: Destination, newest: int, retries: set[int], now: int) -> bool:
         if row.no in self._busy or time.monotonic() < self._held_until.get(row.no, 0):
             return False
-        if row.is_test_wanted:
+        if row.is_test_requested:
             return True
         seq = max(row.seq, self._passed[row.no].seq if row.no in self._passed else 0)
         return progress.is_due(row.next_try_at, now) and (newest > seq or row.no in retries)
@@ -175,22 +175,22 @@ class Worker:
         close_database()
 
     def _deliver(self, row: Destination) -> Destination | None:
-        """Deliver for a second or so; returns the destination as it is then if it needs another turn."""
+        """Deliver for about one second. Returns the updated destination if it needs another turn."""
         sender = self._sender(row)
-        if row.is_test_wanted:
+        if row.is_test_requested:
             _, attempt = attempt_to_send(sender, _test_message())
-            progress.note_test(row.no, attempt)
+            progress.record_test(row.no, attempt)
             return None
         passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS
         one = Round(row._replace(seq=max(row.seq, passed.seq)), sender, self._stopping, is_note_due=is_note_due)
         has_more = one.run()
         self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
-        found = store.find_enabled(row.no) if has_more else None
-        return None if self._stopping.is_set() else found
+        next_row = store.find_enabled(row.no) if has_more else None
+        return None if self._stopping.is_set() else next_row
 
     def _sender(self, row: Destination) -> Sender:
-        """The sender that is connected already, or a new one."""
+        """Return the connected sender of a destination, or a new one."""
         key = (f"{row.kind} {row.url} {row.topic} {row.network}", row.secret)
         known = self._senders.get(row.no)
         if known and known[0] == key:
@@ -223,14 +223,14 @@ class Worker:
 
 
 class _Passed(NamedTuple):
-    """How far a destination has read the log; not recorded at once where it wanted none of it."""
+    """Position up to which a destination has read the log; recorded later if the filter excluded the events."""
 
     seq: int
     noted_at: float
 
 
 class _Unusable:
-    """The sender of a destination that cannot be used."""
+    """Sender of a destination that cannot be used, with the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -239,10 +239,10 @@ class _Unusable:
         return Outcome(Result.FAILED, self._why)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 def _test_message() -> Message:
     event_id = f"evt_test_{secrets.token_hex(8)}"
-    told = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
-    return Message(event_id, "test", {}, orjson.dumps(told))
+    event_json = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
+    return Message(event_id, "test", {}, orjson.dumps(event_json))

@@ -95,7 +95,7 @@ def event_destination(no: int) -> str:
 @pages.post(f"{PATH}/<int:no>/test")
 @require_role(Role.ADMINISTRATOR)
 def test_event_destination(no: int) -> AnyResponse:
-    store.ask_for_test(actor(), no)
+    store.request_test(actor(), no)
     return done(f"{PATH}/{no}", "tested")
 
 

@@ -26,7 +26,7 @@ from edge.database.connection import checkpoint, close_database
 from edge.database.instance import use_signing_key
 from edge.database.migrate import migrate
 from edge.errors import SetupError, Unavailable
-from edge.events.making import Silence
+from edge.events.detection import Silence
 from edge.events.stream import Streams
 from edge.events.worker import Pace as EventsPace
 from edge.events.worker import Worker as EventsWorker

@@ -96,11 +96,11 @@ NOT_AUDITED = {
         "hub_link.renew_epoch", "hub_link.skip", "hub_link.trim", "hub_link.update",
     },
     "outbound events: what happened, and how far each destination was told": {
-        "progress.note_progress", "progress.note_test", "making.make",
-        "making.make_readers", "making.make_unseen", "making.start", "making.stop",
+        "progress.record_progress", "progress.record_test", "detection.log_changes",
+        "detection.log_readers", "detection.log_unseen", "detection.start", "detection.stop",
         "log.add", "log.drop_old",
     },
-    "reads only, but names triggers that write": {"making.is_running"},
+    "reads only, but names triggers that write": {"detection.is_running"},
     "the file as a whole, while nobody works on it": {
         "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "repair.recover",
         "portable_records.add", "portable_records.continue_ids", "portable_records.finish",
@@ -328,8 +328,8 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: destinations.change_secret(on.ada, add_webhook(on), b"new"),
         "event_destination.secret_changed", "ERP",
     ),
-    "destinations.ask_for_test": (
-        lambda on: destinations.ask_for_test(on.ada, add_webhook(on)), "event_destination.tested", "ERP",
+    "destinations.request_test": (
+        lambda on: destinations.request_test(on.ada, add_webhook(on)), "event_destination.tested", "ERP",
     ),
     "hub_link.steer": (
         lambda on: (hub_link.begin(on.ada, HUB),

@@ -137,7 +137,7 @@ def main() -> None:
         ids = [warehouse.add_asset(f"P-{number}") for number in range(ASSETS)]
         with Service(folder, f"mqtt://127.0.0.1:{free_port()}") as service:
             service.start()
-            wait_for(lambda: service.has_logged("what happens is logged from now on"), 60, service.read_log)
+            wait_for(lambda: service.has_logged("event logging started"), 60, service.read_log)
             bench = Bench(folder, warehouse, service)
 
             def take(one: Received) -> int:

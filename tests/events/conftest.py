@@ -13,11 +13,11 @@ from edge import clock
 from edge.audit import actors
 from edge.clock import SECOND
 from edge.database import connection
-from edge.events import destinations, making
+from edge.events import destinations, detection
 from edge.events.delivery import Round
 from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.detection import Silence
 from edge.events.log import KINDS, Filter
-from edge.events.making import Silence
 from edge.events.webhook import Webhook
 from edge.events.worker import Pace
 from edge.outbound import Network
@@ -102,12 +102,12 @@ class Warehouse:
 @pytest.fixture
 def warehouse(cast: Cast) -> Warehouse:
     made = Warehouse(cast.acme)
-    making.start(SILENCE)
+    detection.start(SILENCE)
     return made
 
 
 def make_events() -> None:
-    while making.make(SILENCE):
+    while detection.log_changes(SILENCE):
         pass
 
 

@@ -127,4 +127,4 @@ def test_nobody_there_and_nowhere_to_go(mosquitto: Mosquitto) -> None:
     assert nobody == (Result.FAILED, "the broker cannot be reached: Connection refused", 0)
     refused = sent_to(mosquitto.url, network=Network.PRIVATE)
     assert refused.result is Result.FAILED
-    assert "only a destination added in its shell" in refused.told
+    assert "only a destination added in its shell" in refused.detail

@@ -235,7 +235,7 @@ def test_nobody_listens_without_a_name(site: Site) -> None:
 
 def test_streams_hold_no_thread_and_their_number_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has two threads."""
-    monkeypatch.setattr(stream, "MOST_OF_ORGANIZATION", 12)
+    monkeypatch.setattr(stream, "MAX_PER_ORGANIZATION", 12)
     token = site.token()
     listeners = [site.listen(Authorization=token) for _ in range(12)]
     refused = site.listen(Authorization=token)

@@ -35,7 +35,7 @@ def test_the_running_service_tells_a_receiver_of_a_move(warehouse: Warehouse, re
     assert one.told["data"]["asset"] == {"id": pallet, "external_key": "P-1", "name": "Pallet P-1"}
     assert one.told["data"]["location"]["external_key"] == "DOCK-SOUTH"
     assert one.told["data"]["previous_location"]["external_key"] == "DOCK-NORTH"
-    assert [attempt.told for attempt in destinations.list_attempts(row.organization_id, row.no)] == ["204 No Content"]
+    assert [attempt.detail for attempt in destinations.list_attempts(row.organization_id, row.no)] == ["204 No Content"]
 
 
 def test_the_signature_is_that_of_standard_webhooks(warehouse: Warehouse, receiver: Receiver) -> None:
@@ -205,9 +205,9 @@ def test_a_test_event_passes_by_what_waits(warehouse: Warehouse, receiver: Recei
     worker.start()
     try:
         wait_until(lambda: warehouse.again(row).failures)
-        destinations.ask_for_test(warehouse.actor, row.no)
+        destinations.request_test(warehouse.actor, row.no)
         wait_until(lambda: "test" in receiver.kinds())
-        wait_until(lambda: not warehouse.again(row).is_test_wanted)
+        wait_until(lambda: not warehouse.again(row).is_test_requested)
     finally:
         worker.stop()
     attempts = destinations.list_attempts(row.organization_id, row.no)

@@ -39,16 +39,16 @@ def test_a_kill_between_sending_and_noting_sends_again_in_order(
     for number in range(30):
         warehouse.add_asset(f"P-{number}")
     make_events()
-    note = progress.note_progress
+    note = progress.record_progress
 
     def kill(_no: int, _progress: Progress) -> None:
         raise Killed
 
     for _ in range(3):
-        monkeypatch.setattr(progress, "note_progress", kill)
+        monkeypatch.setattr(progress, "record_progress", kill)
         with pytest.raises(Killed):
             deliver(warehouse.again(row))
-    monkeypatch.setattr(progress, "note_progress", note)
+    monkeypatch.setattr(progress, "record_progress", note)
     deliver(warehouse.again(row))
     assert len(receiver.received) == 120
     assert len(first_times(receiver.received)) == 30
@@ -97,7 +97,7 @@ def test_the_service_is_killed_while_it_delivers(tmp_path: Path, receiver: Recei
     row = warehouse.add_webhook(receiver.url)
     with Service(tmp_path, f"mqtt://127.0.0.1:{free_port()}") as service:
         service.start()
-        wait_for(lambda: service.has_logged("what happens is logged from now on"), 30, service.read_log)
+        wait_for(lambda: service.has_logged("event logging started"), 30, service.read_log)
         pallets = [warehouse.add_asset(f"P-{number}") for number in range(300)]
         for enough in (20, 150, 280):
             receiver.wait_for(enough)

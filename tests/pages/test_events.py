@@ -101,7 +101,7 @@ def test_it_is_tested_disabled_enabled_given_a_secret_and_removed(sign_in_as: Si
     row = only(cast)
     path = f"/event-destinations/{row.no}"
     browser.post(f"{path}/test")
-    assert only(cast).is_test_wanted
+    assert only(cast).is_test_requested
     browser.post(f"{path}/disable")
     assert only(cast).disabled_at
     assert browser.post(f"{path}/test").status_code == 409

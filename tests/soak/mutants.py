@@ -41,7 +41,7 @@ REASONS = Path(__file__).with_name("survivors.toml")
 COPIED = ("edge", "tests", "web", "data", "systemd", ".ci", "README.md", "pyproject.toml")
 MODULES = (
     "edge/events/log.py",
-    "edge/events/making.py",
+    "edge/events/detection.py",
     "edge/events/progress.py",
     "edge/handhelds/scans.py",
     "edge/handhelds/stock_takes.py",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.events import destinations, making
+from edge.events import destinations, detection
 from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
@@ -35,7 +35,7 @@ class Company:
                 Network.LOOPBACK,
             )
             self.webhook = destinations.add(self.hub.actor, new).no
-            making.start(SILENCE)
+            detection.start(SILENCE)
         self.ber, self.ham = (SiteBox(folder / code, code, self.hub) for code in ("BER", "HAM"))
         for site in (self.ber, self.ham):
             site.join()

@@ -11,7 +11,7 @@ from edge.audit.actors import shell
 from edge.events import destinations
 from edge.events.destinations import Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
-from edge.events.progress import Progress, note_progress
+from edge.events.progress import Progress, record_progress
 from edge.operations.doctor.findings import Level, Subject
 from edge.outbound import Network
 from edge.people.organizations import list_organizations
@@ -28,7 +28,7 @@ def erp(site: Path) -> Destination:
 
 
 def failing(erp: Destination, *, since: int | None = None, disabled: str | None = None) -> None:
-    note_progress(erp.no, Progress(0, (), (), 3, since, 0, "answered 500", 0, disabled))
+    record_progress(erp.no, Progress(0, (), (), 3, since, 0, "answered 500", 0, disabled))
 
 
 def test_a_receiver_that_takes_events_is_well(subject: Subject, erp: Destination) -> None:

@@ -1,7 +1,7 @@
-"""Whose turn it is: destinations that wait for a thread, each organization in turn, and none with all threads.
+"""Fair queue of destinations: organizations take turns, and none can occupy all threads.
 
-A receiver may take ten seconds for each event and never fail. Without turns, four of them keep all threads for as long
-as their events come faster than that, and no other organization's destination receives anything.
+A slow receiver may take ten seconds per event without failing. Without turns, four of them would occupy all threads,
+and other organizations would receive nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections import Counter, deque
 from edge.events.destinations import Destination
 
 
-class Turns:
+class FairQueue:
     def __init__(self, most_at_once: int) -> None:
-        """`most_at_once`: destinations of one organization that are served at the same time."""
+        """`most_at_once`: maximum number of destinations of one organization that are served at the same time."""
         self._most_at_once = most_at_once
-        self._waiting: dict[int, deque[Destination]] = {}  # by organization, in the order of their turns
+        self._waiting: dict[int, deque[Destination]] = {}  # by organization, next one first
         self._busy: Counter[int] = Counter()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -27,7 +27,7 @@ class Turns:
             self._changed.notify()
 
     def take(self) -> Destination | None:
-        """Wait for the next destination; `done` must follow. None once it is closed."""
+        """Wait for the next destination; the caller must call `done`. Returns None once the queue is closed."""
         with self._changed:
             while not self._is_closed:
                 row = self._next()
@@ -53,6 +53,6 @@ class Turns:
                 rows = self._waiting.pop(organization_id)
                 row = rows.popleft()
                 if rows:
-                    self._waiting[organization_id] = rows  # at the end: the others are first now
+                    self._waiting[organization_id] = rows  # moved to the end of the line
                 return row
         return None

@@ -8,8 +8,8 @@ import pytest
 from edge.clock import SECOND
 from edge.events import worker
 from edge.events.destinations import Destination, DestinationKind
-from edge.events.making import Silence
-from edge.events.turns import Turns
+from edge.events.detection import Silence
+from edge.events.fair_queue import FairQueue
 from edge.events.worker import Pace, Worker
 
 OURS, THEIRS = 1, 2
@@ -23,14 +23,14 @@ def destination(no: int, organization_id: int) -> Destination:
     )
 
 
-def taken(turns: Turns) -> int:
+def taken(turns: FairQueue) -> int:
     row = turns.take()
     assert row
     return row.no
 
 
 def test_each_organization_has_its_turn_and_none_has_all() -> None:
-    turns = Turns(3)
+    turns = FairQueue(3)
     rows = [destination(no, THEIRS) for no in range(10, 20)] + [destination(1, OURS), destination(2, OURS)]
     for row in rows:
         turns.put(row)
@@ -40,7 +40,7 @@ def test_each_organization_has_its_turn_and_none_has_all() -> None:
 
 
 def test_whoever_waits_is_woken_at_the_end() -> None:
-    turns = Turns(3)
+    turns = FairQueue(3)
     found: list[Destination | None] = []
     waiting = threading.Thread(target=lambda: found.append(turns.take()))
     waiting.start()

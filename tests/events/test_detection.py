@@ -12,7 +12,7 @@ from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.database.triggers import TRIGGERS
-from edge.events import log, making
+from edge.events import detection, log
 from edge.events.log import Event, EventKind, Filter
 from edge.readers import readers, status
 from edge.readers.status import ReaderStatus
@@ -88,34 +88,34 @@ def test_unseen_and_seen_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyP
     pallet = warehouse.add_asset("P-1")
     warehouse.seen(pallet, "north dock", 1)
     make_events()
-    assert making.make_unseen(SILENCE) == 0
+    assert detection.log_unseen(SILENCE) == 0
     tomorrow = clock.now() + clock.DAY
     monkeypatch.setattr(clock, "now", lambda: tomorrow)
-    assert making.make_unseen(SILENCE) == 1
-    assert making.make_unseen(SILENCE) == 0
+    assert detection.log_unseen(SILENCE) == 1
+    assert detection.log_unseen(SILENCE) == 0
     assert told(warehouse, pallet)[-1].at == warehouse.began + SECOND + SILENCE.asset
     warehouse.seen(pallet, "north dock", (tomorrow - warehouse.began) // SECOND)
     make_events()
-    making.make_unseen(SILENCE)
+    detection.log_unseen(SILENCE)
     assert kinds(warehouse, pallet) == ["created", "arrived", "unseen", "arrived"]
 
 
 def test_readers_go_and_come_back(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     def heard(*, is_offline: bool = False) -> None:
         status.record_readers([ReaderStatus(warehouse.reader, clock.now(), None, None, 1, None, is_offline)])
-        making.make_readers(SILENCE)
+        detection.log_readers(SILENCE)
 
     heard()
     later = clock.now() + SILENCE.reader + 1
     monkeypatch.setattr(clock, "now", lambda: later)
-    making.make_readers(SILENCE)
+    detection.log_readers(SILENCE)
     heard()
     heard(is_offline=True)
     heard(is_offline=True)
     assert [event.kind for event in told(warehouse)] == ["reader.online", "reader.offline"] * 2
     assert told(warehouse)[0].data["reader"] == {"id": warehouse.reader, "name": "Portal"}
     readers.remove_reader(warehouse.actor, warehouse.reader)
-    assert making.make_readers(SILENCE) == 0
+    assert detection.log_readers(SILENCE) == 0
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_a_location_stands_for_its_sub_locations(
 
 
 def test_nothing_is_noted_while_nobody_is_told(warehouse: Warehouse) -> None:
-    making.stop()
+    detection.stop()
     pallet = warehouse.add_asset("P-1")
     warehouse.seen(pallet, "north dock", 1)
-    assert not making.has_candidates()
+    assert not detection.has_candidates()
     for table in ("event", "event_asset", "event_reader"):
         assert execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 

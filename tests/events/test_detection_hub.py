@@ -9,8 +9,8 @@ import pytest
 
 from edge import clock
 from edge.clock import HOUR
-from edge.events import log, making
-from edge.events.making import Silence
+from edge.events import detection, log
+from edge.events.detection import Silence
 from edge.sync.sender import Sender
 from tests.sync.conftest import _quick
 from tests.sync.world import Hub, SiteBox
@@ -30,14 +30,14 @@ class Listened:
         self.ber.sync()
         self.began = clock.now() - HOUR
         with self.hub.in_use():
-            making.start(SILENCE)
+            detection.start(SILENCE)
         self._heard = 0
 
     def told(self) -> list[tuple[str, Any, Any]]:
         """What is new: kind, key of the asset, key of the location."""
         self.ber.sync()
         with self.hub.in_use():
-            while making.make(SILENCE):
+            while detection.log_changes(SILENCE):
                 pass
             found = log.after(self.hub.organization_id, self._heard, 100)
         self._heard = found[-1].seq if found else self._heard
@@ -79,7 +79,7 @@ def test_of_a_site_that_was_offline_it_is_told_where_everything_is_now(
         sender.connect()
         sender.push()
     with listened.hub.in_use():
-        making.make(SILENCE)
+        detection.log_changes(SILENCE)
     told = listened.told()
     assert told[-1] == ("asset.moved", "P-1", "BER-DOCK-2")
     assert len(told) < 5

@@ -1,10 +1,10 @@
-"""How events come about: the current state is compared with what was told last, and the difference goes to the log.
+"""Event detection: compares each asset's state with the last reported state and logs the difference as events.
 
-Triggers note which assets may have an event, in the transaction of the write itself; this module looks at them soon
-after. So no write can bypass it, an ingest batch pays for its moves only, and a kill neither loses nor repeats an
-event: the event, and the note that it was told, are one transaction. The events of each asset form a chain: it arrives,
-moves from where it was last told to be, is unseen. A late scan that changes only the past makes no event; one that is
-undone makes a move to where the asset is now.
+Triggers record candidate assets in the transaction of the write, and this module evaluates them soon after. So no write
+bypasses it, an ingest batch pays only for its moves, and a crash neither loses nor repeats an event: the event and the
+reported state are written in one transaction. Events of an asset form a chain: arrived, moved from the last reported
+location, unseen. A late read that changes only the past makes no event; undoing one makes a move to the current
+location.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from edge.database.triggers import TRIGGERS
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
 
-MOST_CANDIDATES = 1_000  # in one transaction
-MOST_STAYS = 200  # of one asset in one transaction; the rest follows in the next
+MOST_CANDIDATES = 1_000  # per transaction
+MOST_STAYS = 200  # per asset and transaction; the rest follows in the next
 
 
 class Candidate(IntEnum):
-    """What `key` means in `event_candidate`."""
+    """Meaning of `key` in `event_candidate`."""
 
-    TRACK = 1  # the number of a track
-    GONE = 2  # an asset whose track is gone
-    RECORD = 3  # an asset whose record or tags are new or changed
+    TRACK = 1  # number of a track
+    GONE = 2  # an asset that lost its track
+    RECORD = 3  # an asset with a new or changed record or tags
 
 
 class Silence(NamedTuple):
-    """After how many microseconds without a read an asset is unseen, and without a message a reader is offline."""
+    """Time without a read until an asset is unseen, and without a message until a reader is offline (µs)."""
 
     asset: int
     reader: int
 
 
-class _Told(NamedTuple):
-    """What was told of an asset. `location_id` is None where nobody knows where it is."""
+class _Reported(NamedTuple):
+    """The last reported state of an asset. `location_id` is None if its location is unknown."""
 
     is_live: bool = False
     location_id: int | None = None
@@ -49,7 +49,7 @@ class _Told(NamedTuple):
 
 
 class _Asset(NamedTuple):
-    """How it is now; without the last four where it was never seen."""
+    """The current state of an asset. The last four fields are None if it was never read."""
 
     id: int
     organization_id: int
@@ -64,14 +64,14 @@ class _Asset(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Since when the asset is at a location; None: nobody knows where."""
+    """A change of location at time `at`; None if the location became unknown."""
 
     at: int
     location_id: int | None
 
 
 def start(silence: Silence) -> None:
-    """Take the current state as told, and note from now on what may have to be. Does nothing if it runs already."""
+    """Take the current state as reported and install the triggers. Does nothing if already running."""
     with writing():
         if is_running():
             return
@@ -91,7 +91,7 @@ def start(silence: Silence) -> None:
 
 
 def stop() -> None:
-    """Make no more events; the log keeps what is in it until that is too old."""
+    """Remove the triggers. The log keeps its events until they expire."""
     with writing():
         for name in TRIGGERS:
             execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -101,39 +101,41 @@ def stop() -> None:
 
 def is_running() -> bool:
     names = orjson.dumps(list(TRIGGERS)).decode()
-    found = execute(
+    row = execute(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))",
         (names,),
     )
-    return bool(found.fetchone()[0] == len(TRIGGERS))
+    return bool(row.fetchone()[0] == len(TRIGGERS))
 
 
 def has_candidates() -> bool:
     return execute("SELECT 1 FROM event_candidate LIMIT 1").fetchone() is not None
 
 
-def make(silence: Silence) -> int:
-    """Log the events of the oldest candidates; returns how many candidates were looked at."""
+def log_changes(silence: Silence) -> int:
+    """Log the events of the oldest candidates. Returns the number of candidates evaluated."""
     with writing():
-        found = execute("SELECT no, kind, key FROM event_candidate ORDER BY no LIMIT ?", (MOST_CANDIDATES,)).fetchall()
-        if not found:
+        candidates = execute(
+            "SELECT no, kind, key FROM event_candidate ORDER BY no LIMIT ?", (MOST_CANDIDATES,)
+        ).fetchall()
+        if not candidates:
             return 0
-        execute("DELETE FROM event_candidate WHERE no <= ?", (found[-1][0],))
-        tracks = [key for _, kind, key in found if kind == Candidate.TRACK]
-        records = {key for _, kind, key in found if kind == Candidate.RECORD}
-        gone = {key for _, kind, key in found if kind == Candidate.GONE}
-        _tell({*_assets_of(tracks), *gone, *records}, records, silence)
-    return len(found)
+        execute("DELETE FROM event_candidate WHERE no <= ?", (candidates[-1][0],))
+        tracks = [key for _, kind, key in candidates if kind == Candidate.TRACK]
+        records = {key for _, kind, key in candidates if kind == Candidate.RECORD}
+        gone = {key for _, kind, key in candidates if kind == Candidate.GONE}
+        _report({*_assets_of(tracks), *gone, *records}, records, silence)
+    return len(candidates)
 
 
-def make_unseen(silence: Silence, limit: int = MOST_CANDIDATES) -> int:
-    """Log assets that have become unseen, or are seen again where they were; returns how many."""
+def log_unseen(silence: Silence, limit: int = MOST_CANDIDATES) -> int:
+    """Log assets that became unseen, or were read again at the same location. Returns their number."""
     seen_after = clock.now() - silence.asset
-    # Outside of the transaction, since it goes through all assets.
+    # Before the transaction, because this scans all assets.
     overdue = execute(_OVERDUE, {"seen_after": seen_after, "limit": limit}).fetchall()
     if overdue:
         with writing():
-            _tell({asset_id for (asset_id,) in overdue}, set(), silence)
+            _report({asset_id for (asset_id,) in overdue}, set(), silence)
     return len(overdue)
 
 
@@ -143,24 +145,24 @@ _OVERDUE = """
 """
 
 
-def make_readers(silence: Silence) -> int:
-    """Log readers that went silent, said goodbye, or are heard again; returns how many."""
+def log_readers(silence: Silence) -> int:
+    """Log readers that went offline or came back online. Returns their number."""
     changed = execute(_CHANGED_READERS, (clock.now() - silence.reader,)).fetchall()
     if not changed:
         return 0
     with writing():
         locations = _Locations([row[5] for row in changed])
-        made = []
-        for reader_id, organization_id, name, is_offline, heard_at, location_id in changed:
+        new_events = []
+        for reader_id, organization_id, name, is_offline, last_message_at, location_id in changed:
             kind = EventKind.READER_OFFLINE if is_offline else EventKind.READER_ONLINE
             data = {
                 "reader": {"id": reader_id, "name": name},
                 "location": locations.shown(location_id),
-                "last_heard_at": clock.rfc3339(heard_at),
+                "last_heard_at": clock.rfc3339(last_message_at),
             }
-            at = clock.now() if is_offline else heard_at
-            made.append(NewEvent(organization_id, kind, reader_id, at, locations.within(location_id), (), data))
-        events.add(made)
+            at = clock.now() if is_offline else last_message_at
+            new_events.append(NewEvent(organization_id, kind, reader_id, at, locations.within(location_id), (), data))
+        events.add(new_events)
         execute_many(
             "INSERT INTO event_reader (reader_id, is_offline) VALUES (?, ?) "
             "ON CONFLICT DO UPDATE SET is_offline = excluded.is_offline",
@@ -182,26 +184,26 @@ _CHANGED_READERS = (
 
 def _assets_of(tracks: Sequence[int]) -> set[int]:
     numbers = orjson.dumps(tracks).decode()
-    found = execute("SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))", (numbers,))
-    return {asset_id for (asset_id,) in found}
+    rows = execute("SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))", (numbers,))
+    return {asset_id for (asset_id,) in rows}
 
 
-def _tell(asset_ids: Collection[int], changed_records: Collection[int], silence: Silence) -> None:
+def _report(asset_ids: Collection[int], changed_records: Collection[int], silence: Silence) -> None:
     ids = orjson.dumps(sorted(asset_ids)).decode()
     assets = [_Asset(*row) for row in execute(_SELECT_ASSETS, (ids,))]
-    told = {row[0]: _Told(bool(row[1]), *row[2:]) for row in execute(_SELECT_TOLD, (ids,))}
-    made: list[_Made] = []
+    reported = {row[0]: _Reported(bool(row[1]), *row[2:]) for row in execute(_SELECT_REPORTED, (ids,))}
+    batches: list[_AssetEvents] = []
     for asset in assets:
-        before = told.get(asset.id, _Told())
+        before = reported.get(asset.id, _Reported())
         if asset.deleted_at is not None and not before.is_live:
-            continue  # created and deleted in between, or told before
-        made.append(_Made(asset, before, asset.id in changed_records, silence))
-    locations = _Locations([location_id for one in made for location_id in one.location_ids()])
-    events.add([event for one in made for event in one.events(locations)])
-    execute_many(_SET_TOLD, [one.told for one in made])
+            continue  # created and deleted in between, or reported before
+        batches.append(_AssetEvents(asset, before, asset.id in changed_records, silence))
+    locations = _Locations([location_id for batch in batches for location_id in batch.location_ids()])
+    events.add([event for batch in batches for event in batch.events(locations)])
+    execute_many(_SET_REPORTED, [batch.reported for batch in batches])
     execute_many(
         "INSERT INTO event_candidate (kind, key) SELECT 1, no FROM track WHERE asset_id = ?",
-        [(one.asset.id,) for one in made if one.is_unfinished],
+        [(batch.asset.id,) for batch in batches if batch.is_unfinished],
     )
 
 
@@ -210,21 +212,21 @@ _SELECT_ASSETS = """
            p.dwell_started_at, p.row_at
     FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE a.id IN (SELECT value FROM json_each(?)) ORDER BY a.id
 """
-_SELECT_TOLD = """
+_SELECT_REPORTED = """
     SELECT asset_id, is_live, location_id, observed_at FROM event_asset
     WHERE asset_id IN (SELECT value FROM json_each(?))
 """
-_SET_TOLD = """
+_SET_REPORTED = """
     INSERT INTO event_asset (asset_id, is_live, location_id, observed_at) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET is_live = excluded.is_live, location_id = excluded.location_id,
                               observed_at = excluded.observed_at
 """
 
 
-class _Made:
+class _AssetEvents:
     """The events of one asset."""
 
-    def __init__(self, asset: _Asset, before: _Told, is_record_changed: bool, silence: Silence) -> None:
+    def __init__(self, asset: _Asset, before: _Reported, is_record_changed: bool, silence: Silence) -> None:
         self.asset = asset
         self.is_unfinished = False
         self._before = before
@@ -235,7 +237,7 @@ class _Made:
         last = self._steps[-1] if self._steps else None
         is_live = asset.deleted_at is None
         location_id = (last.location_id if last else before.location_id) if is_live else None
-        self.told = (asset.id, int(is_live), location_id, self._until)
+        self.reported = (asset.id, int(is_live), location_id, self._until)
 
     def location_ids(self) -> Iterator[int | None]:
         yield self._before.location_id
@@ -277,7 +279,7 @@ class _Made:
         return NewEvent(asset.organization_id, kind, asset.id, at, locations.within(location_id), (), data)
 
     def _find_steps(self) -> list[_Step]:
-        """The stays since the last one that was told, and a step to where the asset is now if they end elsewhere."""
+        """Return the stays since the last reported one, plus a step to the current location if they end elsewhere."""
         asset, before = self.asset, self._before
         if asset.last_seen_at is None:
             return [_Step(clock.now(), None)] if before.location_id else []
@@ -312,11 +314,11 @@ _STAYS_SINCE = """
 
 
 class _Locations:
-    """Locations as events show them, and the locations above each of them."""
+    """Locations as shown in events, and their ancestors."""
 
     def __init__(self, ids: Collection[int | None]) -> None:
-        wanted = orjson.dumps(sorted({one for one in ids if one is not None})).decode()
-        rows = execute(_SELECT_LOCATIONS, (wanted,)).fetchall()
+        ids_json = orjson.dumps(sorted({one for one in ids if one is not None})).decode()
+        rows = execute(_SELECT_LOCATIONS, (ids_json,)).fetchall()
         self._parents: Mapping[int, int | None] = {row[0]: row[1] for row in rows}
         self._shown = {row[0]: {"id": row[0], "external_key": row[2], "name": row[3]} for row in rows}
 
@@ -324,11 +326,11 @@ class _Locations:
         return None if location_id is None else self._shown[location_id]
 
     def within(self, location_id: int | None) -> set[int]:
-        found: set[int] = set()
-        while location_id is not None and location_id not in found:
-            found.add(location_id)
+        ids: set[int] = set()
+        while location_id is not None and location_id not in ids:
+            ids.add(location_id)
             location_id = self._parents.get(location_id)
-        return found
+        return ids
 
 
 _SELECT_LOCATIONS = """
