@@ -1,1 +1,1 @@
-"""Keeping a site alive: backup, restore, retention, doctor, health."""
+"""Operation of a site: backup, restore, retention, doctor, health, upgrades."""

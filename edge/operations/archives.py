@@ -1,4 +1,4 @@
-"""How a backup is packed: compressed, and for a disk that leaves the building encrypted to the owner's public key."""
+"""Backup archives: gzip, optionally encrypted with age to the owner's public key for disks that leave the building."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from edge.errors import Corrupt, SetupError, Unavailable
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _AGE = b"age-encryption.org/"
-_MOST_RATIO = 200  # times that a database is larger than its backup; five to ten is usual
-_SPARE = 64 * 1024 * 1024  # bytes; the disk must not be full to the brim afterwards
+_MOST_RATIO = 200  # at most, size of a database relative to its backup; five to ten is usual
+_SPARE = 64 * 1024 * 1024  # bytes that must stay free on the disk
 
 
 def pack(raw: Path, packed: Path) -> None:
-    """Compress, then read the result back: only what can be unpacked to the same bytes is a backup."""
+    """Compress `raw` into `packed` and verify the result. Raises Corrupt if it does not unpack to the same bytes."""
     with raw.open("rb") as source, packed.open("xb") as target:
         os.fchmod(target.fileno(), 0o600)
         with gzip.GzipFile(fileobj=target, mode="wb", compresslevel=6, filename="") as stream:
@@ -42,8 +42,8 @@ def pack(raw: Path, packed: Path) -> None:
 def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
     """Unpack a backup into `target`, which must not exist.
 
-    The header of the database names its size, and no other size is accepted: a few kilobytes could unpack to gigabytes.
-    Raises Corrupt, Unavailable where there is no room, SetupError for a file or key that cannot be read.
+    The size in the database header is enforced: a few kilobytes could otherwise unpack to gigabytes.
+    Raises Corrupt, Unavailable if the disk is too full, SetupError if the file or the key cannot be read.
     """
     try:
         with _decrypted(file, target, identity) as archive, target.open("xb") as unpacked:
@@ -51,7 +51,7 @@ def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
             _copy(_chunks(archive), unpacked, file, archive.stat().st_size)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise Corrupt(f"{file.name} is damaged ({error})") from error
-    except PermissionError as error:  # of the file or the key: the command runs as the service's user, also under sudo
+    except PermissionError as error:  # file or key: the command runs as the service's user, also under sudo
         raise SetupError(
             f"{error.filename} cannot be read by the user edge ({error.strerror}); "
             f"put it into {target.parent}, belonging to edge"
@@ -82,7 +82,7 @@ def _copy(chunks: Iterator[bytes], unpacked: BinaryIO, file: Path, packed_size: 
 
 
 def _database_size(header: bytes) -> int | None:
-    """Return the size in bytes that the header of an SQLite database names (sqlite.org/fileformat.html, 1.3)."""
+    """Return the size in bytes from the header of an SQLite database (sqlite.org/fileformat.html, 1.3)."""
     if not header.startswith(b"SQLite format 3\0") or len(header) < 100:
         return None
     page_size = int.from_bytes(header[16:18], "big")
@@ -90,14 +90,14 @@ def _database_size(header: bytes) -> int | None:
 
 
 def encrypt(file: Path, target: Path, recipient: str) -> None:
-    """For whoever has the private key of `recipient` (age1…), and nobody else; this box cannot read it again."""
+    """Encrypt `file` to the public key `recipient` (age1…). This box cannot decrypt the result. Raises SetupError."""
     key = _recipient(recipient)
     with file.open("rb") as source, target.open("wb") as encrypted:
         pyrage.encrypt_io(source, encrypted, [key])
 
 
 def _recipient(text: str) -> pyrage.x25519.Recipient:
-    """Return the public key. Raises SetupError."""
+    """Parse a public key. Raises SetupError."""
     try:
         return pyrage.x25519.Recipient.from_str(text)
     except pyrage.RecipientError as error:
@@ -108,7 +108,7 @@ def _recipient(text: str) -> pyrage.x25519.Recipient:
 
 @contextmanager
 def encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
-    """Give a stream whose content ends encrypted in `file`, without ever being on a disk in the clear."""
+    """Yield a stream whose content is written to `file` encrypted, never to disk in the clear. Raises SetupError."""
     key = _recipient(recipient)
     with _piped(lambda end: pyrage.encrypt_io(end, file, [key]), writes=True) as stream:
         yield stream
@@ -116,7 +116,7 @@ def encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
-    """Give a stream of what is in an encrypted file. Raises SetupError."""
+    """Yield the decrypted content of `file` as a stream. Raises SetupError."""
     try:
         keys = _identities(identity)
         with (
@@ -132,7 +132,7 @@ def decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _piped(work: Callable[[BinaryIO], object], *, writes: bool) -> Iterator[BinaryIO]:
-    """Our end of a pipe whose other end a thread works on; its error is raised here."""
+    """Yield one end of a pipe while a thread runs `work` on the other end. Errors of the thread are raised here."""
     read, write = os.pipe()
     ours, theirs = (
         (os.fdopen(write, "wb"), os.fdopen(read, "rb")) if writes else (os.fdopen(read, "rb"), os.fdopen(write, "wb"))
@@ -143,7 +143,7 @@ def _piped(work: Callable[[BinaryIO], object], *, writes: bool) -> Iterator[Bina
         try:
             with theirs:
                 work(theirs)
-        except Exception as error:  # noqa: BLE001  raised below, in the thread that waits for it
+        except Exception as error:  # noqa: BLE001  raised again in the calling thread
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -165,7 +165,7 @@ def _piped(work: Callable[[BinaryIO], object], *, writes: bool) -> Iterator[Bina
 
 
 def new_key() -> tuple[str, str]:
-    """A private key and its public half, as age writes them."""
+    """Return a new private key and its public key, in age's text format."""
     identity = pyrage.x25519.Identity.generate()
     return str(identity), str(identity.to_public())
 
@@ -190,7 +190,7 @@ def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path
 
 
 def _identities(file: Path) -> list[pyrage.x25519.Identity]:
-    """The keys in the file; other lines are passed over, so what `edge backup-key` printed may be kept as it is."""
+    """Read the private keys in `file`. Other lines are ignored, so the output of `edge backup-key` works as it is."""
     lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
     keys = [line for line in lines if line.startswith("AGE-SECRET-KEY-")]
     if not keys:
@@ -207,7 +207,7 @@ def _begins_with(file: Path, magic: bytes) -> bool:
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
-    """What is in an archive, or in a database that was unpacked before."""
+    """Yield the content of an archive, or of an uncompressed database, in chunks."""
     is_packed = _begins_with(file, _GZIP)
     with gzip.open(file, "rb") if is_packed else file.open("rb") as opened:
         while chunk := opened.read(_CHUNK):

@@ -1,4 +1,4 @@
-"""Backups: a copy of the running database, checked, compressed, kept by day and by week, and brought back."""
+"""Backups: make, verify, rotate by day and by week, restore, and repair a damaged database from them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Backup(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """For how many days, and how many weeks, the newest backup is kept."""
+    """Retention: number of daily and weekly backups."""
 
     daily: int
     weekly: int
 
 
 class Second(NamedTuple):
-    """A folder on another disk for a copy of each backup; with a recipient (age1…) only its owner can read them."""
+    """A folder on another disk for a copy of each backup, encrypted if `recipient` (age1…) is set."""
 
     folder: Path
     recipient: str = ""
@@ -59,7 +59,7 @@ class Restored(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """`backup` names the one that filled the gaps; `unusable` says of newer ones why they could not."""
+    """Result of a repair: `backup` names the backup that filled the gaps, `unusable` why newer backups could not."""
 
     facts: CopyFacts
     recovered: Recovered
@@ -69,9 +69,9 @@ class Repaired(NamedTuple):
 
 
 def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None = None) -> Result:
-    """The store must be open. A second folder that fails (a USB drive pulled out) is reported, and the backup is kept.
+    """Back up the open database to `folder`, then rotate. A failing second folder is reported in the result.
 
-    Raises Unavailable when there is no room, Corrupt when the copy is not sound; older backups stay then.
+    Raises Unavailable if the disk is too full and Corrupt if the copy is damaged. Older backups are kept then.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _check_room(data_dir, folder)
@@ -92,7 +92,7 @@ def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None 
 
 
 def list_backups(folder: Path) -> list[Backup]:
-    """Newest first. Other files in the folder are ignored."""
+    """List the backups in a folder, newest first. Other files are ignored."""
     if not folder.is_dir():
         return []
     found = [_backup(path) for path in folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -100,16 +100,16 @@ def list_backups(folder: Path) -> list[Backup]:
 
 
 def newest_backup(folder: Path) -> Backup | None:
-    """The last one made; one that is dated in the future was made while the clock was wrong, and comes last."""
+    """Return the newest backup. Those dated in the future (made with a wrong clock) are only a last resort."""
     now = clock.to_datetime(clock.now())
     backups = list_backups(folder)
     return next((backup for backup in backups if backup.made_at <= now), next(iter(backups), None))
 
 
 def rotate(folder: Path, kept: Kept, just_made: str = "", also: Collection[datetime] = ()) -> list[Path]:
-    """Remove the backups that are too old to be kept, except those made at the times in `also`.
+    """Remove and return expired backups, except those made at the times in `also`.
 
-    What was just made stays, even if the clock has gone back and it looks like the oldest.
+    The backup named `just_made` is kept even if the clock was set back and it looks like the oldest.
     """
     backups = list_backups(folder)
     paths = [backup.path for backup in backups]
@@ -126,9 +126,9 @@ def rotate(folder: Path, kept: Kept, just_made: str = "", also: Collection[datet
 
 
 def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
-    """The newest of each of the last days and weeks that have one.
+    """Return the newest time of each of the last days and weeks that have a backup.
 
-    Days without a backup do not count, so that a box that was off, or whose clock jumped, keeps what it has.
+    Days without a backup do not count: a box that was off, or whose clock jumped, keeps its backups.
     """
     by_day: dict[str, datetime] = {}
     by_week: dict[str, datetime] = {}
@@ -139,26 +139,26 @@ def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
 
 
 def restore_backup(actor: Actor, file: Path, data_dir: Path, identity: Path | None = None) -> Restored:
-    """Make a backup the database of this box; the service must not run. The present database is kept aside.
+    """Replace this box's database with a backup. The service must be stopped. The present database is kept aside.
 
-    `identity` holds the private key of an encrypted one. Raises SetupError when file or key cannot be read, Corrupt
-    when it is not sound, Unavailable without room: nothing is changed then.
+    `identity` is the file with the private key of an encrypted backup. Raises SetupError if a file cannot be read,
+    Corrupt if the backup is damaged, Unavailable if the disk is too full; nothing is changed then.
     """
     return restore_from(actor, data_dir, file.name, lambda fresh: archives.unpack(file, fresh, identity))
 
 
 def restore_continuous(actor: Actor, folder: Path, data_dir: Path, at: int | None = None) -> Restored:
-    """Make the newest point of the continuous backup the database, or the one of a moment. Raises as restore_backup."""
+    """Replace the database with the continuous backup, newest or at a time in µs. Raises as `restore_backup`."""
     origin = "the continuous backup" if at is None else f"the continuous backup of {clock.rfc3339(at)}"
     return restore_from(actor, data_dir, origin, lambda fresh: continuous_backup.restore_point(folder, fresh, at))
 
 
 def restore_from(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Path], None]) -> Restored:
-    """Make the file that `bring` writes the database of this box, once it is known to be sound."""
+    """Replace this box's database with the file that `bring` writes, after checking it."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
     try:
-        fresh.unlink(missing_ok=True)  # of an attempt that was cut off
+        fresh.unlink(missing_ok=True)  # leftover of an interrupted attempt
         bring(fresh)
         facts = inspect_copy(fresh)
         move_ids_forward(fresh, present)
@@ -171,10 +171,10 @@ def restore_from(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Pat
 def repair_database(
     actor: Actor, data_dir: Path, folders: Iterable[Path], continuous_dir: Path | None = None
 ) -> Repaired:
-    """Make what can be recovered of the database the database; the service must not run. The damaged one is kept aside.
+    """Replace the damaged database with its recoverable rows. The service must be stopped; the old file is kept aside.
 
-    What is on damaged pages comes from the newest sound backup in `folders`, or from the continuous backup. Raises
-    Corrupt if nothing can be recovered, Unavailable without room: nothing is changed then.
+    Rows on damaged pages come from the newest sound backup in `folders`, or from the continuous backup. Raises
+    Corrupt if nothing can be recovered, Unavailable if the disk is too full; nothing is changed then.
     """
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.repair"
     copy = data_dir / f"{FILE_NAME}.repair-backup"
@@ -193,7 +193,7 @@ def repair_database(
 
 
 def _unpack_newest(copy: Path, folders: Iterable[Path], continuous_dir: Path | None) -> tuple[str | None, list[str]]:
-    """Put the newest sound backup at `copy`. Returns its name, or None, and what is wrong with newer ones."""
+    """Unpack the newest sound backup to `copy`. Returns its name or None, and the errors of newer ones."""
     unusable = []
     for origin, bring in _copies(folders, continuous_dir):
         copy.unlink(missing_ok=True)
@@ -208,7 +208,7 @@ def _unpack_newest(copy: Path, folders: Iterable[Path], continuous_dir: Path | N
 
 
 def _copies(folders: Iterable[Path], continuous_dir: Path | None) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """All backups, newest first, each with the function that unpacks it."""
+    """Yield the name of each backup and the function that unpacks it, newest first."""
     if continuous_dir and continuous_backup.folders(continuous_dir):
         yield "the continuous backup", partial(continuous_backup.restore_point, continuous_dir)
     now = clock.to_datetime(clock.now())
@@ -218,7 +218,7 @@ def _copies(folders: Iterable[Path], continuous_dir: Path | None) -> Iterator[tu
 
 
 def _replace_database(present: Path, fresh: Path) -> Path | None:
-    """Returns where the previous database is now."""
+    """Swap the database file. Returns the path of the previous one."""
     _sync(fresh)
     continuous_backup.forget_state(present.parent)
     aside = _move_aside(present)
@@ -228,7 +228,7 @@ def _replace_database(present: Path, fresh: Path) -> Path | None:
 
 
 def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
-    """Unpack a backup and read all of it. Raises Corrupt or SetupError."""
+    """Unpack a backup into `scratch_dir` and read all of it. Raises Corrupt or SetupError."""
     scratch = scratch_dir / f"{path.name}.check"
     try:
         scratch.unlink(missing_ok=True)
@@ -246,7 +246,7 @@ def _backup(path: Path) -> Backup:
 
 
 def _check_room(data_dir: Path, folder: Path) -> None:
-    """The copy, and beside it the packed one, which is smaller."""
+    """Raise Unavailable unless `folder` has room for the raw copy and the smaller packed one."""
     needed = 2 * sum(
         file.stat().st_size for file in data_dir.glob(f"{FILE_NAME}*") if file.suffix in (".db", ".db-wal")
     )
@@ -256,7 +256,7 @@ def _check_room(data_dir: Path, folder: Path) -> None:
 
 
 def _move_aside(present: Path) -> Path | None:
-    """The database first and its WAL after it: a WAL that is left behind would be played into the next database."""
+    """Rename the database first, then its WAL: a WAL left behind would be replayed into the next database."""
     aside = present.with_name(f"{present.name}.before-{clock.to_datetime(clock.now()):{_TIME}}")
     moved = False
     for suffix in ("", "-wal", "-shm"):
@@ -267,7 +267,7 @@ def _move_aside(present: Path) -> Path | None:
 
 
 def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
-    """What went wrong, or None. The folder is not made: with the drive unplugged it would land on the first disk."""
+    """Copy to the second disk. Returns the error or None. Never creates the folder: it would land on the first disk."""
     name = f"{path.name}.age" if second.recipient else path.name
     unfinished = second.folder / f"{name}.tmp"
     try:
@@ -280,7 +280,7 @@ def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
         _sync(unfinished)
         unfinished.replace(second.folder / name)
         sync_folder(second.folder)
-        # The schema of an encrypted copy cannot be read: whatever stays in the first folder stays here.
+        # The schema of an encrypted copy cannot be read, so keep the same backups as the first folder.
         rotate(second.folder, kept, name, {backup.made_at for backup in list_backups(path.parent)})
     except (OSError, SetupError) as error:
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Continuous backup: every change of the database follows to another drive within seconds, by Litestream.
+"""Continuous backup: Litestream replicates each change of the database to another drive within seconds.
 
-Litestream reads the write-ahead log beside the service and never makes it wait. This part starts it, stops it while
-the drive cannot take anything (it would keep what is new on the first disk, without a bound), and says what is wrong.
-Each time the database begins anew, as after a restore, a new folder is begun: a copy is of one history only.
+Litestream reads the write-ahead log in its own process and never blocks the service. This module starts it, stops it
+while the drive is unusable (Litestream would otherwise buffer without limit on the first disk), and reports faults.
+A replaced database, as after a restore, starts a new folder: each folder holds one history only.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from edge.operations.health import Check
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-LATE_SECONDS = 30.0  # behind for so long, something is wrong
+LATE_SECONDS = 30.0  # a longer lag is a fault
 LEAST_FREE = 64 * 1024 * 1024  # bytes
-KEPT_FOLDERS = 4  # histories of the database: the present one and those of before the last restores
-KEPT_HOURS = 7 * 24  # how far back a minute can be given
+KEPT_FOLDERS = 4  # histories of the database: the present one and those before the last restores
+KEPT_HOURS = 7 * 24  # point-in-time restore window
 STOP_SECONDS = 10.0
 
 SETTINGS = "continuous.yml"
-_NAME = re.compile(r"(\d{6})-(\d{8}T\d{6}Z)")  # counted, since the clock may go back
+_NAME = re.compile(r"(\d{6})-(\d{8}T\d{6}Z)")  # ordered by the number, because the clock may go back
 _TIME = "%Y%m%dT%H%M%SZ"
 _LTX = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.ltx")
 
 
 class Position(NamedTuple):
-    """The number of the newest transaction that Litestream has taken, and that has reached the drive."""
+    """Numbers of the newest transaction that Litestream has read, and that has reached the drive."""
 
     taken: int
     copied: int
 
 
 def program() -> Path | None:
-    """Installed beside this very Python, or on the PATH."""
+    """Return the path of Litestream: next to this Python, or on the PATH."""
     beside = Path(sys.executable).parent / "litestream"
     found = str(beside) if beside.exists() else shutil.which("litestream")
     return Path(found) if found else None
 
 
 def drive_fault(folder: Path, data_dir: Path) -> str | None:
-    """Why nothing can be copied there, with what to do. The folder is not made: it would land on the first disk."""
+    """Return why the drive is unusable and what to do, or None. Never creates the folder: it could be unmounted."""
     try:
         if not folder.is_dir():
             return f"{folder} is not there; plug the drive in and mount it"
@@ -81,7 +81,7 @@ def drive_fault(folder: Path, data_dir: Path) -> str | None:
 
 
 def folders(folder: Path) -> list[Path]:
-    """The histories that are kept on the drive, newest first."""
+    """List the folders of histories on the drive, newest first."""
     if not folder.is_dir():
         return []
     return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
@@ -92,12 +92,12 @@ def position(data_dir: Path, target: Path) -> Position:
 
 
 def forget_state(data_dir: Path) -> None:
-    """The database is another one now: what comes next is a new history."""
+    """Start a new history with the next replication, after the database was replaced."""
     shutil.rmtree(_state_folder(data_dir), ignore_errors=True)
 
 
 def restore_point(folder: Path, target: Path, at: int | None = None) -> None:
-    """Write the database as it was at a moment, or as it last was, to `target`. Raises SetupError when it cannot."""
+    """Write the database as of `at` (µs), or the newest state, to `target`. Raises SetupError."""
     tool = _tool()
     moment = clock.to_datetime(at) if at is not None else None
     candidates = [path for path in folders(folder) if moment is None or _began(path) <= moment]
@@ -116,7 +116,7 @@ def restore_point(folder: Path, target: Path, at: int | None = None) -> None:
 
 
 class ContinuousBackup:
-    """Litestream as a child of the service, and what is known of it."""
+    """Litestream as a child process of the service, with its status."""
 
     def __init__(self, data_dir: Path, folder: Path) -> None:
         self._data_dir = data_dir
@@ -124,13 +124,13 @@ class ContinuousBackup:
         self._target = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._fault: str | None = "not started yet"
-        self._current_at = time.monotonic()  # when the drive last had everything
+        self._current_at = time.monotonic()  # when the drive was last up to date
         self._looked_at = time.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="continuous backup", daemon=True)
 
     def start(self) -> None:
-        """Raises SetupError when Litestream is not installed."""
+        """Start replicating. Raises SetupError if Litestream is not installed."""
         _tool()
         self._thread.start()
 
@@ -168,14 +168,14 @@ class ContinuousBackup:
             while not self._stopping.is_set():
                 try:
                     self._note(self._look())
-                except (EdgeError, OSError) as error:  # the drive was pulled out while it was looked at
+                except (EdgeError, OSError) as error:  # the drive was pulled out during the check
                     self._note(f"{self._folder} cannot be used: {error}")
                 self._stopping.wait(LOOK_SECONDS)
         finally:
             self._end()
 
     def _look(self) -> str | None:
-        """What is wrong now. A drive that is back, or a child that ended, begins again."""
+        """Return the present fault. Restarts Litestream if the drive is back or the process has ended."""
         fault = drive_fault(self._folder, self._data_dir)
         self._looked_at = time.monotonic()
         if fault:
@@ -193,7 +193,7 @@ class ContinuousBackup:
         return None
 
     def _is_current(self) -> bool:
-        """A log that was written to is taken within a second or two, and then copied."""
+        """True if the drive is up to date. Litestream reads a changed log within two seconds, then copies it."""
         taken, copied = position(self._data_dir, self._target)
         log_file = self._data_dir / f"{FILE_NAME}-wal"
         written = log_file.stat().st_mtime if log_file.exists() else 0.0
@@ -206,27 +206,27 @@ class ContinuousBackup:
             if fault:
                 log.error("Continuous backup: %s", fault)
             else:
-                log.info("Continuous backup: every change follows to %s", self._target)
+                log.info("Continuous backup: replicating to %s", self._target)
         self._fault = fault
 
     def _begin(self) -> None:
         self._target = self._choose_target()
         settings = self._data_dir / SETTINGS
         replace_text(settings, json.dumps(_settings(self._data_dir, self._target)))
-        # It ends with this process, however this one ends; systemd sees to that itself, and forbids what setpriv does.
+        # Litestream must end with this process. systemd ensures that, and its sandbox forbids setpriv.
         with_us = [] if "INVOCATION_ID" in os.environ else ["setpriv", "--pdeathsig", "TERM"]
         command = [*with_us, str(_tool()), "replicate", "-config", str(settings)]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  our own program
 
     def _choose_target(self) -> Path:
-        """The folder of this history of the database, or a new one."""
+        """Return the folder of this history, creating one if needed."""
         before = _target_before(self._data_dir / SETTINGS)
         if _state_folder(self._data_dir).is_dir() and before and before.parent == self._folder and before.is_dir():
             return before
         forget_state(self._data_dir)
         present = folders(self._folder)
         if present and not _newest(present[0]):
-            return present[0]  # begun, and nothing has come: a copy that fails must not push out those that worked
+            return present[0]  # still empty: a failing copy must not push out working ones
         for old in present[KEPT_FOLDERS - 1 :]:
             shutil.rmtree(old)
         number = int(present[0].name.partition("-")[0]) + 1 if present else 1
@@ -247,7 +247,7 @@ class ContinuousBackup:
 
 
 def _target_before(settings: Path) -> Path | None:
-    """Where the copies went before; None when that is not known, as when a cut of power damaged the file."""
+    """Return the folder used before, or None if the settings file is missing or damaged by a power cut."""
     try:
         return Path(json.loads(settings.read_text("utf-8"))["dbs"][0]["replica"]["path"])
     except (FileNotFoundError, ValueError, LookupError, TypeError):
@@ -255,7 +255,7 @@ def _target_before(settings: Path) -> Path | None:
 
 
 def _settings(data_dir: Path, target: Path) -> dict[str, object]:
-    """JSON is YAML, which Litestream reads."""
+    """Return the settings of Litestream. They are written as JSON, a subset of YAML."""
     return {
         "logging": {"level": "warn", "type": "text", "stderr": True},
         "snapshot": {"interval": "24h", "retention": f"{KEPT_HOURS}h"},
@@ -280,7 +280,7 @@ def _state_folder(data_dir: Path) -> Path:
 
 
 def _newest(folder: Path) -> int:
-    """Of the files of transactions there, at whatever level; they are named from-to."""
+    """Return the newest transaction number in the folder, at any compaction level. Files are named FROM-TO.ltx."""
     found = (_LTX.fullmatch(file.name) for file in folder.glob("ltx/*/*.ltx"))
     return max((int(match[2], 16) for match in found if match), default=0)
 

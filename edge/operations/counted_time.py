@@ -1,8 +1,8 @@
-"""The time as this box itself has counted it, for what must never be done by a clock that is wrong: deleting.
+"""Monotonic uptime clock used for retention, so that a wrong wall clock never deletes data.
 
-The box's clock may boot in 1970, be years ahead, or jump. What is counted goes on with the time the service has run,
-is set back at once when the clock is earlier, which deletes less, and follows the clock forward over a weekend at
-most, unless a time service, or a person, vouches for it. Deleting late does no harm.
+The wall clock may boot in 1970, be years ahead, or jump. Counted time advances with the uptime of the service. It goes
+back with the wall clock at once, because that deletes less. It follows the wall clock forward by at most OFF, unless
+NTP or `sudo edge trust-clock` confirms the time. Deleting late does no harm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edge.operations.files import replace_text
 log = logging.getLogger(__name__)
 
 FILE_NAME = "counted-time"
-OFF = 4 * clock.DAY  # a box may be switched off for so long without anybody vouching for its clock
+OFF = 4 * clock.DAY  # a box may be off for this long without confirmation of its clock
 
 
 class CountedTime:
@@ -28,7 +28,7 @@ class CountedTime:
         is_vouched: Callable[[], bool],
         running: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`running` counts seconds, whatever becomes of the date."""
+        """`running` returns monotonic seconds."""
         self._file = data_dir / FILE_NAME
         self._is_vouched = is_vouched
         self._running = running
@@ -36,11 +36,11 @@ class CountedTime:
         self._counted = self._read()
 
     def now(self) -> int:
-        """In microseconds since the epoch, at most what the clock says; remembered over a restart."""
+        """Return microseconds since the epoch, at most the wall clock. Persisted over restarts."""
         moment, running = clock.now(), self._running()
         counted = self._counted + round((running - self._at) * clock.SECOND)
         if moment > counted + OFF and not self._is_vouched():
-            log.warning("The clock is %d days ahead of what was counted; nothing is deleted by it", self.ahead())
+            log.warning("The clock is %d days ahead of counted time; retention does not use it", self.ahead())
         else:
             counted = moment
         self._counted, self._at = counted, running
@@ -48,11 +48,11 @@ class CountedTime:
         return counted
 
     def ahead(self) -> int:
-        """By how many days the clock is ahead of what was counted."""
+        """Return by how many days the wall clock is ahead of counted time."""
         return max(0, clock.now() - self._counted) // clock.DAY
 
     def _read(self) -> int:
-        """At the very first start, and when the file is damaged, the clock is all there is."""
+        """Read the persisted time. At the first start, or if the file is damaged, only the wall clock is available."""
         try:
             return int(self._file.read_text("ascii"))
         except (FileNotFoundError, ValueError):

@@ -1,7 +1,7 @@
-"""One encrypted file with which another box takes this one's place: settings, authority, keys and the database.
+"""Disaster file: one encrypted file to rebuild this box on another computer (settings, authority, keys, database).
 
-Nothing in it is ever on a disk in the clear here: a tar is written into a pipe, and encrypted from there to a public
-key of age. The manifest comes last, so that a file that was cut off is known.
+It is never written to disk in the clear: a tar goes through a pipe into age encryption. The manifest comes last, so
+that a truncated file is detected.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from edge.operations import archives
 
 KIND = "edge disaster file"
 DATABASE = "database.db.gz"
-# The settings of a site and its authority, as they are in /etc/edge; and keys of the data directory in no backup.
+# Settings and authority of a site in /etc/edge, and the keys in the data directory that no backup contains.
 SETTINGS = (
     *("edge.toml", "mqtt.password", "signing.key", "https.conf", "authority.crt", "authority.key", "publisher.pub"),
 )
 KEYS = ("badges.key", "events.key", "sync-secret", "sync-authority.crt")
 NEEDED = ("settings/edge.toml", "settings/signing.key", f"data/{DATABASE}")
 _MANIFEST = "manifest.json"
-_LARGEST = 1_048_576  # bytes, of any file but the database
+_LARGEST = 1_048_576  # bytes, for each file except the database
 _CHUNK = 1_048_576
 
 
 def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[str]:
-    """Write the file, or nothing, and return what is in it.
+    """Write the complete file or nothing. Returns the names of its entries. Raises SetupError if one is missing.
 
-    `data` is a stream of tar with the keys and the newest backup: they belong to the service's user, which reads them.
+    `data` is a tar stream with the keys and the newest backup. They belong to the service's user, who reads them.
     """
     unfinished = target.with_name(f"{target.name}.part")
     try:
@@ -55,7 +55,7 @@ def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[s
 
 
 def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
-    """Decrypt into an empty folder, as settings/ and data/. Raises SetupError or Corrupt, and leaves nothing then."""
+    """Decrypt into settings/ and data/ of an empty folder. Raises SetupError or Corrupt and then leaves nothing."""
     names: dict[str, str] = {}
     for part in ("settings", "data"):
         (folder / part).mkdir(mode=0o700)
@@ -107,7 +107,7 @@ def _write(stream: BinaryIO, settings: Path, data: BinaryIO) -> list[str]:
 
 
 class _Digesting:
-    """Reads on behalf of tarfile, and computes the checksum on the way."""
+    """File-like reader for tarfile that computes the checksum on the way."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source

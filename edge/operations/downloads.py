@@ -1,4 +1,4 @@
-"""The audit of files that somebody downloaded from the box."""
+"""Audit of backup downloads."""
 
 from __future__ import annotations
 

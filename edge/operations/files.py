@@ -1,7 +1,4 @@
-"""Small files that hold all of the new text or all of the old, whatever happens while they are written.
-
-One owner of a data directory at a time: the service, or a restore.
-"""
+"""Atomic replacement of small files, and the lock of a data directory (held by the service or by a restore)."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ FILE_NAME = "edge.lock"
 
 @contextmanager
 def hold(data_dir: Path) -> Iterator[None]:
-    """Raises SetupError when somebody else holds it. It is released when the process ends, however it ends."""
+    """Lock the data directory until the process ends. Raises SetupError if another process holds the lock."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (data_dir / FILE_NAME).open("a") as file:
         try:

@@ -1,6 +1,6 @@
-"""Is the service alive, and is it ready? Each part registers one check; nothing here starts or stops anything.
+"""Liveness and readiness: every component registers one check. Also the systemd watchdog and persisted warnings.
 
-Warnings left as files by programs outside the service; each stays until its file is gone.
+Persisted warnings are files left by programs outside the service. Each stays until its file is deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Check(NamedTuple):
-    """The result of one part: `ok`, or a line that says what is wrong and what to do."""
+    """Result of one check. If not `ok`, `detail` says what is wrong and what to do."""
 
     name: str
     ok: bool
@@ -26,35 +26,35 @@ class Check(NamedTuple):
 
 
 class Health:
-    """The parts of a running service, checked on demand."""
+    """Checks of a running service, evaluated on demand."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Callable[[], Check], bool]] = []
-        self._names: dict[Callable[[], Check], str] = {}  # of the parts, as last reported
+        self._names: dict[Callable[[], Check], str] = {}  # as last reported
 
     def register(self, check: Callable[[], Check], *, vital: bool = True) -> None:
-        """A failing vital part makes the service not alive; another one only makes it not ready."""
+        """Add a check. If a vital one fails the service is not alive, otherwise it is only not ready."""
         self._parts.append((check, vital))
 
     def checks(self, *, only_vital: bool = False) -> list[tuple[Check, bool]]:
-        """Ask the parts; beside each answer, whether the part is vital."""
+        """Run the checks. Returns each result with whether the check is vital."""
         return [(self._asked(check), vital) for check, vital in self._parts if vital or not only_vital]
 
     def is_alive(self) -> bool:
         return all(check.ok for check, _ in self.checks(only_vital=True))
 
     def _asked(self, check: Callable[[], Check]) -> Check:
-        """A check that raises has failed."""
+        """Run a check. One that raises has failed."""
         try:
             answer = check()
-        except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
+        except Exception as error:  # noqa: BLE001  any error is the result of this check
             return Check(self._names.get(check, "part"), False, f"{error}; see the log")
         self._names[check] = answer.name
         return answer
 
 
 class Watchdog:
-    """Notifies systemd while all vital parts are alive; without the notification systemd restarts the service."""
+    """Notifies systemd while all vital checks pass. Without the notification systemd restarts the service."""
 
     def __init__(self, health: Health, notifier: Notifier) -> None:
         self._health = health
@@ -87,11 +87,11 @@ class Watchdog:
 
 
 OF_HTTPS = Path("/run/edge-https/warnings")  # written and removed by systemd/edge-https
-_MOST, _LENGTH = 20, 500  # warnings, and characters of each
+_MOST, _LENGTH = 20, 500  # at most this many warnings, and characters of each
 
 
 def persisted_warnings(data_dir: Path, of_https: Path = OF_HTTPS) -> Check:
-    """The warnings in the data directory, which somebody deletes once they are read, and those of edge-https."""
+    """Return the warnings in the data directory, which the operator deletes after reading, and those of edge-https."""
     folders = [folder for folder in (data_dir / "warnings", of_https) if folder.is_dir()]
     files = list(chain.from_iterable(sorted(folder.iterdir())[:_MOST] for folder in folders))
     texts = [f"{file.read_text('utf-8', 'replace').strip()[:_LENGTH]} ({file})" for file in files]

@@ -1,4 +1,4 @@
-"""Detects a damaged database, at start or while the service runs, and says what to do."""
+"""Detection of a damaged database, at startup and while the service runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 2.0
 EVERY_SECONDS = 24 * 3600.0
-PAUSE_SECONDS = 5.0  # between two tables, so that a slow disk has time for scans
+PAUSE_SECONDS = 5.0  # between two tables, to leave a slow disk to ingest
 
 
 def check_at_start(data_dir: Path, backup_folder: Path) -> None:
-    """Raises Damaged, with what to do: whatever else was written into the file would only make it worse."""
+    """Raise Damaged if the database file is damaged, before more writes make it worse."""
     file = data_dir / FILE_NAME
     faults = faults_at_start(file, START_SECONDS) if file.exists() else []
     if faults:
@@ -34,7 +34,7 @@ def way_out(backup_folder: Path) -> str:
 
 
 class BackgroundCheck:
-    """Reads the whole file once a day, a table at a time. The service goes on, and says that the file is damaged."""
+    """Reads the whole file once a day, one table at a time. On damage the service keeps running and reports it."""
 
     def __init__(self, data_dir: Path, backup_folder: Path) -> None:
         self._file = data_dir / FILE_NAME

@@ -1,4 +1,4 @@
-"""One thread that runs periodic jobs."""
+"""Periodic jobs in one thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
-    """`run` gets a function that waits the given seconds, or less, and answers whether to stop."""
+    """`run` receives a wait function: it waits at most the given seconds and returns True if the job must stop."""
 
     name: str
     every_seconds: float
@@ -51,7 +51,7 @@ class Housekeeper:
                     due[job.name] = time.monotonic() + job.every_seconds
 
     def _do(self, job: Job) -> None:
-        """A job that fails is tried again the next time; the others run regardless."""
+        """Run one job. A failed job runs again at its next time and does not affect the others."""
         try:
             job.run(self._stopping.wait)
         except (EdgeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Backups that rotation leaves alone whatever their age: pinned ones, and the newest from before each migration."""
+"""Backups excluded from rotation: pinned ones, and the newest from before each migration."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from edge.operations.snapshots import schema_of_header
 
-PIN_SUFFIX = ".pinned"  # systemd/edge-upgrade makes and removes them: a pinned backup has an empty file beside it
+PIN_SUFFIX = ".pinned"  # an empty file next to a pinned backup, made and removed by systemd/edge-upgrade
 _HEADER_BYTES = 100
 
 
 def pinned(newest_first: Sequence[Path]) -> set[Path]:
-    """Backups that an upgrade still depends on."""
+    """Return the backups that a running upgrade depends on."""
     return {path for path in newest_first if path.with_name(path.name + PIN_SUFFIX).exists()}
 
 
 def before_migrations(newest_first: Sequence[Path]) -> set[Path]:
-    """Return the newest backup of each schema but the newest one: nothing else can bring an older release back."""
+    """Return the newest backup of each older schema: the only way back to an older release."""
     by_schema: dict[int, Path] = {}
     for path in newest_first:
         if schema := schema_of_backup(path):
@@ -29,7 +29,7 @@ def before_migrations(newest_first: Sequence[Path]) -> set[Path]:
 
 
 def schema_of_backup(path: Path) -> int | None:
-    """Read it from the beginning of the file; None for one that is encrypted or damaged."""
+    """Return the schema number from the file header, or None if the backup is encrypted or damaged."""
     with suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as archive:
         return schema_of_header(archive.read(_HEADER_BYTES))
     return None

@@ -1,4 +1,4 @@
-"""The numbers of /metrics that are looked up on demand."""
+"""Gauges of /metrics that are computed on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edge.sync.store import state as sync_state
 
 
 def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, float]]) -> Iterable[Metric]:
-    """`ingest` gives what the running subscriber knows of itself, by name."""
+    """Yield all gauges. `ingest` returns the figures of the running MQTT subscriber by name."""
     for name, value in ingest().items():
         yield GaugeMetricFamily(f"edge_ingest_{name}", "Of the connection to the broker", value)
     yield from _files(data_dir, backup_dir)
@@ -52,7 +52,7 @@ def _readers() -> Iterable[Metric]:
 
 
 def _sync() -> Iterable[Metric]:
-    """Nothing without a hub and without sites."""
+    """Yield the gauges of sync; none without a hub and without sites."""
     state = sync_state.of_site()
     if state:
         here = state.here

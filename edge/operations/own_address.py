@@ -1,4 +1,4 @@
-"""The address by which people open the pages, where http.public_url does not say it."""
+"""Address of this box for browsers, used if http.public_url is not set."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _USUAL = {"http": 80, "https": 443}
 
 
 def own_address(http_listen: str, machine: Machine) -> str | None:
-    """As other devices in the network reach this box; None where the service answers this box only.
+    """Return the base URL by which other devices reach this box, or None if the service listens on loopback only.
 
-    The name is the one that is announced in the network, else that of the computer, else its address.
+    The host is the announced network name, else the listen address, else the host name.
     """
     port = machine.caddy_port("https")
     scheme = "https" if port else "http"
@@ -30,7 +30,7 @@ def own_address(http_listen: str, machine: Machine) -> str | None:
 
 
 def _name(listen: str) -> str | None:
-    """The address that the service listens on if it is one, or the name of the computer."""
+    """Return the listen address if it is a specific one, else the host name. None if that is loopback."""
     if listen and listen.strip("[]") not in ("0.0.0.0", "::"):  # noqa: S104  compared, not listened on
         return listen
     name = socket.gethostname()

@@ -1,7 +1,7 @@
-"""An export of a site as one file: a zip of JSON lines with a manifest, which any release can read.
+"""Export of a site as one file that later releases can read: a zip of JSON lines with a manifest.
 
-Everything is read and written as a stream. A file under its last name is complete, and an import builds a database
-aside that replaces the present one only when it is complete and sound.
+Export and import stream all records. An export gets its final name only when complete. An import builds a separate
+database that replaces the present one only when complete and sound.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from edge.operations.portable_records import Record
 
 KIND = "edge export"
 _MANIFEST = "manifest.json"
-_LONGEST_LINE = 1_048_576  # bytes; the longest record, an asset with its metadata, has about 70,000
+_LONGEST_LINE = 1_048_576  # bytes; the longest record, an asset with its metadata, takes about 70,000
 _LONGEST_MANIFEST = 65_536
-_SPARE = 64 * 1_048_576  # bytes; the disk must not be full to the brim afterwards
+_SPARE = 64 * 1_048_576  # bytes that must stay free on the disk
 
 
 class Exported(NamedTuple):
@@ -39,7 +39,7 @@ class Exported(NamedTuple):
 
 
 def write_export(file: Path) -> Exported:
-    """Write the records of the open site to `file`, or nothing. Raises Conflict on a hub."""
+    """Write the records of the open site to `file`, completely or not at all. Raises Conflict on a hub."""
     portable_records.check_exportable()
     unfinished = file.with_name(f"{file.name}.part")
     try:
@@ -81,7 +81,7 @@ def _write(archive: zipfile.ZipFile) -> dict[str, int]:
 
 
 def import_file(actor: Actor, file: Path, data_dir: Path) -> backup.Restored:
-    """Make an export the database of this box; the service must not run. The present database is kept aside.
+    """Replace this box's database with an export. The service must be stopped. The present database is kept aside.
 
     Raises SetupError, Corrupt or Unavailable; nothing is changed then.
     """
@@ -90,7 +90,7 @@ def import_file(actor: Actor, file: Path, data_dir: Path) -> backup.Restored:
 
 def _build(file: Path, fresh: Path) -> None:
     scratch = fresh.with_name(f"{fresh.name}.import")
-    shutil.rmtree(scratch, ignore_errors=True)  # of an attempt that was cut off
+    shutil.rmtree(scratch, ignore_errors=True)  # leftover of an interrupted attempt
     try:
         with _opened(file) as archive:
             manifest = _manifest(archive, file)
@@ -141,7 +141,7 @@ def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
 
 
 def _check_room(archive: zipfile.ZipFile, folder: Path) -> None:
-    """The database takes less than twice the text of its records."""
+    """Raise Unavailable if the disk is too full. The database takes less than twice the size of its records."""
     needed = 2 * sum(entry.file_size for entry in archive.infolist()) + _SPARE
     free = shutil.disk_usage(folder).free
     if free < needed:

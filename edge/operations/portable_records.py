@@ -1,8 +1,7 @@
-"""The rows that `edge export` writes and `edge import` reads, in a form that does not depend on the schema.
+"""Rows that `edge export` writes and `edge import` reads, in a format independent of the schema.
 
-Secrets are left out (hashes of passwords, PINs and badges, API keys, accounts at the broker, devices), and so is what
-a box computes or keeps for a short time only. Every change of FIELDS makes a new FORMAT, with a converter for exports
-of the format before.
+It omits secrets (password, PIN and badge hashes, API keys, broker accounts, devices) and computed or short-lived rows.
+Each change of FIELDS requires a new FORMAT and a converter from the previous format.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FORMAT = 1
 Record = dict[str, Any]
 Converter = Callable[[str, Record], Iterable[tuple[str, Record]]]
 
-# In the order in which they are written, so that what is referred to comes first.
+# In write order: referenced records come first.
 FIELDS: dict[str, tuple[str, ...]] = {
     "organization": ("id", "name", "created_at", "topic_prefix"),
     "person": ("id", "organization_id", "email", "name", "role", "language", "created_at", "updated_at", "disabled_at"),
@@ -56,7 +55,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "carrier_load": ("asset_id", "loaded_at", "carrier_id", "loaded_by", "location_id", "unloaded_at"),
     "lost_asset": ("asset_id", "organization_id", "marked_at", "marked_by"),
 }
-CONVERTERS: dict[int, Converter] = {}  # by the older format: its records as those of the next format
+CONVERTERS: dict[int, Converter] = {}  # from each older format to the next one
 _AT_ONCE = 1_000
 
 
@@ -67,13 +66,13 @@ def check_exportable() -> None:
 
 
 def ids() -> tuple[bytes, int]:
-    """Return the key of the permutation that makes ids, and how many ids were assigned."""
+    """Return the key of the id permutation and the number of assigned ids."""
     key, count = execute("SELECT id_key, id_count FROM instance").fetchone()
     return key, count
 
 
 def exported() -> Iterator[tuple[str, Iterator[Record]]]:
-    """Each table with its records, in one consistent view; consume the records before asking for the next table."""
+    """Yield each table with its records, in one consistent view. Consume the records before the next table."""
     with reading():
         for table, fields in FIELDS.items():
             rows = execute(f"SELECT {', '.join(fields)} FROM {table}")
@@ -81,13 +80,13 @@ def exported() -> Iterator[tuple[str, Iterator[Record]]]:
 
 
 def continue_ids(key: bytes, count: int) -> None:
-    """Assign ids as the exported box would: those of its records are never assigned again."""
+    """Continue the id sequence of the exported box, so that no id of its records is assigned again."""
     with writing():
         execute("UPDATE instance SET id_key = ?, id_count = ?", (key, count))
 
 
 def upgraded(table: str, record: Record, number: int) -> Iterator[tuple[str, Record]]:
-    """Convert a record of an older format to this one; it may become several, or none."""
+    """Convert a record of format `number` to the current FORMAT; it may become several records, or none."""
     if number >= FORMAT:
         yield table, record
         return
@@ -96,7 +95,7 @@ def upgraded(table: str, record: Record, number: int) -> Iterator[tuple[str, Rec
 
 
 def add(records: Iterable[tuple[str, Record]]) -> None:
-    """Insert records into a new database, in any number of transactions. Call `finish` after the last one."""
+    """Insert records into a new database, in batches of one transaction. Call `finish` after the last one."""
     execute("PRAGMA foreign_keys = off")  # a location may come before its parent; the whole file is checked at the end
     batch: list[tuple[str, Record]] = []
     for table, record in records:
@@ -109,7 +108,7 @@ def add(records: Iterable[tuple[str, Record]]) -> None:
 
 
 def finish() -> None:
-    """Make what is computed from the records: the texts that lists are searched in."""
+    """Build the search index from the imported records."""
     for kind in _SEARCHED:
         newest = 0
         while page := execute(_RECORDS.format(kind), (newest,)).fetchall():
@@ -129,7 +128,7 @@ def _check(table: str, record: Mapping[str, Any]) -> None:
 
 
 def _computed(table: str, record: Record) -> Record:
-    """With what this release computes by rules of its own."""
+    """Add the fields that this release computes."""
     if table != "tag":
         return record
     keys = {
@@ -140,7 +139,7 @@ def _computed(table: str, record: Record) -> Record:
 
 
 def _insert(batch: Iterable[tuple[str, Record]]) -> None:
-    """One statement for each set of fields: those that a record does not have get the default of the table."""
+    """Insert a batch, one statement for each set of fields. Missing fields get the default of the table."""
     by_fields: dict[tuple[str, ...], list[list[Any]]] = {}
     for table, record in batch:
         by_fields.setdefault((table, *record), []).append(list(record.values()))
@@ -149,7 +148,7 @@ def _insert(batch: Iterable[tuple[str, Record]]) -> None:
             marks = ", ".join("?" * len(fields))
             try:
                 execute_many(f"INSERT INTO {table} ({', '.join(fields)}) VALUES ({marks})", rows)
-            except sqlite3.DatabaseError as error:  # what a constraint or the type of a column refuses
+            except sqlite3.DatabaseError as error:  # a constraint or a column type rejects the row
                 raise Corrupt(f"A record of {table} cannot be imported: {error}") from error
 
 

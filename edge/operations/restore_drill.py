@@ -1,6 +1,6 @@
-"""The restore drill: once a month the newest backups are restored aside, to prove that they can be.
+"""Restore drill: once a month, restore the newest backups to a scratch file and compare them with the live database.
 
-What came back is compared with the live database, and the report is kept for the doctor and /metrics.
+The report is kept for the doctor and /metrics.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from edge.operations.stats import count_live
 from edge.tracking.deletion import newest_scan
 
 FILE_NAME = "drill.json"
-NEVER_REMOVED = ["organization", "person", "location", "asset", "reader"]  # rows of these stay, so a copy has no more
-FOLLOWS_WITHIN = 5 * 60 * clock.SECOND  # of the newest scan, in a continuous copy that is well
+NEVER_REMOVED = ["organization", "person", "location", "asset", "reader"]  # so a copy has at most the live row count
+FOLLOWS_WITHIN = 5 * 60 * clock.SECOND  # allowed lag of a continuous copy behind the newest scan
 
 
 class Report(NamedTuple):
@@ -35,11 +35,11 @@ class Report(NamedTuple):
 class _Source(NamedTuple):
     name: str
     bring: Callable[[Path], None]  # writes the database to a file
-    newest_at_least: int | None  # its newest scan is not older
+    newest_at_least: int | None  # its newest scan must be at least this recent, in µs
 
 
 def run(data_dir: Path, backup_folder: Path, continuous_dir: Path | None) -> Report:
-    """Restore the newest backup, and the newest point of the continuous one, aside; the service may run meanwhile."""
+    """Restore the newest backup and the newest continuous copy to a scratch file. The service may be running."""
     told: list[str] = []
     faults: list[str] = []
     for source in _sources(backup_folder, continuous_dir):
@@ -65,14 +65,14 @@ def _sources(backup_folder: Path, continuous_dir: Path | None) -> Iterator[_Sour
 
 
 def last(data_dir: Path) -> Report | None:
-    """None when there was none yet, or what is there cannot be read."""
+    """Return the last report, or None if there is none or it cannot be read."""
     with suppress(FileNotFoundError, ValueError, TypeError):
         return Report(**json.loads((data_dir / FILE_NAME).read_text("utf-8")))
     return None
 
 
 def _restored_aside(scratch: Path, source: _Source) -> str:
-    """What came back. Raises Corrupt or SetupError when it is not what it should be."""
+    """Restore to `scratch` and return a summary. Raises Corrupt or SetupError if the backup is unusable."""
     try:
         _remove(scratch)
         source.bring(scratch)
@@ -84,7 +84,7 @@ def _restored_aside(scratch: Path, source: _Source) -> str:
 
 
 def _compare(copied: Mapping[str, int], newest: int | None, newest_at_least: int | None) -> None:
-    """The live rows are counted after the copy was made, since the service goes on."""
+    """Raise Corrupt if the copy has more rows than the live database, counted afterwards, or is too old."""
     live = count_live(NEVER_REMOVED)
     for table, count in copied.items():
         if count > live[table]:

@@ -1,6 +1,6 @@
-"""What is kept and for how long, and what goes first when the disk gets low.
+"""Retention: delete data past its limits, and the least valuable data first when the disk runs low.
 
-Everything is dropped in small steps with a pause between them, so that scans are recorded in the meantime.
+Deletes run in small steps with pauses between them, so that ingest continues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edge.tracking import deletion as store
 
 log = logging.getLogger(__name__)
 
-SPARE_PAGES = 256  # not given back to the disk: new rows fill them soon
+SPARE_PAGES = 256  # kept in the file, because new rows fill them soon
 SLICES = 50
 
 Step = Callable[[], int]
@@ -32,10 +32,9 @@ class Limits(NamedTuple):
 
 
 def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
-    """One round: drop what is over the limits, return the space to the disk, and record what was dropped.
+    """Run one round: delete data over the limits, shrink the file, and record the counts.
 
-    `now` is a time that is safe for deleting, see counted_time. `pause` waits a moment between two steps and returns
-    whether to stop.
+    `now` (µs) must be safe for deleting, see counted_time. `pause` waits between two steps and returns whether to stop.
     """
     _drop_too_old(limits, now, pause)
     _drop_old_audit(limits, now, pause)
@@ -47,19 +46,19 @@ def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
 
 
 def give_back(pause: Pause) -> None:
-    """Shrink the file by what it does not use."""
+    """Shrink the database file by its unused pages."""
     while store.free_pages()[0] > SPARE_PAGES:
         store.shrink()
         if pause():
             return
-    checkpoint("PASSIVE")  # only then does the file get smaller
+    checkpoint("PASSIVE")  # the file shrinks only at a checkpoint
 
 
 def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
     newest = store.newest_scan()
     if newest is None:
         return
-    # Counted from the newest scan, so that a clock that jumped ahead costs no history.
+    # Relative to the newest scan, so that a clock that jumped ahead deletes no history.
     before = min(now, newest) - limits.history_days * clock.DAY
     steps = {
         "history": lambda: store.drop_history(before),
@@ -88,28 +87,28 @@ def _drop_too_many(limits: Limits, pause: Pause) -> None:
 
 
 def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
-    """Drop what is worth least, and history only when nothing else is left.
+    """Delete the least valuable data first, and history only when nothing else is left.
 
-    A slice of it in one round, not more: when something else fills the disk, most should still be there when somebody
-    comes to look.
+    Each round deletes one slice of history: if another program fills the disk, most of it survives until an operator
+    looks.
     """
     for name, step in _before_history():
         _drop(f"only {disk_free >> 20} MB of disk were free", {name: step}, pause)
         if disk_free + _unused_bytes() >= limits.low_disk_bytes:
             return
     if store.ended_stock_takes():
-        return  # the next slice of them goes in the next round
+        return  # the next round deletes their next slice
     oldest = store.oldest_history()
     if oldest is None:
         log.warning("Only %d MB of disk are free, and there is no history left to drop", disk_free >> 20)
         return
     before = oldest + max(now - oldest, 0) // SLICES + 1
-    log.warning("Only %d MB of disk are free: the oldest history is dropped", disk_free >> 20)
+    log.warning("Only %d MB of disk are free: deleting the oldest history", disk_free >> 20)
     _drop(f"only {disk_free >> 20} MB of disk were free", {"history": lambda: store.drop_history(before)}, pause)
 
 
 def _before_history() -> Iterator[tuple[str, Step]]:
-    """What goes while the disk is low, in this order; `_drop_too_many` has bounded everything else."""
+    """Yield the steps that precede history when the disk is low; `_drop_too_many` has bounded everything else."""
     yield "raw_messages", store.drop_raw_messages
     ended = store.ended_stock_takes()
     slice_of_them = ended[: len(ended) // SLICES + 1]

@@ -1,4 +1,4 @@
-"""Whole copies of the database: taken while it is in use, checked, and prepared for use on a box."""
+"""Copies of the whole database: make one while the service runs, check it, and prepare it for use on a box."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from edge.database.migrate import known_schema, newest_schema, schema_of
 from edge.errors import Corrupt
 from edge.sync.store.hub_link import RENEW_EPOCHS, TELL_NO_POSITION
 
-# More ids than a box gives out between two backups, and 9 million restores before the range of ids is used up.
+# More than the ids assigned between two backups; allows 9 million restores before the range of ids is used up.
 ID_LEAP = 1_000_000_000
 
 
 class CopyFacts(NamedTuple):
-    """What a database file holds, for the person who is about to restore it."""
+    """Summary of a database file for the person who restores it."""
 
     schema: int
     organizations: int
     assets: int
     newest_scan_at: int | None
-    is_site: int = 0  # whether it reports to a hub
+    is_site: int = 0  # 1 if the box reports to a hub
 
 
 def copy_database(target: Path) -> None:
-    """A consistent copy in one file, made in one pass: in steps, it would start again after every commit.
+    """Write a consistent copy of the open database to one file, without blocking writers.
 
-    Nobody has to wait for it: the source is only read.
+    The copy is made in one pass: in steps, SQLite would restart it after every commit.
     """
     with translating(), closing(sqlite3.connect(target)) as copy:
         database.connection().backup(copy, pages=-1)
@@ -61,7 +61,7 @@ def inspect_copy(path: Path) -> CopyFacts:
 
 
 def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
-    """A trigger or view that somebody added would run here, with all rights of the service."""
+    """Raise Corrupt for unknown triggers or views, which would run with all rights of the service."""
     present, (needed, allowed) = schema_of(copy), known_schema(schema)
     for item in sorted(present - allowed):
         raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is not known")
@@ -81,7 +81,7 @@ def schema_of_header(header: bytes) -> int | None:
 
 
 def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
-    """Of a copy that has been inspected; tables it does not have are left out."""
+    """Count the rows of an inspected copy by table. Tables it does not have are left out."""
     with _opened(path) as copy:
         present = {name for (name,) in copy.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         return {
@@ -90,10 +90,10 @@ def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
 
 
 def move_ids_forward(path: Path, present: Path) -> None:
-    """Make sure that ids assigned after this copy was taken are never assigned again (spec: Identifiers).
+    """Ensure that ids assigned after this copy was made are never assigned again (spec: Identifiers).
 
-    If there is a readable `present` database of the same instance, the count continues from there. In sync, the copy
-    counts as another state of this box from now on.
+    If `present` is a readable database of the same instance, the count continues from there. The copy also gets a new
+    sync epoch.
     """
     with _opened(path) as copy:
         id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
@@ -105,14 +105,14 @@ def move_ids_forward(path: Path, present: Path) -> None:
 
 
 def note_origin(actor: Actor, path: Path, action: str, origin: str) -> None:
-    """Tell the audit of a copy that it became the database of this box, and from what; its own audit ends there."""
+    """Record in the copy's audit where the database of this box came from."""
     with _opened(path) as copy:
         copy.execute(INSERT_ENTRY, Act(actor).row(Entry(action, Subject("box", 0, "this box"), {"from": origin})))
         copy.commit()
 
 
 def _id_count(path: Path, id_key: bytes) -> int:
-    """0 for a file that is missing, unreadable, or of another instance: the leap is enough then."""
+    """Return the id count, or 0 if the file is missing, unreadable, or of another instance: ID_LEAP is enough then."""
     if not path.exists():
         return 0
     try:
@@ -126,5 +126,5 @@ def _id_count(path: Path, id_key: bytes) -> int:
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-        connection.execute("PRAGMA trusted_schema = off")  # nothing in the file is believed before it is checked
+        connection.execute("PRAGMA trusted_schema = off")  # the file is untrusted until it is checked
         yield connection

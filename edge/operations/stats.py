@@ -1,7 +1,4 @@
-"""Numbers about the whole box, across organizations; only for its operator, never for a page or the API.
-
-How much the database holds and how much room it has.
-"""
+"""Figures of the whole box, across organizations. For its operator only, never for a page or the API of one."""
 
 from __future__ import annotations
 
@@ -41,9 +38,9 @@ _READERS = """
 
 
 def reader_totals(since_hour: int) -> list[tuple[str, int, int, int]]:
-    """(reader and organization, messages, reads, reads that were recorded or known) of all readers, from that hour on.
+    """Return (reader and organization, messages, reads, recorded or repeated reads) of all readers since that hour.
 
-    Names across all organizations; for the probation of a release only.
+    Names across all organizations. For the probation of a release only.
     """
     return execute(_TOTALS, (since_hour,)).fetchall()
 
@@ -58,7 +55,7 @@ _TOTALS = """
 
 
 def damaged_records(first: int, last: int) -> list[tuple[str, str]]:
-    """Return (kind, external_key) of records that no list can show: times outside first to last, metadata not JSON."""
+    """Return (kind, external_key) of records that lists cannot show: times outside the range, or invalid metadata."""
     times = ("valid_from", "ifnull(valid_to, 0)", "created_at", "updated_at", "ifnull(deleted_at, 0)")
     is_odd = " OR ".join(f"{column} NOT BETWEEN ?1 AND ?2" for column in times)
     return execute(
@@ -69,7 +66,7 @@ def damaged_records(first: int, last: int) -> list[tuple[str, str]]:
 
 
 def unplaced_antennas(heard_since: int) -> list[tuple[str, str]]:
-    """(reader, antenna) of antennas that read something lately and have no location."""
+    """Return (reader, antenna) of antennas without a location that have read since that time."""
     return execute(_UNPLACED, (heard_since,)).fetchall()
 
 
@@ -86,7 +83,7 @@ _UNPLACED = """
 
 
 def unassigned_topics(heard_since: int) -> list[tuple[str, bool, bytes]]:
-    """(topic, whether it is some organization's, the newest message or its beginning)"""
+    """Return (topic, whether an organization owns it, newest message or its beginning), most messages first."""
     return [
         (topic, bool(is_owned), sample)
         for topic, is_owned, sample in execute(
@@ -103,7 +100,7 @@ def dead_letters(received_since: int) -> int:
 
 
 def unreadable_readers(received_since: int) -> list[str]:
-    """Readers of which messages were set aside, by name."""
+    """Return the names of readers with dead letters since that time."""
     rows = execute(
         "SELECT DISTINCT r.name FROM dead_letter d JOIN reader r ON r.id = d.reader_id WHERE d.received_at >= ? "
         "ORDER BY r.name",
@@ -125,17 +122,17 @@ def administrators() -> int:
 
 
 def faults(limit: int = 3) -> list[str]:
-    """What is wrong with the file; empty if it is sound. Reads the whole file."""
+    """Read the whole file and return its integrity errors; empty if it is sound."""
     try:
         with translating():
             found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
-    except Damaged as error:  # too damaged even to be checked
+    except Damaged as error:  # too damaged to run the check
         return [str(error.__cause__)]
     return [] if found == ["ok"] else found
 
 
 def count_live(tables: list[str]) -> dict[str, int]:
-    """How many rows each of these tables has, including soft-deleted ones."""
+    """Count the rows of these tables, including soft-deleted ones."""
     return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
 
 
@@ -152,7 +149,7 @@ class Counts(NamedTuple):
 
 
 def facts() -> Facts:
-    """The file with its write-ahead log, and the disk it is on."""
+    """Return the size of the database with its write-ahead log, and of its disk."""
     path = Path(database.database)
     size = sum(part.stat().st_size for part in (path, path.with_name(path.name + "-wal")) if part.exists())
     disk = shutil.disk_usage(path.parent)

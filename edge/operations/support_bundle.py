@@ -1,4 +1,4 @@
-"""A file for remote support: the state of the site, without its secrets."""
+"""Support bundle: a zip with the state of the site, without its secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMANDS = {
     "system.txt": ["uname", "-a"],
 }
 
-# Secrets first; then what points at people.
+# Secrets first, then personal data.
 _HIDDEN = [
     (re.compile(r"edge_[0-9a-f]{64}"), "<secret>"),
     (re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*"), "<token>"),
@@ -26,14 +26,14 @@ _HIDDEN = [
     (re.compile(r"://[^/\s:@]+:[^/\s@]+@"), "://<hidden>@"),
     (re.compile(r"\$(?:7|6|argon2\w*|scrypt)\$\S+"), "<hash>"),
     (re.compile(r"scrypt:\S+"), "<hash>"),
-    (re.compile(r"\bedge-[0-9a-f]{16}\b"), "<client>"),  # as which edge signs in to the broker
+    (re.compile(r"\bedge-[0-9a-f]{16}\b"), "<client>"),  # client id of edge at the broker
     (re.compile(r"\b(edge_(?:session|device|form|known)=)[\w-]+"), r"\1<cookie>"),
     (re.compile(r"edge-join-[\w-]+"), "<join code>"),
     (re.compile(r"/enrol/[\w-]+"), "/enrol/<code>"),
     (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "<email>"),
 ]
 
-_LONGEST_LINE = 2_000  # what strangers sent is logged, and the patterns take the square of a line's length
+_LONGEST_LINE = 2_000  # logs contain outside input, and the patterns take quadratic time in the length of a line
 
 
 def redacted(text: str) -> str:
@@ -41,7 +41,7 @@ def redacted(text: str) -> str:
 
 
 def _redacted_line(line: str) -> str:
-    """What is cut off could be half of a secret, so the last word goes, too."""
+    """Redact one line. A cut may leave half of a secret, so the last word before it is removed too."""
     if len(line) > _LONGEST_LINE:
         line = line[:_LONGEST_LINE].rpartition(" ")[0] + " <cut>"
     for pattern, replacement in _HIDDEN:
@@ -50,7 +50,7 @@ def _redacted_line(line: str) -> str:
 
 
 def write_bundle(file: Path, texts: Mapping[str, str]) -> None:
-    """`texts` are what the caller knows, by file name; the rest is asked of the system."""
+    """Write `texts` (by file name) and the output of system commands to `file`, all redacted."""
     packages = sorted(f"{item.name}=={item.version}" for item in distributions())
     contents = {
         **texts,

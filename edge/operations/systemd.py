@@ -10,7 +10,7 @@ from edge.terminal import printable
 
 
 class Notifier:
-    """Does nothing where there is no systemd."""
+    """Sends notifications to systemd; does nothing without it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
@@ -24,7 +24,7 @@ class Notifier:
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
-        self._send(f"STATUS={printable(text)}")  # a newline in it would begin another assignment
+        self._send(f"STATUS={printable(text)}")  # a newline would begin another assignment
 
     def stopping(self) -> None:
         self._send("STOPPING=1")
@@ -32,6 +32,6 @@ class Notifier:
     def _send(self, message: str) -> None:
         if not self._address:
             return
-        # systemd may be busy and is notified again soon; the service must not fail because of it.
+        # systemd may be busy; the next notification follows soon, and the service must not fail because of it.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, contextlib.suppress(OSError):
             channel.sendto(message.encode(), self._address)

@@ -1,1 +1,1 @@
-"""What `edge doctor` looks at: the box, the data, the broker and its readers."""
+"""Checks of `edge doctor`: box, data, broker, readers, events and sync."""

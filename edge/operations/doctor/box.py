@@ -1,4 +1,4 @@
-"""The computer: room, memory, clock, permissions, and whether the service runs on it."""
+"""Checks of the computer: disk, memory, clock, permissions, and whether the service runs and answers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def disk(subject: Subject) -> Finding:
 
 
 def inodes(subject: Subject) -> Finding:
-    """A file system with room may still take no more files."""
+    """Check for free inodes: a file system with free space may still be unable to hold more files."""
     state = os.statvfs(subject.data_dir)
     if not state.f_files:
         return ok("this file system has no limit of files")
@@ -73,7 +73,7 @@ def inodes(subject: Subject) -> Finding:
 
 
 def disk_errors(subject: Subject) -> Finding:
-    """Whether the disk takes writes, how quickly, and what errors its file system has recorded."""
+    """Check that the disk accepts writes, how fast, and whether its file system has recorded errors."""
     advice = "the disk is failing: back up elsewhere now (edge backup), see dmesg, and replace it"
     try:
         seconds = _seconds_to_write(subject.data_dir)
@@ -99,7 +99,7 @@ def _seconds_to_write(folder: Path) -> float:
 
 
 def _recorded_errors(subject: Subject) -> int:
-    """As ext4 counts them; 0 where that is not known."""
+    """Return the error count of ext4, or 0 if it is unknown."""
     device = subject.data_dir.stat().st_dev
     name = (subject.machine.devices / f"{os.major(device)}:{os.minor(device)}").resolve().name
     try:
@@ -140,7 +140,7 @@ def clock_right(subject: Subject) -> Finding:
 
 
 def clock_kept(_: Subject) -> Finding:
-    """As systemd-timesyncd, chrony and ntpd leave their traces."""
+    """Check for traces of systemd-timesyncd, chrony or ntpd."""
     traces = ("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid")
     if any(Path(trace).exists() for trace in traces):
         return ok("the clock is kept by a time service")
@@ -158,7 +158,7 @@ def service(subject: Subject) -> Finding:
 
 
 def pages(subject: Subject) -> Finding:
-    """Also says whether another program has the port."""
+    """Check that the service is ready, or whether another program uses its port."""
     try:
         answer = _ask(subject, "/readyz")
     except (OSError, ValueError, HTTPException) as error:
@@ -175,7 +175,7 @@ def pages(subject: Subject) -> Finding:
 
 
 def public_url(subject: Subject) -> Finding:
-    """What labels carry must lead here, also years after they were printed."""
+    """Check that the address on labels leads to this box, because labels are used for years."""
     if not subject.public_url:
         own = own_address(subject.http_listen, subject.machine)
         if own is None:
@@ -208,7 +208,7 @@ def public_url(subject: Subject) -> Finding:
 
 def version(subject: Subject) -> Finding:
     try:
-        running = _ask(subject, "/healthz").get("version", subject.version)  # told only to http.metrics_from
+        running = _ask(subject, "/healthz").get("version", subject.version)  # only for addresses in http.metrics_from
     except (OSError, ValueError, HTTPException):
         return ok(f"{subject.version} is installed")
     if running != subject.version:
@@ -228,7 +228,7 @@ def _ask(subject: Subject, path: str) -> dict[str, Any]:
 
 
 def _open(url: str, subject: Subject) -> Any:
-    """A certificate counts if the system trusts it, or this box made it."""
+    """Open a URL, trusting the system's certificates and the authority of this box."""
     trusted = ssl.create_default_context()
     if subject.authority_file is not None and subject.authority_file.is_file():
         trusted.load_verify_locations(subject.authority_file)

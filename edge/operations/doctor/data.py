@@ -1,4 +1,4 @@
-"""What is kept: the database, the backups, and what was dropped."""
+"""Checks of stored data: the database, the backups, and data dropped for lack of space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edge.validation import times
 
 LATE = timedelta(hours=36)
 LOST = timedelta(days=7)
-BEHIND = 10  # transactions of Litestream, one a second while something changes
+BEHIND = 10  # transactions of Litestream, one a second during changes
 DRILL_LATE = 40 * clock.DAY
 
 
@@ -130,7 +130,7 @@ def restore_drill(subject: Subject) -> Finding:
 
 
 def history(_: Subject) -> Finding:
-    """Dropping by age is as it should be; dropping for want of room is not."""
+    """Warn if history was dropped for lack of disk space. Dropping by age is normal."""
     since = clock.now() - 7 * clock.DAY
     for row in last_dropped(50):
         if row.at >= since and row.reason.startswith("only"):

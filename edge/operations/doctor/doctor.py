@@ -1,4 +1,4 @@
-"""`edge doctor`: look at everything that can be wrong with a site, and say in one line each what to do."""
+"""`edge doctor`: runs all checks of a site. Each returns one line with what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "sites": sync.downstream,
 }
 
-# These read the whole database and the newest backup; what runs every hour leaves them out.
+# These read the whole database and the newest backup; the hourly timer leaves them out.
 SLOW = {"database", "backup-sound"}
 
 
@@ -76,7 +76,7 @@ def examine(subject: Subject, without: Collection[str] = ()) -> Iterator[Examine
 
 
 def exit_code(examined: list[Examined]) -> int:
-    """As monitoring expects it: 0 ok, 1 warning, 2 problem."""
+    """Return the exit code for monitoring: 0 ok, 1 warning, 2 problem."""
     levels = [Level.OK, Level.WARNING, Level.PROBLEM]
     return max((levels.index(item.finding.level) for item in examined), default=0)
 
@@ -88,12 +88,12 @@ def as_json(examined: list[Examined]) -> str:
 
 
 def _made(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
-    """A check that fails to run is a finding, too, and must not hide the others."""
+    """Run a check. One that fails to run becomes a problem and does not hide the others."""
     try:
         return check(subject)
     except EdgeError as error:
         return problem(f"could not be checked: {error}", "see the other findings first")
-    except Exception as error:  # noqa: BLE001  whatever it is, it is told
+    except Exception as error:  # noqa: BLE001  any error is reported as the finding
         return problem(
             f"could not be checked: {error!r}", "if you cannot tell why, send a bundle: edge doctor --bundle FILE"
         )

@@ -1,4 +1,4 @@
-"""Who is told of events."""
+"""Check of event destinations."""
 
 from __future__ import annotations
 

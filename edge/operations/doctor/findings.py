@@ -1,6 +1,6 @@
-"""The input and the result of a check of `edge doctor`.
+"""Input and result of the checks of `edge doctor`.
 
-What the doctor found the last time it ran by its timer, kept beside the database for /metrics.
+Also stores the findings of the last timed run in the data directory, for /metrics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edge.operations.files import replace_text
 
 class Level(StrEnum):
     OK = "ok"
-    WARNING = "warning"  # it works, and may not go on working
+    WARNING = "warning"  # it works, but may stop working
     PROBLEM = "problem"
 
 
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """The installation that is examined, in plain values."""
+    """Plain values that describe the installation to check."""
 
     version: str
     data_dir: Path
@@ -42,16 +42,16 @@ class Subject(NamedTuple):
     second_dir: Path | None
     low_disk_bytes: int
     http_listen: str
-    public_url: str  # empty where none is set
+    public_url: str  # empty if not set
     authority_file: Path | None  # of this box's own certificates
     broker_url: str
-    broker_settings: Path  # folder of mosquitto's settings; it need not exist
-    # Values of topics below $SYS, or whatever EdgeError says why there are none.
+    broker_settings: Path  # mosquitto's settings folder; may not exist
+    # Returns the topics below $SYS with their values, or raises EdgeError.
     ask_broker: Callable[[], Mapping[str, str]]
-    recognise: Callable[[str, bytes], Guess]  # the format of a message, by its topic and bytes
-    proposed_filter: Callable[[str, bytes], str]  # what a reader of such messages would listen to
+    recognise: Callable[[str, bytes], Guess]  # guesses the format of a message from its topic and payload
+    proposed_filter: Callable[[str, bytes], str]  # topic filter of a reader that sends such messages
     continuous_dir: Path | None = None  # where the continuous backup goes
-    accounts_dir: Path | None = None  # where edge writes the accounts of readers for mosquitto
+    accounts_dir: Path | None = None  # where edge writes the broker accounts of readers
     tls_port: int = 0  # of the broker, for readers with TLS; 0: none
     machine: Machine = NO_SITE
 
@@ -69,7 +69,7 @@ def problem(text: str, advice: str) -> Finding:
 
 
 def some(names: list[str], most: int = 5) -> str:
-    """The first few, and how many more there are."""
+    """Join at most `most` names and count the rest."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -79,12 +79,12 @@ LEVELS = {"ok": 0, "warning": 1, "problem": 2}
 
 
 def keep(data_dir: Path, findings: str) -> None:
-    """`findings` as the doctor writes them for machines."""
+    """Store the findings, given in the doctor's JSON format."""
     replace_text(data_dir / FILE_NAME, json.dumps({"at": clock.now(), **json.loads(findings)}))
 
 
 def sample(data_dir: Path) -> Iterable[Metric]:
-    """One number for each check: 0 ok, 1 warning, 2 problem."""
+    """Yield one gauge for each check of the last stored run."""
     with suppress(FileNotFoundError, ValueError):
         kept = json.loads((data_dir / FILE_NAME).read_text("utf-8"))
         levels = GaugeMetricFamily("edge_doctor_check", "0 ok, 1 warning, 2 problem", labels=["check"])

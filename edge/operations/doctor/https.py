@@ -1,4 +1,4 @@
-"""Pages and broker as people and readers reach them: through Caddy and TLS, with certificates that devices accept."""
+"""Checks of HTTPS and MQTT over TLS as browsers and readers use them: ports and certificates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
 
-RENEWED_DAYS = 30  # before its end a certificate is renewed, by edge-https
+RENEWED_DAYS = 30  # edge-https renews a certificate this long before it expires
 LATE_DAYS = 25
 SOON_DAYS = 7
 AUTHORITY_DAYS = 90
 
-ANY_NAME = "localhost"  # every certificate of edge-https has it; others may be outside of what the authority covers
+ANY_NAME = "localhost"  # in every certificate of edge-https; other names may be outside the authority's constraints
 
 _SECONDS = 5.0
 _HERE = "127.0.0.1"
@@ -27,12 +27,12 @@ _RENEW = "sudo edge-https renew; systemctl status edge-https.timer edge-https.se
 
 
 def https_port(subject: Subject) -> int | None:
-    """The port that Caddy serves the pages on; None without HTTPS."""
+    """Return the port on which Caddy serves the pages, or None without HTTPS."""
     return subject.machine.caddy_port("https")
 
 
 def https(subject: Subject) -> Finding:
-    """The pages by the name and the port that people use."""
+    """Check that the pages answer on the port that people use."""
     port = https_port(subject)
     if port is None:
         return ok("HTTPS is off")
@@ -61,7 +61,7 @@ def https(subject: Subject) -> Finding:
 
 
 def mqtts(subject: Subject) -> Finding:
-    """The broker as readers with TLS reach it."""
+    """Check that the broker answers on its TLS port."""
     port = subject.tls_port
     if not port:
         return ok("readers use no TLS here")
@@ -82,7 +82,7 @@ def mqtts(subject: Subject) -> Finding:
 
 
 def certificates(subject: Subject) -> Finding:
-    """Days left on the certificates of pages and broker, and on the authority that devices trust."""
+    """Check the days left on the certificates of pages and broker, and on the authority."""
     left = {f"the certificate of port {port}": days for port, days in _days_left(subject)}
     if subject.authority_file is not None and subject.authority_file.is_file():
         days = _days_of_authority(subject)
@@ -125,7 +125,7 @@ def _days_until(end: str) -> int:
 
 
 def _refused(what: str, error: ssl.SSLError) -> Finding:
-    """By its certificate, as a phone or a reader would."""
+    """Return the finding for a certificate that a phone or a reader would refuse."""
     reason = getattr(error, "verify_message", None) or error.reason or str(error)
     if "expired" in reason:
         return problem(f"devices refuse {what}: its certificate has expired", f"{_RENEW}; is the clock right?")
@@ -135,9 +135,9 @@ def _refused(what: str, error: ssl.SSLError) -> Finding:
 
 
 def ask_as(subject: Subject, url: str) -> None:
-    """Open the pages on this box as by its own name, which the box itself need not be able to look up.
+    """Open the pages on this box by its own name, without looking the name up.
 
-    Raises OSError or HTTPException as a browser would fail.
+    Raises OSError or HTTPException if a browser would fail.
     """
     parts = urlsplit(url)
     name = parts.hostname or ""
@@ -160,7 +160,7 @@ def _health(connection: socket.socket, name: str) -> tuple[HTTPResponse, bytes]:
 
 @contextmanager
 def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLSocket]:
-    """A connection that trusts this box's authority, and the name of this box only. Raises OSError."""
+    """Connect to this box, trusting the system's authorities and its own, for this name only. Raises OSError."""
     context = ssl.create_default_context()
     if subject.authority_file is not None and subject.authority_file.is_file():
         context.load_verify_locations(subject.authority_file)

@@ -1,4 +1,4 @@
-"""What the doctor asks of the computer besides the service: units, ports, and files outside the data directory."""
+"""System state outside the data directory that the doctor reads: units, ports and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 10
 
 
 def run(command: Sequence[str]) -> str:
-    """The output of a program of the system. Raises Unavailable if there is none, or if it fails."""
+    """Return the output of a system program. Raises Unavailable if it is missing or fails."""
     try:
         done = subprocess.run(  # noqa: S603  fixed programs of the system, with fixed arguments
             command, capture_output=True, text=True, check=True, timeout=_SECONDS
@@ -25,7 +25,7 @@ def run(command: Sequence[str]) -> str:
 
 
 class Machine(NamedTuple):
-    """Where things are on a computer on which systemd/install.sh was run; elsewhere none of these exists."""
+    """Paths on a computer set up by systemd/install.sh. On other computers none of them exists."""
 
     run: Callable[[Sequence[str]], str] = run
     program: Path = Path("/opt/edge")
@@ -38,11 +38,11 @@ class Machine(NamedTuple):
 
     @property
     def is_site(self) -> bool:
-        """Whether the installer was run here."""
+        """True if the installer was run here."""
         return (self.program / "venv").is_symlink()
 
     def caddy_port(self, scheme: str) -> int | None:
-        """The port on which Caddy serves http or https for edge; None without HTTPS."""
+        """Return the port on which Caddy serves `scheme` for edge, or None without HTTPS."""
         try:
             text = self.caddyfile.read_text("utf-8", "replace")
         except OSError:
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
         return int(found[1]) if found and "edge-https makes" in text else None
 
     def network_name(self) -> str | None:
-        """The name that avahi announces, without .local; None where it announces none for edge."""
+        """Return the name that avahi announces, without .local, or None if it does not announce edge."""
         if not (self.avahi / "services" / "edge.service").is_file():
             return None
         lines = (self.avahi / "avahi-daemon.conf").read_text("utf-8", "replace").splitlines()

@@ -1,4 +1,4 @@
-"""The broker and what comes through it."""
+"""Checks of the broker, of readers, and of messages that could not be used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broker(subject: Subject) -> Finding:
 
 
 def broker_accounts(subject: Subject) -> Finding:
-    """Whether mosquitto has the accounts and permissions that edge wrote; nobody else may write them.
+    """Check that mosquitto uses the accounts and permissions that edge wrote.
 
     Only mosquitto may read its files, so their sizes and times are compared.
     """
@@ -58,11 +58,11 @@ def broker_accounts(subject: Subject) -> Finding:
 
 
 def broker_limits(subject: Subject) -> Finding:
-    """mosquitto by default holds 1,000 messages, none of them of QoS 0, and drops the rest without a word."""
+    """Check mosquitto's queue. By default it holds 1,000 messages, none with QoS 0, and silently drops the rest."""
     if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():
         return ok("no mosquitto on this box")
     settings = _mosquitto_settings(subject.broker_settings)
-    shares = shares_of(list_accounts())  # of mosquitto's limit, which is for each of our sessions
+    shares = shares_of(list_accounts())  # sessions of edge; mosquitto's limit applies to each
     queue = int(settings.get("max_queued_messages", "1000")) * shares
     missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
     if missing or 0 < queue < LEAST_QUEUE:
@@ -94,8 +94,10 @@ def broker_dropped(subject: Subject) -> Finding:
 
 
 def broker_retained(subject: Subject) -> Finding:
-    """An account with a wildcard can retain a message on as many topics as it likes, and mosquitto bounds them by
-    nothing but its memory. To forbid them would shut out the many gateways whose last will is a retained one.
+    """Check the number of retained messages, which mosquitto does not limit except by its memory.
+
+    An account with a wildcard can retain a message on any number of topics. Forbidding them would shut out the many
+    gateways with a retained last will.
     """
     retained = _counted_by_broker(subject, RETAINED)
     if isinstance(retained, Finding):
@@ -109,7 +111,7 @@ def broker_retained(subject: Subject) -> Finding:
 
 
 def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
-    """What the broker publishes of itself, or why that is not known."""
+    """Return a counter that the broker publishes, or a finding if it is unknown."""
     if subject.broker_url == "embedded":
         return ok("not counted by the embedded broker")
     try:
@@ -121,8 +123,8 @@ def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
 def readers_heard(_: Subject) -> Finding:
     rows = [row for row in stats.reader_figures() if row.is_enabled]
     since = clock.now() - SILENT
-    not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # which `formats` tells
-    not_understood.update(stats.unreadable_readers(since))  # which `dead_letters` tells
+    not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # reported by `formats`
+    not_understood.update(stats.unreadable_readers(since))  # reported by `dead_letters`
     offline = [row.name for row in rows if row.is_offline]
     silent = [
         row.name
@@ -167,7 +169,7 @@ def antennas(_: Subject) -> Finding:
 
 
 def topics(subject: Subject) -> Finding:
-    """A gateway that has a topic for each tag is told once, by the filter it would be set up with."""
+    """Check for unassigned topics. A gateway with a topic for each tag is listed once, by its proposed filter."""
     found: dict[str, bool] = {}
     for topic, is_owned, sample in stats.unassigned_topics(clock.now() - clock.DAY):
         found[subject.proposed_filter(topic, sample)] = is_owned
@@ -186,7 +188,7 @@ def topics(subject: Subject) -> Finding:
 
 
 def formats(subject: Subject) -> Finding:
-    """A wrong format loses every read without one unreadable message."""
+    """Check for readers with the wrong format: it loses every read without any unreadable message."""
     ignored = ignored_messages.newest_of_each(clock.now() - clock.DAY)
     if not ignored:
         return ok("every message of the last day was of its reader's format")
@@ -201,7 +203,7 @@ def formats(subject: Subject) -> Finding:
 
 
 def mappings(_: Subject) -> Finding:
-    """A wrong optional path costs no read, and puts reads at the wrong location or time."""
+    """Check for mappings with a wrong optional path: no read is lost, but its location or time is wrong."""
     found = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
     if found:
         return warning(
@@ -223,7 +225,7 @@ def dead_letters(_: Subject) -> Finding:
 
 
 def _mosquitto_settings(folder: Path) -> dict[str, str]:
-    """The last value counts, as far as we are concerned; files of conf.d are read after the main one."""
+    """Read mosquitto's settings. The last value wins; files of conf.d come after the main file."""
     found: dict[str, str] = {}
     for file in (folder / "mosquitto.conf", *sorted((folder / "conf.d").glob("*.conf"))):
         if file.exists():

@@ -1,4 +1,4 @@
-"""Whether this site and its hub, or this hub and its sites, keep up with each other."""
+"""Checks of sync: this box as a site, and as a hub."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SECRET = "sync-secret"  # noqa: S105  a file name
 
 
 def upstream(subject: Subject) -> Finding:
-    """This box as a site."""
+    """Check this box as a site."""
     state = sync_state.of_site()
     if state is None:
         return ok("reports to no hub")
@@ -36,7 +36,7 @@ def upstream(subject: Subject) -> Finding:
 
 
 def downstream(_: Subject) -> Finding:
-    """This box as a hub, of whatever organization."""
+    """Check this box as a hub, for all organizations."""
     reported = sync_state.of_sites(None)
     if not reported:
         return ok("is a hub of no site")

@@ -1,4 +1,4 @@
-"""What systemd runs for a site: services, timers, the name in the network, and an upgrade that did not end."""
+"""Checks of systemd units, of the announced network name, and of upgrades that did not finish."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Unit = dict[str, str]
 
 
 def units(subject: Subject) -> Finding:
-    """Every service, timer and job of the site."""
+    """Check every service, timer and job of the site."""
     if not subject.machine.is_site:
         return ok("not installed by systemd/install.sh")
     try:
@@ -38,7 +38,7 @@ def units(subject: Subject) -> Finding:
 
 
 def restarts(subject: Subject) -> Finding:
-    """A service that fails again and again, or is about to reach its memory."""
+    """Check for a service that fails repeatedly, or is about to reach its memory limit."""
     if not subject.machine.is_site:
         return ok("not installed by systemd/install.sh")
     try:
@@ -60,7 +60,7 @@ def restarts(subject: Subject) -> Finding:
 
 
 def settings_in_force(subject: Subject) -> Finding:
-    """Whether the settings file was changed after the service had read it."""
+    """Check whether the settings file was changed after the service read it."""
     if not subject.machine.is_site or not subject.machine.settings.is_file():
         return ok("no settings file of an installation")
     try:
@@ -77,7 +77,7 @@ def settings_in_force(subject: Subject) -> Finding:
 
 
 def name_in_network(subject: Subject) -> Finding:
-    """Whether the box is found as its name and .local, by asking avahi."""
+    """Ask avahi whether the box is announced by its name with .local."""
     folder = subject.machine.avahi
     if not subject.machine.is_site or not folder.is_dir():
         return ok("not announced in the network; people use the address")
@@ -104,7 +104,7 @@ _RESTART_AVAHI = "systemctl restart avahi-daemon; systemctl status avahi-daemon"
 
 
 def upgrade(subject: Subject) -> Finding:
-    """An upgrade that was cut off leaves a file, and the box goes back at its next start."""
+    """Check for an interrupted upgrade: it leaves a file, and the box rolls back at its next start."""
     state = subject.machine.program / "upgrade"
     try:
         seconds = time.time() - state.stat().st_mtime
@@ -164,6 +164,6 @@ def _faults(subject: Subject, shown: dict[str, Unit]) -> Iterator[tuple[str, str
 
 
 def _number(unit: Unit, name: str) -> int:
-    """0 for what systemd does not know, or does not bound."""
+    """Return a property as a number, or 0 if systemd does not know it or does not limit it."""
     value = unit.get(name, "")
     return int(value) if value.isdigit() and len(value) < 16 else 0

@@ -1,7 +1,7 @@
-"""While an upgrade that changed the database is on probation, nothing new comes in.
+"""Hold back all input while an upgrade that changed the database is on probation.
 
-systemd/edge-upgrade may still put the database of before back, and whatever had been taken in would be lost with it.
-Reads wait at the broker, handhelds and programs are asked to try again; it takes seconds.
+A rollback by systemd/edge-upgrade restores the previous database and would lose any input taken since. Reads wait at
+the broker; handhelds and API clients get a retry answer. It takes seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_pending(data_dir: Path) -> bool:
 
 
 def is_cut_off(data_dir: Path) -> bool:
-    """Whoever brought the release died meanwhile, and nobody has started the box anew, which would end it."""
+    """True if the upgrade script was killed and the machine has not rebooted since."""
     try:
         since = (data_dir / FILE_NAME).stat().st_mtime_ns // 1000
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def is_cut_off(data_dir: Path) -> bool:
 
 
 class StartedAfterUpgrade:
-    """A part that is started at once, or when no upgrade is pending any more."""
+    """A component that starts immediately, or as soon as no upgrade is pending."""
 
     def __init__(self, data_dir: Path, start: Callable[[], None], stop: Callable[[], None]) -> None:
         self._data_dir = data_dir

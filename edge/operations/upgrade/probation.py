@@ -1,7 +1,6 @@
-"""The first ten minutes of a release at a site: is it as good as the one before? systemd/edge-upgrade goes back if not.
+"""Probation: judge the first ten minutes of a new release at a site. systemd/edge-upgrade rolls back on a fault.
 
-The decisions are here and have no clock of their own; `edge/operations/upgrade/probation_sources.py` asks the service
-and the box.
+This module holds the rules and reads no clock; `edge/operations/upgrade/probation_sources.py` collects the values.
 """
 
 from __future__ import annotations
@@ -10,54 +9,54 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 LOOK_SECONDS = 5.0
-MOST_RESTARTS = 2  # one can be the box's fault; a release that crashes regularly has two within a minute
+MOST_RESTARTS = 2  # one may have another cause; a release that crashes regularly has two within a minute
 UNANSWERED_SECONDS = 20.0
 NOT_READY_SECONDS = 60.0
 MEMORY_SECONDS = 30.0
 MOST_MEMORY = 0.9  # of the unit's limit
 MOST_ERRORS = 5  # answers of 500
-EXPECTED_MESSAGES = 30.0  # before a reader that is missing is a fault of the release
-LEAST_SHARE = 0.2  # of the messages expected, and of the share of reads that were recorded
-SAMPLE_SECONDS = 5.0  # samples closer together say nothing of a rate
-COUNTED_SECONDS = 7200.0  # for which the first sample counts, at most: the hour before, and the present one
+EXPECTED_MESSAGES = 30.0  # below this a missing reader is not a fault of the release
+LEAST_SHARE = 0.2  # of the expected messages, and of the earlier share of recorded reads
+SAMPLE_SECONDS = 5.0  # samples closer together give no usable rate
+COUNTED_SECONDS = 7200.0  # longest span that the first sample covers: the previous hour and the present one
 
 
 class Tally(NamedTuple):
-    """Totals of one reader since it was set up."""
+    """Totals of one reader."""
 
     messages: int
     reads: int
-    recorded: int  # of the reads; those of a stay that is known count too
+    recorded: int  # recorded reads, including repeats of a known stay
 
 
 class Sample(NamedTuple):
-    """The totals of all readers, by name, at a time in seconds."""
+    """Totals of all readers by name, at a time in seconds."""
 
     at: float
     readers: Mapping[str, Tally]
 
 
 class Rate(NamedTuple):
-    """How a reader did before the upgrade."""
+    """Rate of a reader before the upgrade."""
 
-    messages: float  # a second
-    recorded_share: float  # of its reads
+    messages: float  # per second
+    recorded_share: float  # of its reads, 0 to 1
 
 
 class Observation(NamedTuple):
     at: float
     restarts: int  # by systemd, since the release was started
-    unanswered: str  # a path that is not answered, or nothing
-    not_ready: str  # why, or nothing
-    errors: int  # answers of 500 since the process began
-    memory_share: float  # of the unit's limit; 0 where there is none
+    unanswered: str  # first path without an answer, or empty
+    not_ready: str  # reason, or empty
+    errors: int  # answers with status 500 since the process began
+    memory_share: float  # of the unit's limit, 0 to 1; 0 without a limit
     readers: Mapping[str, Tally]
 
 
 def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
-    """How each reader did between the first and the last sample; none if they are too close together.
+    """Return each reader's rate between the first and the last sample; empty if they are too close together.
 
-    A gate sends much while something passes, and then nothing: no more is expected than in the last hours on average.
+    Traffic of a gate comes in bursts, so the rate is at most the average of the last hours.
     """
     if not samples or samples[-1].at - samples[0].at < SAMPLE_SECONDS:
         return {}
@@ -73,18 +72,18 @@ def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
 
 
 class Probation:
-    """Judge a release by one observation after the other."""
+    """Judges a release by successive observations."""
 
     def __init__(self, before: Sequence[Sample], was_ready: bool) -> None:
-        """`before`: samples of the release before, the last one from the moment of the switch."""
+        """`before`: samples of the previous release, the last one taken at the switch."""
         self._rates = rates(before)
         self._at_switch = dict(before[-1].readers) if before else {}
         self._was_ready = was_ready
         self._began: float | None = None
-        self._since: dict[str, float] = {}  # when each trouble began that may pass
+        self._since: dict[str, float] = {}  # start of each trouble that may pass
 
     def fault(self, seen: Observation) -> str:
-        """Return why the release is to be replaced by the one before, or nothing."""
+        """Return why the release must be rolled back, or an empty string."""
         if self._began is None:
             self._began = seen.at
         if seen.restarts >= MOST_RESTARTS:

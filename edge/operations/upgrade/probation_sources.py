@@ -1,4 +1,4 @@
-"""Sources for the judgement of a release on probation: the answers of the service, its unit, and the ledger."""
+"""Inputs for the probation of a release: answers of the service, its systemd unit, and the ledger."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_LIMIT = 2**62
 
 
 def observe(base: str, since_hour: int) -> Observation:
-    """Look once. The database must be open; readers are counted from that hour on."""
+    """Take one observation. The database must be open; readers are counted from `since_hour` on."""
     unit = unit_state()
     unanswered = next((path for path in _PATHS if answer(base + path) is None), "")
     ready = answer(f"{base}/readyz")
@@ -37,12 +37,12 @@ def observe(base: str, since_hour: int) -> Observation:
 
 
 def tallies(since_hour: int) -> dict[str, Tally]:
-    """Read the totals of all readers. The database must be open."""
+    """Return the totals of all readers by name. The database must be open."""
     return {name: Tally(*row) for name, *row in stats.reader_totals(since_hour)}
 
 
 def answer(url: str) -> str | None:
-    """Return the body of a successful answer, at most four megabytes."""
+    """Return the body of a successful answer, at most four megabytes, else None."""
     request = urllib.request.Request(url, headers={"User-Agent": "edge-upgrade/1"})  # noqa: S310  http://127.0.0.1
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310  the box's own address
@@ -53,12 +53,12 @@ def answer(url: str) -> str | None:
 
 
 def count_errors(metrics: str) -> int:
-    """Count answers of 500 in the text of /metrics."""
+    """Count answers with status 500 in the text of /metrics."""
     return int(sum(float(count) for count in _ERRORS.findall(metrics)))
 
 
 def memory_share(unit: Mapping[str, str]) -> float:
-    """Return the part of the unit's limit that is in use; 0 if there is none, or it is not known."""
+    """Return the used share of the unit's memory limit, or 0 if it is unlimited or unknown."""
     used, limit = (unit.get(name, "") for name in ("MemoryCurrent", "MemoryMax"))
     if not (used.isdigit() and limit.isdigit()) or int(limit) > _NO_LIMIT or int(used) > _NO_LIMIT or not int(limit):
         return 0.0
@@ -66,7 +66,7 @@ def memory_share(unit: Mapping[str, str]) -> float:
 
 
 def unit_state() -> dict[str, str]:
-    """Ask systemd about the service; empty where there is no systemd."""
+    """Ask systemd about the service. Returns an empty dict without systemd."""
     command = ["systemctl", "show", "edge.service", "-p", "NRestarts", "-p", "MemoryCurrent", "-p", "MemoryMax"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603  a command of ours

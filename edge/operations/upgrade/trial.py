@@ -1,4 +1,4 @@
-"""A release tried on a copy of a site: with a broker and ports of its own, so that neither disturbs the other."""
+"""Trial of a new release on a copy of the site, with its own broker and ports to keep both apart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAGES = ("/sign-in", "/", "/scan", "/locations", "/readers", "/people", "/keys"
 
 
 class Synthetic(NamedTuple):
-    """What was made in the copy for the trial: an asset, the key of a program, and somebody who is signed in."""
+    """Records made in the copy for the trial: an asset, an API key and a signed-in person."""
 
     asset_key: str
     location_key: str
@@ -37,7 +37,7 @@ class Synthetic(NamedTuple):
 
 @contextmanager
 def broker(folder: Path) -> Iterator[int]:
-    """mosquitto for the trial alone, on this port of 127.0.0.1."""
+    """Run mosquitto for the trial. Yields its port on 127.0.0.1."""
     port = free_port()
     settings = folder / "mosquitto.conf"
     settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n", "utf-8")
@@ -48,9 +48,9 @@ def broker(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def service(command: Sequence[str], folder: Path, base: str) -> Iterator[float]:
-    """Another `edge serve` while the block runs; gives the seconds it took to answer.
+    """Run `edge serve` during the block. Yields the seconds it took to answer.
 
-    Raises SetupError with the last line it logged when it ends, or does not answer within a minute.
+    Raises SetupError with its last log line if it ends or does not answer within a minute.
     """
     log, began = folder / "serve.log", time.monotonic()
     with _running(command, log) as process:
@@ -59,7 +59,7 @@ def service(command: Sequence[str], folder: Path, base: str) -> Iterator[float]:
 
 
 def wait_until_ready(base: str) -> None:
-    """Until the service takes reads, as far as it does within ARRIVAL_SECONDS."""
+    """Wait until the service is ready to take reads, at most ARRIVAL_SECONDS."""
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while time.monotonic() < deadline:
         with suppress(SetupError):
@@ -69,7 +69,7 @@ def wait_until_ready(base: str) -> None:
 
 
 def follow_read(base: str, made: Synthetic, publish: Callable[[], None]) -> None:
-    """A reader reports the tag, and the position is read back through the API. Raises SetupError when it is not."""
+    """Publish a read and wait for its position in the API. Raises SetupError if it does not appear."""
     token = _api(base, "/api/v1/oauth/token", None, grant_type="client_credentials", client_id=made.client_id,
                  client_secret=made.client_secret)["access_token"]  # fmt: skip
     path = f"/api/v1/reports/asset-locations?asset_external_key={made.asset_key}"
@@ -77,16 +77,16 @@ def follow_read(base: str, made: Synthetic, publish: Callable[[], None]) -> None
     while [row["location_external_key"] for row in _api(base, path, token)["data"]] != [made.location_key]:
         if time.monotonic() > deadline:
             raise SetupError(f"a read that was published did not become a position within {ARRIVAL_SECONDS:.0f} s")
-        publish()  # again, since nobody may have been listening yet
+        publish()  # again: the service may not have subscribed yet
         time.sleep(0.5)
 
 
 def replay(
     file: Path, messages: Sequence[ReaderMessage], publish: Callable[[str, bytes], None], expected: Outcome | None
 ) -> tuple[Outcome, str]:
-    """Publish what readers sent to a service that keeps its database in `file`; the outcome, and how it differs.
+    """Publish messages to the service with database `file`. Returns the outcome and its difference from `expected`.
 
-    Ends as soon as all messages have an outcome and it is the expected one, at the latest after ARRIVAL_SECONDS.
+    Ends when all messages have an outcome and it is the expected one, at most after ARRIVAL_SECONDS.
     """
     ids = {message.reader_id for message in messages}
     before = outcome(file, ids)
@@ -103,7 +103,7 @@ def replay(
 
 
 def open_pages(base: str, made: Synthetic) -> None:
-    """Raises SetupError for a page that fails, or a board without the asset."""
+    """Open all pages. Raises SetupError for a page that fails, or a board without the asset."""
     for path in _PAGES:
         text = _answer(base + path, {"Cookie": f"edge_session={made.cookie}"})
         if path == "/" and made.asset_key.encode() not in text:
@@ -118,7 +118,7 @@ def _api(base: str, path: str, token: str | None, **body: str) -> dict[str, Any]
 
 
 def _answer(url: str, headers: Mapping[str, str], data: bytes | None = None) -> bytes:
-    """Raises SetupError for anything but success."""
+    """Return the body of an answer. Raises SetupError for any status but success."""
     request = urllib.request.Request(url, data, {"User-Agent": "edge-trial/1", **headers})  # noqa: S310  http://127.0.0.1
     path = request.selector.partition("?")[0]
     try:
@@ -170,15 +170,15 @@ def _last_line(log: Path) -> str:
 
 
 def address_of(listen: str) -> str:
-    """Return the base address of a service of this box, from the setting `http.listen`."""
+    """Return the base address of the service for a value of the setting `http.listen`."""
     host, _, port = listen.rpartition(":")
     return f"http://{ {'0.0.0.0': '127.0.0.1', '[::]': '[::1]'}.get(host, host) }:{port}"  # noqa: S104  not bound to it
 
 
 def start_limit(started: float, migrated: float) -> int:
-    """Return the seconds after which a start at the site has failed, from those of the trial.
+    """Return the start timeout in seconds at the site, from the times measured in the trial.
 
-    Nobody is served meanwhile, so it is short: a release that never becomes ready costs this and the way back.
+    The site is offline during a start, so it is short: a release that never becomes ready costs this plus the rollback.
     """
     return ceil(max(LEAST_START_SECONDS, 2 * started) + 2 * migrated)
 

@@ -1,4 +1,4 @@
-"""What a release made of the messages it was tried with: read from the file of its copy, while it writes to it."""
+"""Outcome of the messages replayed in a trial, read from the copy's database while the release writes to it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Counts = Mapping[tuple[int, str], int]  # messages by reader and bucket
 
 
 class Outcome(NamedTuple):
-    """`held`: messages that wait until their reader's clock is known."""
+    """`held`: messages waiting until their reader's clock is known."""
 
     counts: Counts
-    positions: Mapping[int, int]  # the location of each asset
+    positions: Mapping[int, int]  # location id by asset id
     held: int
 
     def since(self, before: Outcome) -> Outcome:
-        """What was added after `before`; positions as they are now."""
+        """Return the messages added after `before`, with the present positions."""
         counts = {key: number - before.counts.get(key, 0) for key, number in self.counts.items()}
         return self._replace(counts={key: number for key, number in counts.items() if number})
 
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(path: Path, reader_ids: Collection[int]) -> Outcome:
-    """Read the ledger of these readers, and all positions. A repeat counts as recorded: it was read alike."""
+    """Read the ledger of these readers, and all positions. Repeats count as recorded: they were read correctly."""
     with closing(open_read_only(path)) as copy:
         counts: dict[tuple[int, str], int] = {}
         for reader_id, bucket, messages in copy.execute("SELECT reader_id, bucket, messages FROM ledger"):
@@ -43,13 +43,13 @@ def outcome(path: Path, reader_ids: Collection[int]) -> Outcome:
 
 
 def reader_names(path: Path) -> dict[int, str]:
-    """Return the names of all readers in the copy."""
+    """Return the names of all readers in the copy, by id."""
     with closing(open_read_only(path)) as copy:
         return dict(copy.execute("SELECT id, name FROM reader"))
 
 
 def difference(before: Outcome, after: Outcome, names: Mapping[int, str]) -> str:
-    """Say in words how the outcome of a release differs from that of the one before; empty if it does not."""
+    """Describe how the outcome of a release differs from the previous one's; empty if it does not."""
     for key in sorted({*before.counts, *after.counts}, key=lambda key: (key[0] == NO_READER, key)):
         reader_id, bucket = key
         was, now = before.counts.get(key, 0), after.counts.get(key, 0)
