@@ -16,7 +16,7 @@ from edge.operations import archives
 from edge.operations import backup as backups
 from edge.operations import restore_drill as drill
 from edge.operations.files import hold
-from edge.operations.snapshots import CopyFacts
+from edge.operations.snapshots import CopySummary
 
 
 @click.command()
@@ -25,12 +25,14 @@ def backup(setup: Setup) -> None:
     """Back up the database, while the service runs, and remove the backups that are too old to be kept."""
     open_file(setup)  # also of an older schema: an upgrade begins with a backup
     config = setup.config
-    kept = backups.Kept(config.backup_daily, config.backup_weekly)
+    kept = backups.Rotation(config.backup_daily, config.backup_weekly)
     second = None
     if config.backup_second_dir:
-        second = backups.Second(config.backup_second_dir, config.backup_second_recipient)
+        second = backups.SecondFolder(config.backup_second_dir, config.backup_second_recipient)
     made = backups.make_backup(config.data_dir, config.backup_folder, kept, second)
-    click.echo(f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.facts)}. It was read back whole.")
+    click.echo(
+        f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.summary)}. It was read back whole."
+    )
     for path in made.removed:
         click.echo(f"Removed {path.name}")
     if made.second_fault:
@@ -62,12 +64,12 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
             restored = backups.restore_backup(shell(), file, config.data_dir, identity)
         elif folder:
             restored = backups.restore_continuous(shell(), folder, config.data_dir, moment)
-    click.echo(f"Restored {source}: {_told(restored.facts)}.")
+    click.echo(f"Restored {source}: {_told(restored.summary)}.")
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
-    if restored.facts.is_site:
+    if restored.summary.is_site:
         click.echo("The hub may know what came after this backup. To get that back: edge sync recover")
-    if restored.kept_aside:
-        click.echo(f"The previous database is {restored.kept_aside}; delete it when all is well.")
+    if restored.previous_database:
+        click.echo(f"The previous database is {restored.previous_database}; delete it when all is well.")
 
 
 @click.command("trust-clock")
@@ -106,10 +108,10 @@ def repair(setup: Setup, yes: bool) -> None:
     folders = [folder for folder in (config.backup_folder, config.backup_second_dir) if folder]
     with hold(config.data_dir):
         repaired = backups.repair_database(shell(), config.data_dir, folders, config.backup_continuous_dir)
-    click.echo(f"Recovered {_told(repaired.facts)}.")
+    click.echo(f"Recovered {_told(repaired.summary)}.")
     for line in _origins(repaired):
         click.echo(line)
-    click.echo(f"The damaged database is {repaired.kept_aside}; delete it when all is well.")
+    click.echo(f"The damaged database is {repaired.previous_database}; delete it when all is well.")
 
 
 def _origins(repaired: backups.Repaired) -> Iterator[str]:
@@ -157,6 +159,6 @@ def backup_key() -> None:
     click.echo(f'second_recipient = "{public}"\n    goes into the settings, under [backup].')
 
 
-def _told(facts: CopyFacts) -> str:
-    newest = clock.rfc3339(facts.newest_scan_at) if facts.newest_scan_at is not None else "none"
-    return f"{facts.organizations} organizations, {facts.assets} assets, newest scan {newest}"
+def _told(summary: CopySummary) -> str:
+    newest = clock.rfc3339(summary.newest_scan_at) if summary.newest_scan_at is not None else "none"
+    return f"{summary.organizations} organizations, {summary.assets} assets, newest scan {newest}"

@@ -38,13 +38,13 @@ def import_site(setup: Setup, file: Path, yes: bool) -> None:
         click.confirm(f"Replace the database in {data_dir} by {file}?", abort=True)
     with hold(data_dir):
         done = portable_file.import_file(shell(), file, data_dir)
-    click.echo(f"Imported {file}: {done.facts.organizations} organizations, {done.facts.assets} assets.")
+    click.echo(f"Imported {file}: {done.summary.organizations} organizations, {done.summary.assets} assets.")
     click.echo(
         "An export has no passwords. A new administrator: edge user add --role administrator --email NEW@ADDRESS"
     )
     click.echo("New accounts for the readers: edge account NAME; new API keys: the page API Keys")
-    if done.kept_aside:
-        click.echo(f"The previous database is {done.kept_aside}; delete it when all is well.")
+    if done.previous_database:
+        click.echo(f"The previous database is {done.previous_database}; delete it when all is well.")
 
 
 def _told(rows: dict[str, int]) -> str:

@@ -19,7 +19,7 @@ from edge.database.instance import sync_folder
 from edge.database.repair import Recovered, recover
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.operations import archives, continuous_backup, kept_backups
-from edge.operations.snapshots import CopyFacts, copy_database, inspect_copy, move_ids_forward, note_origin
+from edge.operations.snapshots import CopySummary, copy_database, inspect_copy, move_ids_forward, note_origin
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -31,14 +31,14 @@ class Backup(NamedTuple):
     size: int
 
 
-class Kept(NamedTuple):
+class Rotation(NamedTuple):
     """Retention: number of daily and weekly backups."""
 
     daily: int
     weekly: int
 
 
-class Second(NamedTuple):
+class SecondFolder(NamedTuple):
     """A folder on another disk for a copy of each backup, encrypted if `recipient` (age1…) is set."""
 
     folder: Path
@@ -47,28 +47,28 @@ class Second(NamedTuple):
 
 class Result(NamedTuple):
     backup: Backup
-    facts: CopyFacts
+    summary: CopySummary
     removed: list[Path]
-    second: Second | None
+    second: SecondFolder | None
     second_fault: str | None
 
 
 class Restored(NamedTuple):
-    facts: CopyFacts
-    kept_aside: Path | None
+    summary: CopySummary
+    previous_database: Path | None
 
 
 class Repaired(NamedTuple):
     """Result of a repair: `backup` names the backup that filled the gaps, `unusable` why newer backups could not."""
 
-    facts: CopyFacts
+    summary: CopySummary
     recovered: Recovered
-    kept_aside: Path | None
+    previous_database: Path | None
     backup: str | None
     unusable: list[str]
 
 
-def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None = None) -> Result:
+def make_backup(data_dir: Path, folder: Path, rotation: Rotation, second: SecondFolder | None = None) -> Result:
     """Back up the open database to `folder`, then rotate. A failing second folder is reported in the result.
 
     Raises Unavailable if the disk is too full and Corrupt if the copy is damaged. Older backups are kept then.
@@ -79,24 +79,24 @@ def make_backup(data_dir: Path, folder: Path, kept: Kept, second: Second | None 
     raw, packed = path.with_suffix(".tmp"), path.with_suffix(".gz.tmp")
     try:
         copy_database(raw)
-        facts = inspect_copy(raw)
+        summary = inspect_copy(raw)
         archives.pack(raw, packed)
         packed.replace(path)
         sync_folder(folder)
     finally:
         for leftover in (raw, packed):
             leftover.unlink(missing_ok=True)
-    removed = rotate(folder, kept, path.name)
-    fault = _copy_to_second(path, second, kept) if second else None
-    return Result(_backup(path), facts, removed, second, fault)
+    removed = rotate(folder, rotation, path.name)
+    fault = _copy_to_second(path, second, rotation) if second else None
+    return Result(_backup(path), summary, removed, second, fault)
 
 
 def list_backups(folder: Path) -> list[Backup]:
     """List the backups in a folder, newest first. Other files are ignored."""
     if not folder.is_dir():
         return []
-    found = [_backup(path) for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda backup: backup.made_at, reverse=True)
+    backups = [_backup(path) for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(backups, key=lambda backup: backup.made_at, reverse=True)
 
 
 def newest_backup(folder: Path) -> Backup | None:
@@ -106,26 +106,26 @@ def newest_backup(folder: Path) -> Backup | None:
     return next((backup for backup in backups if backup.made_at <= now), next(iter(backups), None))
 
 
-def rotate(folder: Path, kept: Kept, just_made: str = "", also: Collection[datetime] = ()) -> list[Path]:
+def rotate(folder: Path, rotation: Rotation, just_written: str = "", also: Collection[datetime] = ()) -> list[Path]:
     """Remove and return expired backups, except those made at the times in `also`.
 
     The backup named `just_made` is kept even if the clock was set back and it looks like the oldest.
     """
     backups = list_backups(folder)
     paths = [backup.path for backup in backups]
-    keep = to_keep([backup.made_at for backup in backups], kept) | set(also)
+    keep = times_to_keep([backup.made_at for backup in backups], rotation) | set(also)
     needed = kept_backups.pinned(paths) | kept_backups.before_migrations(paths)
     gone = [
         backup.path
         for backup in backups
-        if backup.made_at not in keep and backup.path not in needed and backup.path.name != just_made
+        if backup.made_at not in keep and backup.path not in needed and backup.path.name != just_written
     ]
     for path in gone:
         path.unlink()
     return gone
 
 
-def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
+def times_to_keep(times: Iterable[datetime], rotation: Rotation) -> set[datetime]:
     """Return the newest time of each of the last days and weeks that have a backup.
 
     Days without a backup do not count: a box that was off, or whose clock jumped, keeps its backups.
@@ -135,7 +135,7 @@ def to_keep(times: Iterable[datetime], kept: Kept) -> set[datetime]:
     for moment in sorted(times, reverse=True):
         by_day.setdefault(f"{moment:%Y-%m-%d}", moment)
         by_week.setdefault(f"{moment:%G-%V}", moment)
-    return {*list(by_day.values())[: kept.daily], *list(by_week.values())[: kept.weekly]}
+    return {*list(by_day.values())[: rotation.daily], *list(by_week.values())[: rotation.weekly]}
 
 
 def restore_backup(actor: Actor, file: Path, data_dir: Path, identity: Path | None = None) -> Restored:
@@ -153,17 +153,17 @@ def restore_continuous(actor: Actor, folder: Path, data_dir: Path, at: int | Non
     return restore_from(actor, data_dir, origin, lambda fresh: continuous_backup.restore_point(folder, fresh, at))
 
 
-def restore_from(actor: Actor, data_dir: Path, origin: str, bring: Callable[[Path], None]) -> Restored:
+def restore_from(actor: Actor, data_dir: Path, origin: str, write_copy: Callable[[Path], None]) -> Restored:
     """Replace this box's database with the file that `bring` writes, after checking it."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     present, fresh = data_dir / FILE_NAME, data_dir / f"{FILE_NAME}.restore"
     try:
         fresh.unlink(missing_ok=True)  # leftover of an interrupted attempt
-        bring(fresh)
-        facts = inspect_copy(fresh)
+        write_copy(fresh)
+        summary = inspect_copy(fresh)
         move_ids_forward(fresh, present)
         note_origin(actor, fresh, "box.restored", origin)
-        return Restored(facts, _replace_database(present, fresh))
+        return Restored(summary, _replace_database(present, fresh))
     finally:
         fresh.unlink(missing_ok=True)
 
@@ -183,10 +183,10 @@ def repair_database(
         fresh.unlink(missing_ok=True)
         origin, unusable = _unpack_newest(copy, folders, continuous_dir)
         recovered = recover(present, fresh, copy if origin else None)
-        facts = inspect_copy(fresh)
+        summary = inspect_copy(fresh)
         move_ids_forward(fresh, present)
         note_origin(actor, fresh, "box.repaired", f"the damaged database and {origin or 'no backup'}")
-        return Repaired(facts, recovered, _replace_database(present, fresh), origin, unusable)
+        return Repaired(summary, recovered, _replace_database(present, fresh), origin, unusable)
     finally:
         fresh.unlink(missing_ok=True)
         copy.unlink(missing_ok=True)
@@ -195,10 +195,10 @@ def repair_database(
 def _unpack_newest(copy: Path, folders: Iterable[Path], continuous_dir: Path | None) -> tuple[str | None, list[str]]:
     """Unpack the newest sound backup to `copy`. Returns its name or None, and the errors of newer ones."""
     unusable = []
-    for origin, bring in _copies(folders, continuous_dir):
+    for origin, write_copy in _copies(folders, continuous_dir):
         copy.unlink(missing_ok=True)
         try:
-            bring(copy)
+            write_copy(copy)
             inspect_copy(copy)
         except (Corrupt, SetupError) as error:
             unusable.append(f"{origin}: {error}")
@@ -227,7 +227,7 @@ def _replace_database(present: Path, fresh: Path) -> Path | None:
     return aside
 
 
-def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
+def check_backup(path: Path, scratch_dir: Path) -> CopySummary:
     """Unpack a backup into `scratch_dir` and read all of it. Raises Corrupt or SetupError."""
     scratch = scratch_dir / f"{path.name}.check"
     try:
@@ -239,10 +239,10 @@ def check_backup(path: Path, scratch_dir: Path) -> CopyFacts:
 
 
 def _backup(path: Path) -> Backup:
-    found = _NAME.fullmatch(path.name)
-    if not found:
+    match = _NAME.fullmatch(path.name)
+    if not match:
         raise ValueError(f"{path} is not named like a backup")
-    return Backup(path, datetime.strptime(found[1], _TIME).replace(tzinfo=UTC), path.stat().st_size)
+    return Backup(path, datetime.strptime(match[1], _TIME).replace(tzinfo=UTC), path.stat().st_size)
 
 
 def _check_room(data_dir: Path, folder: Path) -> None:
@@ -258,15 +258,15 @@ def _check_room(data_dir: Path, folder: Path) -> None:
 def _move_aside(present: Path) -> Path | None:
     """Rename the database first, then its WAL: a WAL left behind would be replayed into the next database."""
     aside = present.with_name(f"{present.name}.before-{clock.to_datetime(clock.now()):{_TIME}}")
-    moved = False
+    is_moved = False
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             present.with_name(present.name + suffix).rename(aside.with_name(aside.name + suffix))
-            moved = True
-    return aside if moved else None
+            is_moved = True
+    return aside if is_moved else None
 
 
-def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
+def _copy_to_second(path: Path, second: SecondFolder, rotation: Rotation) -> str | None:
     """Copy to the second disk. Returns the error or None. Never creates the folder: it would land on the first disk."""
     name = f"{path.name}.age" if second.recipient else path.name
     unfinished = second.folder / f"{name}.tmp"
@@ -281,7 +281,7 @@ def _copy_to_second(path: Path, second: Second, kept: Kept) -> str | None:
         unfinished.replace(second.folder / name)
         sync_folder(second.folder)
         # The schema of an encrypted copy cannot be read, so keep the same backups as the first folder.
-        rotate(second.folder, kept, name, {backup.made_at for backup in list_backups(path.parent)})
+        rotate(second.folder, rotation, name, {backup.made_at for backup in list_backups(path.parent)})
     except (OSError, SetupError) as error:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

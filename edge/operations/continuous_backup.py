@@ -55,13 +55,13 @@ class Position(NamedTuple):
 
 def program() -> Path | None:
     """Return the path of Litestream: next to this Python, or on the PATH."""
-    beside = Path(sys.executable).parent / "litestream"
-    found = str(beside) if beside.exists() else shutil.which("litestream")
-    return Path(found) if found else None
+    next_to_python = Path(sys.executable).parent / "litestream"
+    path = str(next_to_python) if next_to_python.exists() else shutil.which("litestream")
+    return Path(path) if path else None
 
 
 def drive_fault(folder: Path, data_dir: Path) -> str | None:
-    """Return why the drive is unusable and what to do, or None. Never creates the folder: it could be unmounted."""
+    """Return why the drive is unusable, with advice, or None. Never creates the folder: it could be unmounted."""
     try:
         if not folder.is_dir():
             return f"{folder} is not there; plug the drive in and mount it"
@@ -110,8 +110,8 @@ def restore_point(folder: Path, target: Path, at: int | None = None) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise SetupError(f"{candidates[0]} cannot be restored: {said[-1] if said else done.returncode}")
+        output = [line for line in done.stderr.splitlines() if line.strip()]
+        raise SetupError(f"{candidates[0]} cannot be restored: {output[-1] if output else done.returncode}")
     target.chmod(0o600)
 
 
@@ -281,8 +281,8 @@ def _state_folder(data_dir: Path) -> Path:
 
 def _newest(folder: Path) -> int:
     """Return the newest transaction number in the folder, at any compaction level. Files are named FROM-TO.ltx."""
-    found = (_LTX.fullmatch(file.name) for file in folder.glob("ltx/*/*.ltx"))
-    return max((int(match[2], 16) for match in found if match), default=0)
+    matches = (_LTX.fullmatch(file.name) for file in folder.glob("ltx/*/*.ltx"))
+    return max((int(match[2], 16) for match in matches if match), default=0)
 
 
 def _began(folder: Path) -> datetime:

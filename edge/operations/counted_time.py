@@ -40,14 +40,14 @@ class CountedTime:
         moment, running = clock.now(), self._running()
         counted = self._counted + round((running - self._at) * clock.SECOND)
         if moment > counted + OFF and not self._is_vouched():
-            log.warning("The clock is %d days ahead of counted time; retention does not use it", self.ahead())
+            log.warning("The clock is %d days ahead of counted time; retention does not use it", self.days_ahead())
         else:
             counted = moment
         self._counted, self._at = counted, running
         replace_text(self._file, str(counted))
         return counted
 
-    def ahead(self) -> int:
+    def days_ahead(self) -> int:
         """Return by how many days the wall clock is ahead of counted time."""
         return max(0, clock.now() - self._counted) // clock.DAY
 

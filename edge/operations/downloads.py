@@ -6,6 +6,6 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 
 
-def note_backup(actor: Actor, name: str) -> None:
+def record_download(actor: Actor, name: str) -> None:
     with acting(actor) as act:
         act.note("backup.downloaded", Subject("backup", name, name))

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Check(NamedTuple):
-    """Result of one check. If not `ok`, `detail` says what is wrong and what to do."""
+    """Result of one check. If not `ok`, `detail` names the fault and its remedy."""
 
     name: str
     ok: bool
@@ -29,21 +29,21 @@ class Health:
     """Checks of a running service, evaluated on demand."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Callable[[], Check], bool]] = []
+        self._checks: list[tuple[Callable[[], Check], bool]] = []
         self._names: dict[Callable[[], Check], str] = {}  # as last reported
 
     def register(self, check: Callable[[], Check], *, vital: bool = True) -> None:
         """Add a check. If a vital one fails the service is not alive, otherwise it is only not ready."""
-        self._parts.append((check, vital))
+        self._checks.append((check, vital))
 
     def checks(self, *, only_vital: bool = False) -> list[tuple[Check, bool]]:
         """Run the checks. Returns each result with whether the check is vital."""
-        return [(self._asked(check), vital) for check, vital in self._parts if vital or not only_vital]
+        return [(self._run_check(check), vital) for check, vital in self._checks if vital or not only_vital]
 
     def is_alive(self) -> bool:
         return all(check.ok for check, _ in self.checks(only_vital=True))
 
-    def _asked(self, check: Callable[[], Check]) -> Check:
+    def _run_check(self, check: Callable[[], Check]) -> Check:
         """Run a check. One that raises has failed."""
         try:
             answer = check()
@@ -86,13 +86,13 @@ class Watchdog:
                 log.error("Not alive, systemd will restart the service: %s", trouble)
 
 
-OF_HTTPS = Path("/run/edge-https/warnings")  # written and removed by systemd/edge-https
+HTTPS_WARNINGS = Path("/run/edge-https/warnings")  # written and removed by systemd/edge-https
 _MOST, _LENGTH = 20, 500  # at most this many warnings, and characters of each
 
 
-def persisted_warnings(data_dir: Path, of_https: Path = OF_HTTPS) -> Check:
+def persisted_warnings(data_dir: Path, https_warnings: Path = HTTPS_WARNINGS) -> Check:
     """Return the warnings in the data directory, which the operator deletes after reading, and those of edge-https."""
-    folders = [folder for folder in (data_dir / "warnings", of_https) if folder.is_dir()]
+    folders = [folder for folder in (data_dir / "warnings", https_warnings) if folder.is_dir()]
     files = list(chain.from_iterable(sorted(folder.iterdir())[:_MOST] for folder in folders))
     texts = [f"{file.read_text('utf-8', 'replace').strip()[:_LENGTH]} ({file})" for file in files]
     return Check("warnings", not texts, " | ".join(texts) or "none")

@@ -24,10 +24,10 @@ def check_at_start(data_dir: Path, backup_folder: Path) -> None:
     file = data_dir / FILE_NAME
     faults = faults_at_start(file, START_SECONDS) if file.exists() else []
     if faults:
-        raise Damaged(f"{file} is damaged: {faults[0]}. {way_out(backup_folder)}")
+        raise Damaged(f"{file} is damaged: {faults[0]}. {repair_advice(backup_folder)}")
 
 
-def way_out(backup_folder: Path) -> str:
+def repair_advice(backup_folder: Path) -> str:
     newest = newest_backup(backup_folder)
     restore = f", or bring back the newest backup: edge restore {newest.path}" if newest else ""
     return f"Stop the service, then recover what can be read: edge repair{restore}"
@@ -42,16 +42,18 @@ class BackgroundCheck:
         self._faults: list[str] = []
 
     def run(self, pause: Callable[[float], bool]) -> None:
-        found: list[str] = []
+        new_faults: list[str] = []
         for table, faults in faults_by_table(self._file):
-            found += [f"{table}: {fault}" for fault in faults]
+            new_faults += [f"{table}: {fault}" for fault in faults]
             if pause(PAUSE_SECONDS):
                 return
-        if found and not self._faults:
-            log.error("The database is damaged: %s. %s", found[0], way_out(self._backup_folder))
-        self._faults = found
+        if new_faults and not self._faults:
+            log.error("The database is damaged: %s. %s", new_faults[0], repair_advice(self._backup_folder))
+        self._faults = new_faults
 
     def check(self) -> Check:
         if not self._faults:
             return Check("integrity", True, "no damage found")
-        return Check("integrity", False, f"the database is damaged: {self._faults[0]}. {way_out(self._backup_folder)}")
+        return Check(
+            "integrity", False, f"the database is damaged: {self._faults[0]}. {repair_advice(self._backup_folder)}"
+        )

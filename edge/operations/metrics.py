@@ -42,13 +42,13 @@ def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
 
 def _readers() -> Iterable[Metric]:
     info = GaugeMetricFamily("edge_reader_info", "Names of readers", labels=["reader", "name", "organization"])
-    heard = GaugeMetricFamily("edge_reader_last_heard_timestamp_seconds", "Newest sign of life", labels=["reader"])
+    seen = GaugeMetricFamily("edge_reader_last_heard_timestamp_seconds", "Newest sign of life", labels=["reader"])
     for reader in reader_figures():
         info.add_metric([str(reader.reader_id), reader.name, reader.organization], 1)
-        if reader.last_heard_at is not None:
-            heard.add_metric([str(reader.reader_id)], reader.last_heard_at / SECOND)
+        if reader.last_received_at is not None:
+            seen.add_metric([str(reader.reader_id)], reader.last_received_at / SECOND)
     yield info
-    yield heard
+    yield seen
 
 
 def _sync() -> Iterable[Metric]:
@@ -68,14 +68,14 @@ def _sync() -> Iterable[Metric]:
         yield traffic
     reported = sync_state.of_sites(None)
     if reported:
-        heard = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
+        contact = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
         waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site reported", labels=["site"])
         unsettled = GaugeMetricFamily("edge_site_unsettled", "Conflicts and items set aside", labels=["site"])
         for row in reported:
-            heard.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
+            contact.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
             waiting.add_metric([row.site.code], row.waiting)
             unsettled.add_metric([row.site.code], row.conflicts + row.set_aside)
-        yield from (heard, waiting, unsettled)
+        yield from (contact, waiting, unsettled)
 
 
 def _is_on(mode: str) -> int:
@@ -84,7 +84,7 @@ def _is_on(mode: str) -> int:
 
 def _events() -> Iterable[Metric]:
     labels = ["destination", "name", "organization"]
-    told = {
+    gauges = {
         "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination accepted", labels=labels),
         "waiting": GaugeMetricFamily("edge_events_waiting", "Events that may still be due", labels=labels),
         "lost": GaugeMetricFamily("edge_events_lost", "Events given up, or dropped before delivery", labels=labels),
@@ -93,8 +93,8 @@ def _events() -> Iterable[Metric]:
     for row in destinations.all_destinations():
         if row.url:
             named = [str(row.no), row.name, str(row.organization_id)]
-            told["delivered"].add_metric(named, row.delivered)
-            told["waiting"].add_metric(named, destinations.count_waiting(row))
-            told["lost"].add_metric(named, row.lost)
-            told["enabled"].add_metric(named, row.disabled_at is None)
-    yield from told.values()
+            gauges["delivered"].add_metric(named, row.delivered)
+            gauges["waiting"].add_metric(named, destinations.count_waiting(row))
+            gauges["lost"].add_metric(named, row.lost)
+            gauges["enabled"].add_metric(named, row.disabled_at is None)
+    yield from gauges.values()

@@ -59,7 +59,7 @@ def write_export(file: Path) -> Exported:
 def _write(archive: zipfile.ZipFile) -> dict[str, int]:
     files: dict[str, dict[str, Any]] = {}
     key, count = portable_records.ids()
-    for table, records in portable_records.exported():
+    for table, records in portable_records.read_tables():
         digest, rows = sha256(), 0
         with archive.open(f"{table}.jsonl", "w", force_zip64=True) as lines:
             for record in records:
@@ -97,7 +97,7 @@ def _build(file: Path, fresh: Path) -> None:
             _check_room(archive, fresh.parent)
             scratch.mkdir(mode=0o700)
             migrate.migrate(scratch)
-            portable_records.continue_ids(bytes.fromhex(manifest["ids"]["key"]), int(manifest["ids"]["count"]))
+            portable_records.set_id_sequence(bytes.fromhex(manifest["ids"]["key"]), int(manifest["ids"]["count"]))
             portable_records.add(_records(archive, manifest))
             portable_records.finish()
         close_database()
@@ -154,7 +154,7 @@ def _records(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> Iterator[tup
         for line in _lines(archive, table):
             digest.update(line)
             rows += 1
-            yield from portable_records.upgraded(table, _record(line, table), manifest["format"])
+            yield from portable_records.convert(table, _record(line, table), manifest["format"])
         if (rows, digest.hexdigest()) != (about.get("rows"), about.get("sha256")):
             raise Corrupt(f"The records of {table} are not those that were exported; copy the file here again")
 

@@ -71,7 +71,7 @@ def ids() -> tuple[bytes, int]:
     return key, count
 
 
-def exported() -> Iterator[tuple[str, Iterator[Record]]]:
+def read_tables() -> Iterator[tuple[str, Iterator[Record]]]:
     """Yield each table with its records, in one consistent view. Consume the records before the next table."""
     with reading():
         for table, fields in FIELDS.items():
@@ -79,19 +79,19 @@ def exported() -> Iterator[tuple[str, Iterator[Record]]]:
             yield table, (dict(zip(fields, row, strict=True)) for row in rows)
 
 
-def continue_ids(key: bytes, count: int) -> None:
+def set_id_sequence(key: bytes, count: int) -> None:
     """Continue the id sequence of the exported box, so that no id of its records is assigned again."""
     with writing():
         execute("UPDATE instance SET id_key = ?, id_count = ?", (key, count))
 
 
-def upgraded(table: str, record: Record, number: int) -> Iterator[tuple[str, Record]]:
+def convert(table: str, record: Record, number: int) -> Iterator[tuple[str, Record]]:
     """Convert a record of format `number` to the current FORMAT; it may become several records, or none."""
     if number >= FORMAT:
         yield table, record
         return
     for next_table, converted in CONVERTERS[number](table, record):
-        yield from upgraded(next_table, converted, number + 1)
+        yield from convert(next_table, converted, number + 1)
 
 
 def add(records: Iterable[tuple[str, Record]]) -> None:
@@ -100,7 +100,7 @@ def add(records: Iterable[tuple[str, Record]]) -> None:
     batch: list[tuple[str, Record]] = []
     for table, record in records:
         _check(table, record)
-        batch.append((table, _computed(table, record)))
+        batch.append((table, _add_computed(table, record)))
         if len(batch) == _AT_ONCE:
             _insert(batch)
             batch = []
@@ -121,13 +121,13 @@ def finish() -> None:
 def _check(table: str, record: Mapping[str, Any]) -> None:
     unknown = set(record) - set(FIELDS.get(table, ()))
     if table not in FIELDS or unknown:
-        named = f"fields of {table}: {', '.join(sorted(unknown))}" if table in FIELDS else f"records: {table}"
-        raise Corrupt(f"The export has unknown {named[:200]}")
+        unknown_names = f"fields of {table}: {', '.join(sorted(unknown))}" if table in FIELDS else f"records: {table}"
+        raise Corrupt(f"The export has unknown {unknown_names[:200]}")
     if any(isinstance(value, dict | list) for value in record.values()):
         raise Corrupt(f"The export has a value of {table} that is neither text nor a number")
 
 
-def _computed(table: str, record: Record) -> Record:
+def _add_computed(table: str, record: Record) -> Record:
     """Add the fields that this release computes."""
     if table != "tag":
         return record

@@ -34,22 +34,22 @@ class Report(NamedTuple):
 
 class _Source(NamedTuple):
     name: str
-    bring: Callable[[Path], None]  # writes the database to a file
+    write_copy: Callable[[Path], None]  # writes the database to a file
     newest_at_least: int | None  # its newest scan must be at least this recent, in µs
 
 
 def run(data_dir: Path, backup_folder: Path, continuous_dir: Path | None) -> Report:
     """Restore the newest backup and the newest continuous copy to a scratch file. The service may be running."""
-    told: list[str] = []
+    restored: list[str] = []
     faults: list[str] = []
     for source in _sources(backup_folder, continuous_dir):
         try:
-            told.append(f"{source.name}: {_restored_aside(data_dir / 'drill.db', source)}")
+            restored.append(f"{source.name}: {_restore_to(data_dir / 'drill.db', source)}")
         except EdgeError as error:
             faults.append(f"{source.name}: {error}")
-    if not told and not faults:
+    if not restored and not faults:
         faults.append(f"there is no backup in {backup_folder}")
-    report = Report(clock.now(), not faults, "; ".join(faults + told))
+    report = Report(clock.now(), not faults, "; ".join(faults + restored))
     _keep(data_dir, report)
     return report
 
@@ -71,16 +71,17 @@ def last(data_dir: Path) -> Report | None:
     return None
 
 
-def _restored_aside(scratch: Path, source: _Source) -> str:
+def _restore_to(scratch: Path, source: _Source) -> str:
     """Restore to `scratch` and return a summary. Raises Corrupt or SetupError if the backup is unusable."""
     try:
         _remove(scratch)
-        source.bring(scratch)
-        facts = inspect_copy(scratch)
-        _compare(count_rows(scratch, NEVER_REMOVED), facts.newest_scan_at, source.newest_at_least)
+        source.write_copy(scratch)
+        summary = inspect_copy(scratch)
+        _compare(count_rows(scratch, NEVER_REMOVED), summary.newest_scan_at, source.newest_at_least)
     finally:
         _remove(scratch)
-    return f"{facts.organizations} organizations, {facts.assets} assets, newest scan {_told(facts.newest_scan_at)}"
+    newest = _time_text(summary.newest_scan_at)
+    return f"{summary.organizations} organizations, {summary.assets} assets, newest scan {newest}"
 
 
 def _compare(copied: Mapping[str, int], newest: int | None, newest_at_least: int | None) -> None:
@@ -90,10 +91,10 @@ def _compare(copied: Mapping[str, int], newest: int | None, newest_at_least: int
         if count > live[table]:
             raise Corrupt(f"it has {count} rows of {table} and the live database {live[table]}: is it of this box?")
     if newest_at_least is not None and (newest is None or newest < newest_at_least):
-        raise Corrupt(f"its newest scan is {_told(newest)}, which is late: edge doctor says why")
+        raise Corrupt(f"its newest scan is {_time_text(newest)}, which is late: edge doctor says why")
 
 
-def _told(moment: int | None) -> str:
+def _time_text(moment: int | None) -> str:
     return clock.rfc3339(moment) if moment is not None else "none"
 
 

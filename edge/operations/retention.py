@@ -58,7 +58,7 @@ def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
     newest = store.newest_scan()
     if newest is None:
         return
-    # Relative to the newest scan, so that a clock that jumped ahead deletes no history.
+    # Relative to the newest scan: a clock that jumped ahead deletes no history.
     before = min(now, newest) - limits.history_days * clock.DAY
     steps = {
         "history": lambda: store.drop_history(before),

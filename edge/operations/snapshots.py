@@ -19,7 +19,7 @@ from edge.sync.store.hub_link import RENEW_EPOCHS, TELL_NO_POSITION
 ID_LEAP = 1_000_000_000
 
 
-class CopyFacts(NamedTuple):
+class CopySummary(NamedTuple):
     """Summary of a database file for the person who restores it."""
 
     schema: int
@@ -39,7 +39,7 @@ def copy_database(target: Path) -> None:
         copy.execute("PRAGMA journal_mode = delete").fetchone()  # complete without a second file
 
 
-def inspect_copy(path: Path) -> CopyFacts:
+def inspect_copy(path: Path) -> CopySummary:
     """Read the whole file. Raises Corrupt if it is damaged, not edge's, or newer than this program."""
     try:
         with _opened(path) as copy:
@@ -54,10 +54,10 @@ def inspect_copy(path: Path) -> CopyFacts:
                 raise Corrupt(f"{path.name} is damaged: rows refer to rows that do not exist")
             if copy.execute("SELECT one FROM instance").fetchone() is None:
                 raise Corrupt(f"{path.name} is incomplete")
-            facts = CopyFacts(schema, *copy.execute(_FACTS).fetchone())
+            summary = CopySummary(schema, *copy.execute(_SUMMARY).fetchone())
     except sqlite3.DatabaseError as error:
         raise Corrupt(f"{path.name} is not a database of edge ({error})") from error
-    return facts
+    return summary
 
 
 def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
@@ -69,7 +69,7 @@ def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
         raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is missing")
 
 
-_FACTS = """
+_SUMMARY = """
     SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM asset WHERE deleted_at IS NULL),
            (SELECT max(last_seen_at) FROM position), (SELECT count(*) FROM target)
 """

@@ -16,7 +16,7 @@ class ReaderFigure(NamedTuple):
     name: str
     organization: str
     is_enabled: bool
-    last_heard_at: int | None
+    last_received_at: int | None
     clock_setting: str
     clock_offset: int | None
     qos: int | None
@@ -65,9 +65,9 @@ def damaged_records(first: int, last: int) -> list[tuple[str, str]]:
     ).fetchall()
 
 
-def unplaced_antennas(heard_since: int) -> list[tuple[str, str]]:
+def unplaced_antennas(since: int) -> list[tuple[str, str]]:
     """Return (reader, antenna) of antennas without a location that have read since that time."""
-    return execute(_UNPLACED, (heard_since,)).fetchall()
+    return execute(_UNPLACED, (since,)).fetchall()
 
 
 _UNPLACED = """
@@ -82,14 +82,14 @@ _UNPLACED = """
 """
 
 
-def unassigned_topics(heard_since: int) -> list[tuple[str, bool, bytes]]:
+def unassigned_topics(since: int) -> list[tuple[str, bool, bytes]]:
     """Return (topic, whether an organization owns it, newest message or its beginning), most messages first."""
     return [
         (topic, bool(is_owned), sample)
         for topic, is_owned, sample in execute(
             "SELECT topic, organization_id IS NOT NULL, sample FROM unassigned_topic WHERE last_heard_at >= ? "
             "ORDER BY messages DESC",
-            (heard_since,),
+            (since,),
         )
     ]
 
@@ -125,10 +125,10 @@ def faults(limit: int = 3) -> list[str]:
     """Read the whole file and return its integrity errors; empty if it is sound."""
     try:
         with translating():
-            found = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
+            faults = [row[0] for row in execute(f"PRAGMA integrity_check({limit:d})")]
     except Damaged as error:  # too damaged to run the check
         return [str(error.__cause__)]
-    return [] if found == ["ok"] else found
+    return [] if faults == ["ok"] else faults
 
 
 def count_live(tables: list[str]) -> dict[str, int]:
@@ -136,7 +136,7 @@ def count_live(tables: list[str]) -> dict[str, int]:
     return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
 
 
-class Facts(NamedTuple):
+class Storage(NamedTuple):
     database_bytes: int
     disk_free_bytes: int
     disk_bytes: int
@@ -148,12 +148,12 @@ class Counts(NamedTuple):
     history_rows: int
 
 
-def facts() -> Facts:
+def storage() -> Storage:
     """Return the size of the database with its write-ahead log, and of its disk."""
     path = Path(database.database)
     size = sum(part.stat().st_size for part in (path, path.with_name(path.name + "-wal")) if part.exists())
     disk = shutil.disk_usage(path.parent)
-    return Facts(size, disk.free, disk.total)
+    return Storage(size, disk.free, disk.total)
 
 
 def counts(organization_id: int) -> Counts:

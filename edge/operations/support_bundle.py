@@ -36,11 +36,11 @@ _HIDDEN = [
 _LONGEST_LINE = 2_000  # logs contain outside input, and the patterns take quadratic time in the length of a line
 
 
-def redacted(text: str) -> str:
-    return "\n".join(_redacted_line(line) for line in text.split("\n"))
+def redact(text: str) -> str:
+    return "\n".join(_redact_line(line) for line in text.split("\n"))
 
 
-def _redacted_line(line: str) -> str:
+def _redact_line(line: str) -> str:
     """Redact one line. A cut may leave half of a secret, so the last word before it is removed too."""
     if len(line) > _LONGEST_LINE:
         line = line[:_LONGEST_LINE].rpartition(" ")[0] + " <cut>"
@@ -55,17 +55,17 @@ def write_bundle(file: Path, texts: Mapping[str, str]) -> None:
     contents = {
         **texts,
         "packages.txt": "\n".join(packages),
-        **{name: _said(words) for name, words in _COMMANDS.items()},
+        **{name: _output_of(command) for name, command in _COMMANDS.items()},
     }
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, text in contents.items():
-            bundle.writestr(name, redacted(text))
+            bundle.writestr(name, redact(text))
     file.chmod(0o600)
 
 
-def _said(words: list[str]) -> str:
+def _output_of(command: list[str]) -> str:
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603  our own list
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603  our own list
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{words[0]}: {error}"
+        return f"{command[0]}: {error}"
     return done.stdout + done.stderr

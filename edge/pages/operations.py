@@ -62,7 +62,7 @@ def show_status() -> str:
     return render_template(
         "operations/status.html",
         checks=health.checks(),
-        storage=stats.facts(),
+        storage=stats.storage(),
         dropped=deletion.last_dropped(5),
         counts=stats.counts(current_session().organization_id),
         box=facts if sees_box else None,
@@ -82,7 +82,7 @@ def download_backup(name: str) -> Response:
     found = [backup.path for backup in box_facts.facts().backups() if backup.path.name == name]
     if not found:
         abort(404)
-    downloads.note_backup(actor(), name)
+    downloads.record_download(actor(), name)
     return send_file(found[0].resolve(), mimetype="application/octet-stream", as_attachment=True, download_name=name)
 
 

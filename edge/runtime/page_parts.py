@@ -17,7 +17,7 @@ from edge.ingest.routing import CUSTOM, check_format
 from edge.ingest.subscriber import Subscriber
 from edge.ingest.try_out import try_out
 from edge.operations import backup
-from edge.operations.upgrade.closed_doors import is_pending
+from edge.operations.upgrade.pending_upgrade import is_pending
 from edge.pages.box_facts import BackupFile, BoxFacts, SettingInForce
 from edge.pages.broker_facts import BrokerFacts, NewAccount
 from edge.pages.formats import Formats

@@ -45,7 +45,7 @@ from edge.operations.health import Check, Health, Watchdog, persisted_warnings
 from edge.operations.jobs import Housekeeper, Job
 from edge.operations.own_address import own_address
 from edge.operations.systemd import Notifier
-from edge.operations.upgrade.closed_doors import StartedAfterUpgrade, is_pending
+from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
 from edge.pages import installation
 from edge.pages.formats import Formats
 from edge.readers import broker_files, ledger

@@ -103,7 +103,7 @@ NOT_AUDITED = {
     "reads only, but names triggers that write": {"detection.is_running"},
     "the file as a whole, while nobody works on it": {
         "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "repair.recover",
-        "portable_records.add", "portable_records.continue_ids", "portable_records.finish",
+        "portable_records.add", "portable_records.set_id_sequence", "portable_records.finish",
         "snapshots.inspect_copy", "snapshots.move_ids_forward", "snapshots.note_origin",
     },
 }  # fmt: skip
@@ -229,8 +229,8 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: (draw_plan(on), floor_plans.remove_plan(on.ada, on.location.id)), "floor_plan.deleted",
         "Dock (D-1)",
     ),
-    "downloads.note_backup": (
-        lambda on: downloads.note_backup(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
+    "downloads.record_download": (
+        lambda on: downloads.record_download(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",
     ),
     "dismissals.dismiss_tag": (
         lambda on: (see_an_unknown_tag(on), dismissals.dismiss_tag(on.ada, "rfid", "E2")),

@@ -15,8 +15,8 @@ from edge.database import migrate
 from edge.database.connection import close_database
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.operations.backup import Kept, make_backup
-from edge.operations.upgrade.closed_doors import FILE_NAME
+from edge.operations.backup import Rotation, make_backup
+from edge.operations.upgrade.pending_upgrade import FILE_NAME
 from edge.people import organizations
 from edge.readers import readers
 from edge.records import assets, locations
@@ -36,7 +36,7 @@ def backup(tmp_path: Path) -> Path:
     site.mkdir()
     migrate.migrate(site)
     organizations.add_organization(shell(), "Acme")
-    path = make_backup(site, site / "backups", Kept(1, 1)).backup.path
+    path = make_backup(site, site / "backups", Rotation(1, 1)).backup.path
     close_database()
     return path
 
@@ -98,7 +98,7 @@ def with_reader(backup: Path) -> Path:
         at = clock.now() - (180 - 60 * second) * clock.SECOND
         payload = b'{"reads": [{"tag": "3074257BF7194E4000001A85"}, {"tag": "E2801160600002054CC20001"}]}'
         ingest.handle([Message("site/dock/reads", payload, at)])
-    path = make_backup(site, site / "newer", Kept(1, 1)).backup.path
+    path = make_backup(site, site / "newer", Rotation(1, 1)).backup.path
     close_database()
     return path
 

@@ -15,7 +15,7 @@ from edge.database.migrate import newest_schema
 from edge.database.page_file import OVERFLOW, OVERFLOW_FIRST, PageFile
 from edge.database.page_trees import Forest, schema_rows
 from edge.database.repair import _is_kept, _trees
-from edge.operations.backup import Kept, make_backup
+from edge.operations.backup import Rotation, make_backup
 from edge.people import organizations
 from edge.people.people import Role, add_person
 from edge.readers.readers import add_reader
@@ -87,7 +87,7 @@ def make_site(site: Path, seed: int = 0) -> Damaged:
         )
         for statement in _TABLES.values():
             execute(statement.format(at=_AT))
-    make_backup(site, site / "backups", Kept(9, 9))
+    make_backup(site, site / "backups", Rotation(9, 9))
     in_backup = _all_rows(database.connection())
     _change(actor.organization_id)
     execute("PRAGMA wal_checkpoint(TRUNCATE)")

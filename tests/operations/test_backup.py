@@ -19,10 +19,18 @@ from edge.database.ids import new_ids
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.operations import backup
 from edge.operations.archives import new_key
-from edge.operations.backup import Kept, Second, check_backup, list_backups, make_backup, restore_backup, to_keep
+from edge.operations.backup import (
+    Rotation,
+    SecondFolder,
+    check_backup,
+    list_backups,
+    make_backup,
+    restore_backup,
+    times_to_keep,
+)
 from edge.people.organizations import add_organization, list_organizations
 
-KEPT = Kept(daily=7, weekly=8)
+KEPT = Rotation(daily=7, weekly=8)
 
 
 def names() -> list[str]:
@@ -38,9 +46,9 @@ def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(sit
     assert names() == ["Acme"]
     restored_by = execute("SELECT action, actor_kind, detail FROM audit ORDER BY no DESC").fetchone()
     assert restored_by == ("box.restored", "shell", f'{{"from":"{made.backup.path.name}"}}')
-    assert restored.kept_aside is not None
+    assert restored.previous_database is not None
     close_database()
-    restored.kept_aside.rename(site / FILE_NAME)
+    restored.previous_database.rename(site / FILE_NAME)
     migrate.migrate(site)
     assert names() == ["Acme", "Later"]
 
@@ -48,7 +56,7 @@ def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(sit
 def test_a_backup_can_be_restored_on_another_box(site: Path, tmp_path: Path) -> None:
     made = make_backup(site, site / "backups", KEPT)
     close_database()
-    assert restore_backup(shell(), made.backup.path, tmp_path / "other").kept_aside is None
+    assert restore_backup(shell(), made.backup.path, tmp_path / "other").previous_database is None
     migrate.migrate(tmp_path / "other")
     assert names() == ["Acme"]
     assert (tmp_path / "other" / FILE_NAME).stat().st_mode & 0o777 == 0o600
@@ -88,8 +96,8 @@ def test_a_backup_taken_while_scans_are_written_is_whole(site: Path) -> None:
     finally:
         stop.set()
         writer.join()
-    assert made.facts.organizations >= known
-    assert check_backup(made.backup.path, site).organizations == made.facts.organizations
+    assert made.summary.organizations >= known
+    assert check_backup(made.backup.path, site).organizations == made.summary.organizations
 
 
 @pytest.mark.parametrize(
@@ -140,32 +148,32 @@ def test_without_room_nothing_is_begun(site: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_second_disk_gets_a_copy_and_a_missing_one_is_told(site: Path, tmp_path: Path) -> None:
     stick = tmp_path / "stick"
-    missing = make_backup(site, site / "backups", KEPT, Second(stick))
+    missing = make_backup(site, site / "backups", KEPT, SecondFolder(stick))
     assert missing.second_fault is not None
     assert "plugged in" in missing.second_fault
     assert not stick.exists()
     stick.mkdir()
-    made = make_backup(site, site / "backups", KEPT, Second(stick))
+    made = make_backup(site, site / "backups", KEPT, SecondFolder(stick))
     assert made.second_fault is None
-    assert check_backup(list_backups(stick)[0].path, tmp_path) == made.facts
+    assert check_backup(list_backups(stick)[0].path, tmp_path) == made.summary
 
 
 def test_rotation_keeps_days_and_weeks(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = clock.to_micros(datetime(2026, 1, 1, 2, tzinfo=UTC))
     for day in range(40):
         monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
-        make_backup(site, site / "backups", Kept(daily=3, weekly=2))
+        make_backup(site, site / "backups", Rotation(daily=3, weekly=2))
     assert [f"{kept.made_at:%m-%d}" for kept in list_backups(site / "backups")] == ["02-09", "02-08", "02-07"]
 
 
 def days_of_backups(
-    site: Path, monkeypatch: pytest.MonkeyPatch, days: range, second: Second | None = None
+    site: Path, monkeypatch: pytest.MonkeyPatch, days: range, second: SecondFolder | None = None
 ) -> list[Path]:
     """A backup on each of these days, of which the newest alone is kept for its age."""
     start, made = clock.to_micros(datetime(2026, 1, 1, 2, tzinfo=UTC)), []
     for day in days:
         monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
-        made.append(make_backup(site, site / "backups", Kept(1, 0), second).backup.path)
+        made.append(make_backup(site, site / "backups", Rotation(1, 0), second).backup.path)
     return made
 
 
@@ -188,7 +196,7 @@ def test_the_newest_backup_from_before_a_migration_is_never_removed(
     site, stick = tmp_path / "data", tmp_path / "stick"
     site.mkdir()
     stick.mkdir()
-    second = Second(stick, new_key()[1] if is_encrypted else "")
+    second = SecondFolder(stick, new_key()[1] if is_encrypted else "")
     steps = migrate._steps()
     with monkeypatch.context() as before:
         before.setattr(migrate, "_steps", lambda: steps[:-1])
@@ -208,10 +216,10 @@ def test_a_backup_made_after_the_clock_was_set_back_is_kept(
     """It looks like the oldest one, and is the only one with the data of today."""
     stick = tmp_path / "stick"
     stick.mkdir()
-    second, now = Second(stick) if with_second else None, clock.now()
+    second, now = SecondFolder(stick) if with_second else None, clock.now()
     for day in (1, 2, 3, -30):
         monkeypatch.setattr(clock, "now", lambda day=day: now + day * clock.DAY)
-        made = make_backup(site, site / "backups", Kept(daily=2, weekly=1), second)
+        made = make_backup(site, site / "backups", Rotation(daily=2, weekly=1), second)
     for folder in (site / "backups", stick) if with_second else (site / "backups",):
         assert made.backup.path.name in [kept.path.name for kept in list_backups(folder)]
         assert len(list_backups(folder)) == 3
@@ -253,11 +261,11 @@ def test_a_backup_is_on_the_disk_before_an_older_one_goes(
     """A power cut at any moment leaves one of them whole, in both folders."""
     stick, now = tmp_path / "stick", clock.now()
     stick.mkdir()
-    second = Second(stick, new_key()[1] if is_encrypted else "")
-    old = make_backup(site, site / "backups", Kept(1, 0), second).backup.path.name
+    second = SecondFolder(stick, new_key()[1] if is_encrypted else "")
+    old = make_backup(site, site / "backups", Rotation(1, 0), second).backup.path.name
     monkeypatch.setattr(clock, "now", lambda: now + clock.DAY)
     disk = Disk(monkeypatch)
-    made = make_backup(site, site / "backups", Kept(1, 0), second)
+    made = make_backup(site, site / "backups", Rotation(1, 0), second)
     new, suffix = made.backup.path.name, ".age" if is_encrypted else ""
     assert made.second_fault is None
     first = disk.order(("sync", new.replace(".gz", ".gz.tmp")), ("rename", new), ("sync", "backups"), ("remove", old))
@@ -284,7 +292,7 @@ def test_a_second_folder_that_cannot_be_synced_gets_its_copy_all_the_same(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    assert make_backup(site, site / "backups", KEPT, Second(stick)).second_fault is None
+    assert make_backup(site, site / "backups", KEPT, SecondFolder(stick)).second_fault is None
     assert len(list_backups(stick)) == 1
 
 
@@ -302,10 +310,10 @@ moments = st.sets(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(l
 
 @given(moments, st.integers(1, 10), st.integers(0, 10))
 def test_what_is_kept(times: set[datetime], daily: int, weekly: int) -> None:
-    keep = to_keep(times, Kept(daily, weekly))
+    keep = times_to_keep(times, Rotation(daily, weekly))
     assert keep <= times
     assert len(keep) <= daily + weekly
     assert not times or max(times) in keep
-    assert to_keep(keep, Kept(daily, weekly)) == keep  # again, nothing more goes
+    assert times_to_keep(keep, Rotation(daily, weekly)) == keep  # again, nothing more goes
     later = max(times, default=datetime(2020, 1, 1, tzinfo=UTC)) + timedelta(hours=1)
-    assert len(to_keep({*keep, later}, Kept(daily, weekly))) >= min(len(keep), daily)
+    assert len(times_to_keep({*keep, later}, Rotation(daily, weekly))) >= min(len(keep), daily)

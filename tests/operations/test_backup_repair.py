@@ -15,7 +15,7 @@ from edge.database.page_file import PageFile
 from edge.database.page_trees import Forest, schema_rows
 from edge.errors import Corrupt, Damaged
 from edge.operations import integrity
-from edge.operations.backup import Kept, make_backup, repair_database
+from edge.operations.backup import Rotation, make_backup, repair_database
 from edge.people import organizations
 from edge.records import assets, locations
 from edge.records.tags import NewTag
@@ -35,7 +35,7 @@ def file(site: Path) -> Path:
                 actor, name=f"Asset {number}", metadata=f'{{"mark":{number}}}', tags=[NewTag("rfid", f"{number:024X}")]
             )
     execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    make_backup(site, site / "backups", Kept(1, 1))
+    make_backup(site, site / "backups", Rotation(1, 1))
     close_database()
     return site / FILE_NAME
 
@@ -123,8 +123,8 @@ def test_without_a_backup_what_can_be_read_is_recovered_and_the_rest_is_counted(
     kept = repaired.recovered.rows["asset"] - repaired.recovered.from_search["asset"]
     assert repaired.recovered.unreadable == {"asset": 1}
     assert 0.5 * ASSETS < kept < ASSETS
-    assert repaired.kept_aside is not None
-    assert repaired.kept_aside.read_bytes() == before
+    assert repaired.previous_database is not None
+    assert repaired.previous_database.read_bytes() == before
     integrity.check_at_start(file.parent, file.parent / "backups")
     migrate.migrate(file.parent)
     actor = service(organizations.list_organizations()[0].id)

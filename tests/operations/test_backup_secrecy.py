@@ -16,11 +16,11 @@ from edge.database.connection import FILE_NAME, close_database, execute
 from edge.database.instance import BADGE_KEY_NAME, badge_key, make_key, signing_key, use_signing_key
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.operations import archives
-from edge.operations.backup import Kept, Second, list_backups, make_backup, restore_backup
+from edge.operations.backup import Rotation, SecondFolder, list_backups, make_backup, restore_backup
 from edge.people.organizations import list_organizations
 from edge.people.passwords import hash_badge
 
-KEPT = Kept(daily=7, weekly=8)
+KEPT = Rotation(daily=7, weekly=8)
 
 
 def taken(site: Path) -> Path:
@@ -186,7 +186,7 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
         f'{private}\n    Keep this away from the box.\nsecond_recipient = "{public}"\n'
     )  # as backup-key prints it
     wrong.write_text(archives.new_key()[0])
-    made = make_backup(site, site / "backups", KEPT, Second(stick, public))
+    made = make_backup(site, site / "backups", KEPT, SecondFolder(stick, public))
     assert made.second_fault is None
     close_database()
     [copy] = list_backups(stick)
@@ -199,14 +199,14 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
     wrong.write_text(public)
     with pytest.raises(SetupError, match="holds no private key"):
         restore_backup(shell(), copy.path, site, wrong)
-    assert restore_backup(shell(), copy.path, tmp_path / "other", key).facts == made.facts
+    assert restore_backup(shell(), copy.path, tmp_path / "other", key).summary == made.summary
     assert sorted(file.name for file in (tmp_path / "other").iterdir()) == [FILE_NAME]
 
 
 def test_a_damaged_encrypted_copy_is_refused(site: Path, tmp_path: Path) -> None:
     private, public = archives.new_key()
     (tmp_path / "key").write_text(private)
-    make_backup(site, site / "backups", KEPT, Second(tmp_path, public))
+    make_backup(site, site / "backups", KEPT, SecondFolder(tmp_path, public))
     close_database()
     path = list_backups(tmp_path)[0].path
     whole = path.read_bytes()

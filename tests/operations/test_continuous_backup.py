@@ -15,7 +15,7 @@ from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database
 from edge.errors import SetupError
 from edge.operations import continuous_backup
-from edge.operations.backup import Kept, make_backup, restore_continuous
+from edge.operations.backup import Rotation, make_backup, restore_continuous
 from edge.operations.continuous_backup import ContinuousBackup
 from edge.people.organizations import add_organization, list_organizations
 from tests.service import wait_for
@@ -67,7 +67,7 @@ def test_the_newest_point_and_any_moment_come_back(site: Path, drive: Path, tmp_
     restored = restore_continuous(shell(), drive, site, between)
     migrate.migrate(site)
     assert names() == ["Acme"]
-    assert restored.kept_aside is not None
+    assert restored.previous_database is not None
     close_database()
     restore_continuous(shell(), drive, site)
     migrate.migrate(site)
@@ -109,7 +109,7 @@ def test_a_nightly_backup_of_a_database_that_is_followed_can_be_restored(
 ) -> None:
     with following(site, drive) as backup:
         wait_until_copied(backup, site, "Acme", drive, tmp_path / "look")
-        assert make_backup(site, site / "backups", Kept(7, 8)).facts.organizations == 1
+        assert make_backup(site, site / "backups", Rotation(7, 8)).summary.organizations == 1
 
 
 def test_a_moment_before_the_first_is_refused_with_how_far_it_goes_back(

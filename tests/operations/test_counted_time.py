@@ -13,7 +13,7 @@ from edge.database import instance
 from edge.database.bounds import Bounds
 from edge.database.connection import execute
 from edge.operations import backup, integrity, metrics
-from edge.operations.backup import Kept, list_backups, make_backup
+from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.counted_time import CountedTime
 from edge.operations.retention import Limits, sweep
 from edge.people import api_keys, organizations, people, sessions, tokens
@@ -114,7 +114,7 @@ def test_neither_a_token_nor_a_session_of_a_clock_years_ahead_outlives_it(box: B
 
 
 def test_a_backup_made_in_1970_is_not_the_first_to_go(box: Box, site: Path) -> None:
-    kept = Kept(daily=2, weekly=0)
+    kept = Rotation(daily=2, weekly=0)
     for _ in range(3):
         make_backup(site, site / "backups", kept)
         box.wall += clock.DAY
@@ -135,14 +135,14 @@ def test_the_counted_time_is_never_half_written(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_the_future_is_not_taken_for_the_newest(box: Box, site: Path) -> None:
-    right = make_backup(site, site / "backups", Kept(7, 8))
+    right = make_backup(site, site / "backups", Rotation(7, 8))
     box.wall += 9 * YEAR
-    make_backup(site, site / "backups", Kept(7, 8))
+    make_backup(site, site / "backups", Rotation(7, 8))
     box.wall = NOW + clock.DAY
     newest = backup.newest_backup(site / "backups")
     assert newest is not None
     assert newest.path == right.backup.path
-    assert str(right.backup.path) in integrity.way_out(site / "backups")
+    assert str(right.backup.path) in integrity.repair_advice(site / "backups")
     times = {
         metric.name: metric.samples[0].value
         for metric in metrics.sample(site, site / "backups", dict)

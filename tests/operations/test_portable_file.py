@@ -138,8 +138,8 @@ def test_the_present_database_is_kept_aside(used: Path, other: Path) -> None:
     portable_file.write_export(used / "site.zip")
     close_database()
     done = portable_file.import_file(shell(), used / "site.zip", used)
-    assert done.kept_aside is not None
-    assert done.kept_aside.exists()
+    assert done.previous_database is not None
+    assert done.previous_database.exists()
 
 
 @pytest.mark.parametrize("rows", [5_000, 40_000])

@@ -12,12 +12,12 @@ from edge.cli import cli
 from edge.database import migrate
 from edge.database.connection import close_database
 from edge.operations import restore_drill
-from edge.operations.backup import Kept, make_backup
+from edge.operations.backup import Rotation, make_backup
 from edge.operations.doctor import findings
 from edge.people.organizations import add_organization
 from tests.mosquitto import free_port
 
-KEPT = Kept(daily=7, weekly=8)
+KEPT = Rotation(daily=7, weekly=8)
 
 
 def edge(data: Path, *arguments: str) -> Result:

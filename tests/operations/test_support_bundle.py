@@ -1,7 +1,7 @@
 import zipfile
 from pathlib import Path
 
-from edge.operations.support_bundle import redacted, write_bundle
+from edge.operations.support_bundle import redact, write_bundle
 
 SECRETS = [
     "edge_" + "0a" * 32,
@@ -29,7 +29,7 @@ antenna 4 of dock1 reads nothing
 
 
 def test_what_nobody_else_may_know_is_taken_out_and_the_rest_stays() -> None:
-    text = redacted(TEXT)
+    text = redact(TEXT)
     assert not [secret for secret in SECRETS if secret in text]
     assert "antenna 4 of dock1 reads nothing" in text
     assert "broker:1883" in text

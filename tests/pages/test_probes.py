@@ -12,7 +12,7 @@ from edge import metrics
 from edge.app import AppSettings, create_app
 from edge.audit.actors import shell
 from edge.operations import metrics as stats
-from edge.operations.backup import Kept, make_backup
+from edge.operations.backup import Rotation, make_backup
 from edge.operations.health import Check, Health
 from edge.people.organizations import list_organizations
 from edge.readers.readers import add_reader
@@ -59,7 +59,7 @@ def test_whether_the_service_lives_is_asked_of_its_vital_parts_only(app: Flask, 
 
 def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
     add_reader(shell(list_organizations()[0].id), name='Dock "1"', topic="a", format="edge")
-    make_backup(site, site / "backups", Kept(1, 1))
+    make_backup(site, site / "backups", Rotation(1, 1))
     client = app.test_client()
     client.get("/healthz")
     metrics.count(metrics.messages, {(1, "recorded"): 3})
@@ -108,7 +108,7 @@ def test_the_certificate_is_there_for_everybody_once_https_is_on(app: Flask, sit
 
 
 def test_the_dashboard_asks_only_for_what_is_measured(app: Flask, site: Path) -> None:
-    make_backup(site, site / "backups", Kept(1, 1))
+    make_backup(site, site / "backups", Rotation(1, 1))
     dashboard = json.loads((Path(__file__).parents[2] / "systemd" / "grafana-dashboard.json").read_text())
     state = dict.fromkeys(("queued_messages", "messages_in_hand"), 0.0)
     client = app.test_client()

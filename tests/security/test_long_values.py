@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from edge.audit.actors import shell
-from edge.operations.support_bundle import redacted
+from edge.operations.support_bundle import redact
 from edge.records import assets, locations
 from tests.api.conftest import Api, codes, data
 from tests.conftest import Cast
@@ -93,5 +93,5 @@ def test_the_pages_search_as_well(sign_in_as: Callable[..., Browser], full_of_ze
 
 def test_a_log_line_of_a_stranger_holds_up_no_bundle() -> None:
     with quickly():
-        text = redacted("INFO refused " + "a" * 50_000 + "\nINFO from ann@acme.test\n" + "passwordeyJ" * 5_000)
+        text = redact("INFO refused " + "a" * 50_000 + "\nINFO from ann@acme.test\n" + "passwordeyJ" * 5_000)
     assert text == "INFO refused <cut>\nINFO from <email>\n <cut>"

@@ -12,7 +12,7 @@ from edge.errors import Conflict
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.operations import backup
-from edge.operations.backup import Kept
+from edge.operations.backup import Rotation
 from edge.people import people
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
@@ -164,7 +164,7 @@ def test_assets_of_other_sites_and_adopted_ones_come_back_too(ber: SiteBox, hub:
 
 def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
     with ber.in_use():
-        saved = backup.make_backup(ber.folder, ber.folder / "backups", Kept(7, 4)).backup.path
+        saved = backup.make_backup(ber.folder, ber.folder / "backups", Rotation(7, 4)).backup.path
     for step in range(20, 30):
         ber.scan(ber.pallet, step % 3, EPOCH + step * HOUR)
     ber.scan(ber.add_asset("P-7", "DD07"), 2, EPOCH + 30 * HOUR)

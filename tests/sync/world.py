@@ -19,7 +19,7 @@ from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, open_database
 from edge.errors import EdgeError, Unavailable
 from edge.operations import backup
-from edge.operations.backup import Kept
+from edge.operations.backup import Rotation
 from edge.people import organizations
 from edge.people.secrets import hash_secret
 from edge.readers import readers
@@ -65,7 +65,7 @@ class Box:
 
     def back_up(self) -> Path:
         with self.in_use():
-            return backup.make_backup(self.folder, self.folder / "backups", Kept(7, 4)).backup.path
+            return backup.make_backup(self.folder, self.folder / "backups", Rotation(7, 4)).backup.path
 
     def restore(self, file: Path) -> None:
         close_database()

@@ -25,7 +25,7 @@ from edge.operations.doctor.findings import Finding, Subject, ok, problem, warni
 from edge.operations.doctor.https import ask_as
 from edge.operations.files import is_held
 from edge.operations.own_address import own_address
-from edge.operations.upgrade.closed_doors import is_cut_off
+from edge.operations.upgrade.pending_upgrade import is_cut_off
 from edge.tracking.deletion import newest_scan
 
 LEAST_MEMORY_MB = 150
@@ -116,7 +116,7 @@ def memory(_: Subject) -> Finding:
     return ok(f"{free} MB of memory free")
 
 
-def clock_right(subject: Subject) -> Finding:
+def clock_correct(subject: Subject) -> Finding:
     now, newest = clock.now(), newest_scan()
     advice = "set it (timedatectl set-time) and let it be kept: timedatectl set-ntp true"
     if clock.to_datetime(now).year < PROGRAM_YEAR:
@@ -124,22 +124,23 @@ def clock_right(subject: Subject) -> Finding:
     if newest is not None and newest > now + clock.SECOND * 60:
         return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
     counted = CountedTime(subject.data_dir, lambda: False)
-    if clock.to_datetime(now - counted.ahead() * clock.DAY).year < PROGRAM_YEAR and not clock.is_vouched(
+    if clock.to_datetime(now - counted.days_ahead() * clock.DAY).year < PROGRAM_YEAR and not clock.is_vouched(
         subject.data_dir
     ):
         return problem(
             "the service last ran before this box's clock was set, so nothing is deleted by it",
             f"if {clock.rfc3339(now)} is right: edge trust-clock. So that it stays right: timedatectl set-ntp true",
         )
-    if counted.ahead() > LEAP_DAYS and not clock.is_vouched(subject.data_dir):
+    days = counted.days_ahead()
+    if days > LEAP_DAYS and not clock.is_vouched(subject.data_dir):
         return problem(
-            f"{clock.rfc3339(now)} is {counted.ahead()} days after the service last ran, so nothing is deleted by it",
+            f"{clock.rfc3339(now)} is {days} days after the service last ran, so nothing is deleted by it",
             "if it is right: edge trust-clock. If not: timedatectl set-time, and timedatectl set-ntp true",
         )
     return ok(f"{clock.rfc3339(now)}, which fits what was recorded")
 
 
-def clock_kept(_: Subject) -> Finding:
+def clock_synchronized(_: Subject) -> Finding:
     """Check for traces of systemd-timesyncd, chrony or ntpd."""
     traces = ("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid")
     if any(Path(trace).exists() for trace in traces):

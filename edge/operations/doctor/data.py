@@ -80,10 +80,10 @@ def backup_sound(subject: Subject) -> Finding:
     if newest is None:
         return ok("no backup to look at")
     try:
-        facts = check_backup(newest.path, subject.data_dir)
+        summary = check_backup(newest.path, subject.data_dir)
     except EdgeError as error:
         return problem(str(error), "edge backup makes a new one; if that fails, too, the disk may be failing")
-    return ok(f"{newest.path.name} was read whole: {facts.assets} assets")
+    return ok(f"{newest.path.name} was read whole: {summary.assets} assets")
 
 
 def backup_second(subject: Subject) -> Finding:

@@ -1,4 +1,4 @@
-"""`edge doctor`: runs all checks of a site. Each returns one line with what is wrong and what to do."""
+"""`edge doctor`: runs all checks of a site. Each returns one line with the fault and its remedy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "inodes": box.inodes,
     "disk-errors": box.disk_errors,
     "memory": box.memory,
-    "clock": box.clock_right,
-    "clock-kept": box.clock_kept,
+    "clock": box.clock_correct,
+    "clock-kept": box.clock_synchronized,
     "service": box.service,
     "units": units.units,
     "restarts": units.restarts,
@@ -47,7 +47,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "broker-limits": readers.broker_limits,
     "broker-dropped": readers.broker_dropped,
     "broker-retained": readers.broker_retained,
-    "readers": readers.readers_heard,
+    "readers": readers.readers_seen,
     "reader-qos": readers.readers_qos,
     "reader-clock": readers.readers_clock,
     "antennas": readers.antennas,
@@ -72,7 +72,7 @@ class Examined(NamedTuple):
 def examine(subject: Subject, without: Collection[str] = ()) -> Iterator[Examined]:
     for name, check in CHECKS.items():
         if name not in without:
-            yield Examined(name, _made(check, subject))
+            yield Examined(name, _run_check(check, subject))
 
 
 def exit_code(examined: list[Examined]) -> int:
@@ -87,7 +87,7 @@ def as_json(examined: list[Examined]) -> str:
     return json.dumps({"status": worst, "checks": checks}, indent=2, ensure_ascii=False)
 
 
-def _made(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
+def _run_check(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
     """Run a check. One that fails to run becomes a problem and does not hide the others."""
     try:
         return check(subject)

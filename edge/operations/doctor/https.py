@@ -40,7 +40,7 @@ def https(subject: Subject) -> Finding:
         with _tls(subject, port) as connection:
             answer, body = _health(connection, ANY_NAME)
     except ssl.SSLError as error:
-        return _refused(f"the pages on port {port}", error)
+        return _refused_finding(f"the pages on port {port}", error)
     except (OSError, HTTPException) as error:
         return problem(
             f"nothing answers on port {port}, where people open the pages: {error}",
@@ -70,7 +70,7 @@ def mqtts(subject: Subject) -> Finding:
             connection.sendall(_CONNECT)
             answer = connection.recv(4)
     except ssl.SSLError as error:
-        return _refused(f"the broker on port {port}", error)
+        return _refused_finding(f"the broker on port {port}", error)
     except OSError as error:
         return problem(
             f"nothing answers on port {port}, where readers use TLS: {error}",
@@ -124,7 +124,7 @@ def _days_until(end: str) -> int:
     return int((ssl.cert_time_to_seconds(end) - time.time()) // 86400)
 
 
-def _refused(what: str, error: ssl.SSLError) -> Finding:
+def _refused_finding(what: str, error: ssl.SSLError) -> Finding:
     """Return the finding for a certificate that a phone or a reader would refuse."""
     reason = getattr(error, "verify_message", None) or error.reason or str(error)
     if "expired" in reason:
@@ -139,13 +139,13 @@ def ask_as(subject: Subject, url: str) -> None:
 
     Raises OSError or HTTPException if a browser would fail.
     """
-    parts = urlsplit(url)
-    name = parts.hostname or ""
-    if parts.scheme == "https":
-        with _tls(subject, parts.port or 443, name) as connection:
+    address = urlsplit(url)
+    name = address.hostname or ""
+    if address.scheme == "https":
+        with _tls(subject, address.port or 443, name) as connection:
             answer, _ = _health(connection, name)
     else:
-        with socket.create_connection((_HERE, parts.port or 80), timeout=_SECONDS) as plain:
+        with socket.create_connection((_HERE, address.port or 80), timeout=_SECONDS) as plain:
             answer, _ = _health(plain, name)
     if answer.status not in (200, 503):
         raise HTTPException(f"{answer.status} {answer.reason}")

@@ -47,8 +47,8 @@ class Machine(NamedTuple):
             text = self.caddyfile.read_text("utf-8", "replace")
         except OSError:
             return None
-        found = re.search(rf"^{scheme}://:(\d+) \{{", text, re.MULTILINE)
-        return int(found[1]) if found and "edge-https makes" in text else None
+        match = re.search(rf"^{scheme}://:(\d+) \{{", text, re.MULTILINE)
+        return int(match[1]) if match and "edge-https makes" in text else None
 
     def network_name(self) -> str | None:
         """Return the name that avahi announces, without .local, or None if it does not announce edge."""

@@ -83,9 +83,9 @@ def broker_limits(subject: Subject) -> Finding:
 
 def broker_dropped(subject: Subject) -> Finding:
     dropped = _counted_by_broker(subject, DROPPED)
-    lately = ledger.dropped()
-    if lately:
-        return warning(f"the broker has dropped {lately} messages within a day", WHY_DROPPED)
+    recent = ledger.dropped()
+    if recent:
+        return warning(f"the broker has dropped {recent} messages within a day", WHY_DROPPED)
     if isinstance(dropped, Finding):
         return dropped
     if dropped:
@@ -120,7 +120,7 @@ def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
         return ok("the broker cannot be asked")
 
 
-def readers_heard(_: Subject) -> Finding:
+def readers_seen(_: Subject) -> Finding:
     rows = [row for row in stats.reader_figures() if row.is_enabled]
     since = clock.now() - SILENT
     not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # reported by `formats`
@@ -129,12 +129,12 @@ def readers_heard(_: Subject) -> Finding:
     silent = [
         row.name
         for row in rows
-        if (row.last_heard_at or 0) < since and not row.is_offline and row.name not in not_understood
+        if (row.last_received_at or 0) < since and not row.is_offline and row.name not in not_understood
     ]
-    told = [f"not heard for a day: {some(silent)}"] if silent else []
-    told += [f"say that they are offline: {some(offline)}"] if offline else []
-    if told:
-        return warning("; ".join(told), "power, network, and the reader's MQTT settings; edge reader show NAME")
+    troubles = [f"not heard for a day: {some(silent)}"] if silent else []
+    troubles += [f"say that they are offline: {some(offline)}"] if offline else []
+    if troubles:
+        return warning("; ".join(troubles), "power, network, and the reader's MQTT settings; edge reader show NAME")
     return ok(f"{len(rows)} readers, all heard within a day")
 
 
@@ -170,18 +170,18 @@ def antennas(_: Subject) -> Finding:
 
 def topics(subject: Subject) -> Finding:
     """Check for unassigned topics. A gateway with a topic for each tag is listed once, by its proposed filter."""
-    found: dict[str, bool] = {}
+    unassigned: dict[str, bool] = {}
     for topic, is_owned, sample in stats.unassigned_topics(clock.now() - clock.DAY):
-        found[subject.proposed_filter(topic, sample)] = is_owned
-    outside = [topic for topic, is_owned in found.items() if not is_owned]
+        unassigned[subject.proposed_filter(topic, sample)] = is_owned
+    outside = [topic for topic, is_owned in unassigned.items() if not is_owned]
     if outside:
         return warning(
             f"heard outside of the topics of all organizations: {some(outside)}",
             "let these readers publish below what `edge org list` shows, or change that with: edge org topics",
         )
-    if found:
+    if unassigned:
         return warning(
-            f"heard but not set up: {some(list(found))}",
+            f"heard but not set up: {some(list(unassigned))}",
             "set them up on the Readers page or with: edge reader add",
         )
     return ok("every topic heard belongs to a reader")
@@ -192,22 +192,22 @@ def formats(subject: Subject) -> Finding:
     ignored = ignored_messages.newest_of_each(clock.now() - clock.DAY)
     if not ignored:
         return ok("every message of the last day was of its reader's format")
-    told = []
+    names = []
     for name, newest in ignored:
         guess = subject.recognise(newest.topic, newest.payload)
-        told.append(f"{name} (looks like {guess.name})" if guess.name else name)
+        names.append(f"{name} (looks like {guess.name})" if guess.name else name)
     return warning(
-        f"send messages that their format does not know: {some(told)}",
+        f"send messages that their format does not know: {some(names)}",
         "choose the right format, or correct the mapping; edge reader show NAME has the last of them",
     )
 
 
 def mappings(_: Subject) -> Finding:
     """Check for mappings with a wrong optional path: no read is lost, but its location or time is wrong."""
-    found = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
-    if found:
+    remarks = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
+    if remarks:
         return warning(
-            f"mappings that leave something out: {some(found)}",
+            f"mappings that leave something out: {some(remarks)}",
             "correct the path or unit in the mapping, and see what becomes of a message with: edge reader try NAME",
         )
     return ok("every path of a mapping leads to something")
@@ -226,10 +226,10 @@ def dead_letters(_: Subject) -> Finding:
 
 def _mosquitto_settings(folder: Path) -> dict[str, str]:
     """Read mosquitto's settings. The last value wins; files of conf.d come after the main file."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for file in (folder / "mosquitto.conf", *sorted((folder / "conf.d").glob("*.conf"))):
         if file.exists():
             for line in file.read_text("utf-8", "replace").splitlines():
                 name, _, value = line.strip().partition(" ")
-                found[name] = value.strip()
-    return found
+                settings[name] = value.strip()
+    return settings

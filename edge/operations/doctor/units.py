@@ -83,14 +83,14 @@ def name_in_network(subject: Subject) -> Finding:
         return ok("not announced in the network; people use the address")
     if not (folder / "services" / "edge.service").is_file():
         return warning("the box is not announced in the network", "sudo edge-mdns on")
-    wanted = subject.machine.network_name()
+    name = subject.machine.network_name()
     try:
         answer = subject.machine.run(_ASK_AVAHI).partition('"')[2].rstrip('"\n')
     except Unavailable:
-        return warning(f"avahi gives no answer, so nobody finds {wanted or 'the box'}.local", _RESTART_AVAHI)
-    if wanted and answer != f"{wanted}.local":
+        return warning(f"avahi gives no answer, so nobody finds {name or 'the box'}.local", _RESTART_AVAHI)
+    if name and answer != f"{name}.local":
         return warning(
-            f"the box is {answer} in the network: another one is {wanted}.local, and people reach that one",
+            f"the box is {answer} in the network: another one is {name}.local, and people reach that one",
             "give this box a name of its own: sudo edge-mdns name NAME",
         )
     return ok(f"the box is {answer} in the network")

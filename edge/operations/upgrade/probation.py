@@ -61,14 +61,14 @@ def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
     if not samples or samples[-1].at - samples[0].at < SAMPLE_SECONDS:
         return {}
     first, last = samples[0], samples[-1]
-    found = {}
+    by_name = {}
     for name, after in last.readers.items():
         before = first.readers.get(name, Tally(0, 0, 0))
         reads = after.reads - before.reads
         share = (after.recorded - before.recorded) / reads if reads > 0 else 0.0
         recent = (after.messages - before.messages) / (last.at - first.at)
-        found[name] = Rate(min(recent, after.messages / COUNTED_SECONDS), share)
-    return found
+        by_name[name] = Rate(min(recent, after.messages / COUNTED_SECONDS), share)
+    return by_name
 
 
 class Probation:

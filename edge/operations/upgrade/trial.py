@@ -94,11 +94,11 @@ def replay(
         publish(message.topic, message.payload)
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while True:
-        found = outcome(file, ids).since(before)
-        is_settled = found.messages() >= len(messages) and not found.held
-        fault = difference(expected, found, reader_names(file)) if expected else ""
+        present = outcome(file, ids).since(before)
+        is_settled = present.messages() >= len(messages) and not present.held
+        fault = difference(expected, present, reader_names(file)) if expected else ""
         if (is_settled and not fault) or time.monotonic() > deadline:
-            return found, fault
+            return present, fault
         time.sleep(0.2)
 
 

@@ -13,11 +13,11 @@ from edge.audit.actors import shell
 from edge.database.connection import execute, writing
 from edge.errors import Unavailable
 from edge.formats.registry import proposed_filter, recognise
-from edge.operations.backup import Kept, list_backups, make_backup
+from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.doctor import box, doctor
 from edge.operations.doctor.findings import Level, Subject, ok
 from edge.operations.files import hold
-from edge.operations.upgrade.closed_doors import FILE_NAME
+from edge.operations.upgrade.pending_upgrade import FILE_NAME
 from edge.people.organizations import list_organizations
 from edge.people.people import Role, add_person
 from edge.readers import dead_letters, ignored_messages, ledger, mapped_fields, status, unassigned_topics
@@ -232,12 +232,12 @@ def test_backups_missing_recent_and_late(subject: Subject, monkeypatch: pytest.M
     assert found(subject, "backup")[0] is Level.PROBLEM
     for days, level in ((10, Level.PROBLEM), (3, Level.WARNING), (0, Level.OK)):
         monkeypatch.setattr(clock, "now", lambda days=days: NOW - days * clock.DAY)
-        make_backup(subject.data_dir, subject.backup_dir, Kept(9, 9))
+        make_backup(subject.data_dir, subject.backup_dir, Rotation(9, 9))
         assert found(subject, "backup")[0] is level
 
 
 def test_a_backup_that_cannot_be_read_back(subject: Subject) -> None:
-    make_backup(subject.data_dir, subject.backup_dir, Kept(1, 1))
+    make_backup(subject.data_dir, subject.backup_dir, Rotation(1, 1))
     assert found(subject, "backup-sound")[0] is Level.OK
     file = list_backups(subject.backup_dir)[0].path
     file.write_bytes(file.read_bytes()[:500])
