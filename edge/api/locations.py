@@ -10,8 +10,8 @@ from flask import Response
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, without_tags
+from edge.database.lists import Page
 from edge.records import locations
-from edge.records.external_keys import Page
 from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationChanges, LocationFields, LocationFilter, LocationRow
 from edge.validation import bodies, query

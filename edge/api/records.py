@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from edge.database.lists import SortTerm
 from edge.errors import NotFound
-from edge.records.external_keys import SortTerm
 from edge.records.tags import NewTag
 from edge.validation.body import Body, judge
 from edge.validation.query import DEFAULT_LIMIT

@@ -8,7 +8,7 @@ import orjson
 
 from edge.audit.actors import ActorKind
 from edge.database.connection import execute
-from edge.records.external_keys import Page
+from edge.database.lists import Page
 
 BOX = "box"
 

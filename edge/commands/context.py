@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from edge import listeners
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.config import live
@@ -43,6 +44,7 @@ def open_site(setup: Setup) -> None:
     Raises SetupError when there is none, or it is of another version of this program.
     """
     open_file(setup)
+    listeners.connect()
     migrate.check_schema(setup.config.data_dir)
 
 

@@ -132,6 +132,12 @@ def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sql
         _raise(error)
 
 
+def stream(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield rows for a download, without the time limit of a request."""
+    limit_statements(None)
+    yield from execute(sql, parameters)
+
+
 def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
     _limit.start()
     try:

@@ -21,8 +21,8 @@ from edge.database import triggers
 from edge.database.migrate import OF_LITESTREAM, create_schema, newest_schema
 from edge.database.page_file import PageFile
 from edge.database.page_trees import SCHEMA, Coverage, Forest, Row, Tree, known_trees, schema_rows
+from edge.database.search_text import folded_text, split_text
 from edge.errors import Corrupt
-from edge.records.search import folded_text, split_text
 
 _DERIVED = ("trigram", "version")  # made by triggers as the rest comes in
 _ENDED = {"web_session"}  # never from the backup: a session that was ended since would be open again

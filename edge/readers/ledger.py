@@ -6,13 +6,13 @@ Written by ingest within the transaction of the scans, so that the ledger always
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import execute, execute_many, stream, writing
 from edge.readers.readers import get_reader
 
 NO_READER = 0
@@ -139,3 +139,25 @@ def totals(reader_id: int, since_hour: int) -> list[tuple[str, int, int]]:
             (reader_id, since_hour),
         )
     )
+
+
+class ExportRow(NamedTuple):
+    """One bucket of one hour of a reader's ledger; `hour` counts from the epoch."""
+
+    reader_name: str
+    hour: int
+    bucket: str
+    messages: int
+    reads: int
+
+
+_EXPORT = """
+SELECT r.name, b.hour, b.bucket, b.messages, b.reads FROM reader r JOIN ledger b ON b.reader_id = r.id
+WHERE r.organization_id = ? AND b.hour >= ? AND b.hour < ? ORDER BY r.name, b.hour, b.bucket
+"""
+
+
+def export_rows(organization_id: int, *, since: int, until: int) -> Iterator[ExportRow]:
+    """Yield the ledger of all readers, reader by reader, oldest hour first."""
+    for row in stream(_EXPORT, (organization_id, hour_of(since), hour_of(until) + 1)):
+        yield ExportRow(*row)

@@ -15,12 +15,11 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Act, Subject, act_in_group, acting, changed, given
 from edge.database.connection import execute, reading
 from edge.database.ids import new_id
+from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import Conflict, NotFound
 from edge.records import search, tagging, tags
 from edge.records.external_keys import (
     ASSET_KEYS,
-    Page,
-    SortTerm,
     check_window,
     choose_key,
     is_key_taken,
@@ -28,7 +27,6 @@ from edge.records.external_keys import (
     key_number,
     moment,
     next_update,
-    order_by,
     update,
 )
 from edge.records.homes import check_home

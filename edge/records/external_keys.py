@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import execute
@@ -12,22 +12,6 @@ from edge.errors import Conflict, Invalid
 
 MILLISECOND = 1000
 MAX_KEY_DIGITS = 18  # of a key that auto-mint still counts (contract: Keys and filters)
-
-Row = TypeVar("Row")
-
-
-class Page(NamedTuple, Generic[Row]):
-    """One page of a list, and how many rows the whole list has."""
-
-    rows: list[Row]
-    total_count: int
-
-
-class SortTerm(NamedTuple):
-    """By the public name of a field."""
-
-    field: str
-    descending: bool = False
 
 
 class Minted(NamedTuple):
@@ -115,16 +99,3 @@ def visible(alias: str, *, include_deleted: bool) -> str:
     if include_deleted:
         return f"({alias}.deleted_at IS NOT NULL OR {effective(alias)})"
     return f"{alias}.deleted_at IS NULL AND {effective(alias)}"
-
-
-def order_by(terms: Sequence[SortTerm], columns: Mapping[str, str], id_column: str) -> str:
-    """Ends with the id, so that pages never overlap."""
-    parts = [f"{columns[term.field]}{' DESC' if term.descending else ''}" for term in terms]
-    return ", ".join([*parts, id_column])
-
-
-def any_of(column: str, choices: Sequence[Any], values: dict[str, Any]) -> str:
-    """The condition that a column has one of the values, which are added to `values`."""
-    names = {f"v{len(values) + number}": choice for number, choice in enumerate(choices)}
-    values.update(names)
-    return f"{column} IN ({', '.join(f':{name}' for name in names)})"

@@ -15,7 +15,8 @@ import orjson
 
 from edge import clock
 from edge.database.connection import database, execute, reading
-from edge.records.external_keys import any_of, effective, visible
+from edge.database.lists import any_of
+from edge.records.external_keys import effective, visible
 from edge.records.search import Match
 from edge.records.tags import Owner, TagRow, tags_as_json
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Required, TypedDict
 
+from blinker import Signal
+
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, Subject, act_in_group, acting, changed, given
 from edge.database.connection import execute, reading
 from edge.database.ids import new_id
+from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import Conflict, NotFound
 from edge.records import location_tree, search, tagging, tags
 from edge.records.external_keys import (
     LOCATION_KEYS,
-    Page,
-    SortTerm,
     check_window,
     choose_key,
     keep_microseconds,
     key_number,
     moment,
     next_update,
-    order_by,
     update,
 )
 from edge.records.homes import check_home
@@ -30,7 +30,9 @@ from edge.records.listing import Source, Wanted, read_page, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
 from edge.records.tagging import told
 from edge.records.tags import NewTag, TagRow, from_json
-from edge.tracking import held_back, recent_reads
+
+# Sent with `location_id` in the transaction that deletes the location. A receiver refuses by raising Conflict.
+location_deleting = Signal()
 
 SORTABLE = {
     "external_key": "l.external_key",
@@ -247,9 +249,10 @@ def edit(
 
 
 def delete(actor: Actor, location_id: int) -> None:
-    """Soft-delete it and its tags. Raises Conflict while live locations are below it or live assets placed at it.
+    """Soft-delete a location and its tags.
 
-    So does an asset that may be there: the newest read of it is from there and held back.
+    Raises Conflict while it has live descendants, while live assets are placed at it, and if a receiver of
+    `location_deleting` refuses.
     """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
@@ -260,12 +263,9 @@ def delete(actor: Actor, location_id: int) -> None:
         placed = _count_placed(location_id)
         if placed:
             raise Conflict(f"location has {placed} live asset(s) placed at it")
-        held = held_back.count_at(location_id, recent_reads.newest_first(clock.now() - held_back.UNSTORED))
-        if held:
-            raise Conflict(
-                f"location has {held} live asset(s) of which a read there is not decided yet; it is as soon as the "
-                "reader where they were before is heard again without them"
-            )
+        if not location_deleting.receivers:
+            raise RuntimeError("nothing receives location_deleting: edge.listeners.connect was not called")
+        location_deleting.send(location_id=location_id)
         deleted_at = next_update(current.updated_at)
         update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("location", location_id, deleted_at)

@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from edge.database.connection import execute, execute_many, writing
+from edge.database.search_text import folded_text
 from edge.records.tags import TagRow
 from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 
 Kind = Literal["asset", "location"]
 
 FEW = 2000  # records that are looked up one by one
-_DIVIDER = "\x1f"  # a control character, which no query may contain
 _INDEXED_LENGTH = 3
 _PHRASE_LENGTH = 24  # of what the index is asked: a longer phrase is slow, and hardly finds fewer records
 _OF_KIND = "s.organization_id = :organization_id AND s.kind = :kind"
@@ -73,16 +73,6 @@ def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, 
             for row, tags in records
         ),
     )
-
-
-def folded_text(name: str, external_key: str, tags: Iterable[str]) -> str:
-    """The text of a record by which it is found: its name, its key and its tags."""
-    return _DIVIDER.join([name, external_key, *tags]).casefold()
-
-
-def split_text(text: str) -> list[str]:
-    """What `folded_text` joined."""
-    return text.split(_DIVIDER)
 
 
 def index_ahead(kind: Kind, records: Sequence[tuple[Any, Sequence[TagRow]]]) -> None:

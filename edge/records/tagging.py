@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from blinker import Signal
+
 from edge.audit.audit import Act, Subject
-from edge.handhelds import scans
-from edge.readers import kept_messages, unknown_tags
 from edge.records import tags
 from edge.records.external_keys import moment
 from edge.records.tags import NewTag, Owner, PreparedTag, TagRow
 
+# Sent with `organization_id` and `tags` (a list of NewTag) in the transaction that attaches them. Receivers record the
+# scans and request the replay of the messages that were waiting for these tags. Their errors undo the transaction.
+tag_attached = Signal()
+
 
 def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Attach tags to an owner known to be live, which then takes over the scans that waited for them.
+    """Attach tags to a live owner, with the scans that were waiting for them.
 
     The caller writes the audit line. Raises Conflict for a tag that a live record holds.
     """
@@ -23,20 +27,16 @@ def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], cre
 
 
 def attach_prepared(act: Act, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
-    """Many at once, as `attach_all`; to live owners, and all of them known to be free."""
+    """Attach many tags, known to be free, to live owners."""
     tags.add_prepared(act.organization_id, owner, new, created_at)
     take_over(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
 
 
 def take_over(organization_id: int, attached: Sequence[NewTag]) -> None:
-    """Whatever waited for these tags counts now: scans by people, and messages that are kept for a replay.
-
-    Within the transaction that attached them, in whatever way.
-    """
-    scans.take_over_waiting(organization_id, attached)
-    keys = [(tag.tag_type, tags.match_key(tag.tag_type, tag.value)) for tag in attached]
-    unknown_tags.forget(organization_id, keys)
-    kept_messages.order_for_tags(organization_id, keys)
+    """Send `tag_attached` for tags that were attached in any way. Call within the same transaction."""
+    if not tag_attached.receivers:
+        raise RuntimeError("nothing receives tag_attached: edge.listeners.connect was not called")
+    tag_attached.send(organization_id=organization_id, tags=attached)
 
 
 def attach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag: NewTag) -> TagRow:

@@ -13,7 +13,7 @@ from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import __version__, clock, metrics
+from edge import __version__, clock, listeners, metrics
 from edge.app import AppSettings, create_app
 from edge.audit import quotas
 from edge.budget import return_freed_memory
@@ -91,6 +91,7 @@ def running(config: Config) -> Iterator[str]:
         integrity.check_at_start(config.data_dir, config.backup_folder)
         migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made one
         parts.callback(_close_store)
+        listeners.connect()
         live = LiveSettings(config)
         config = live.config
         use_signing_key(config.signing_key_file)

@@ -9,8 +9,8 @@ import orjson
 
 from edge import clock
 from edge.database.connection import execute, reading
+from edge.database.lists import Page
 from edge.records import gs1, search
-from edge.records.external_keys import Page
 from edge.tracking import antenna_names
 
 

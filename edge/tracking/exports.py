@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from heapq import merge
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
-from edge.database.connection import execute, limit_statements
-from edge.readers.ledger import hour_of
+from edge.database.connection import execute, stream
 from edge.tracking import antenna_names
 from edge.tracking.board import BELOW, BoardFilter, BoardRow, board_statement
 from edge.tracking.past import PastFilter, PastRow, past_row, past_statement
@@ -30,27 +29,17 @@ class StayRow(NamedTuple):
     site_name: str | None  # on a hub
 
 
-class LedgerRow(NamedTuple):
-    """What became of a reader's messages and reads in one hour; `hour` counts from the epoch."""
-
-    reader_name: str
-    hour: int
-    bucket: str
-    messages: int
-    reads: int
-
-
 def board_rows(organization_id: int, wanted: BoardFilter) -> Iterator[BoardRow]:
     """The whole board, not divided into pages."""
     sql, values = board_statement(organization_id, wanted)
-    for row in _all(sql, {**values, "limit": -1, "offset": 0}):
+    for row in stream(sql, {**values, "limit": -1, "offset": 0}):
         yield BoardRow(*row)
 
 
 def past_rows(organization_id: int, wanted: PastFilter) -> Iterator[PastRow]:
     """The whole board of a past moment, not divided into pages."""
     sql, values = past_statement(organization_id, wanted)
-    for row in _all(sql, {**values, "limit": -1, "offset": 0}):
+    for row in stream(sql, {**values, "limit": -1, "offset": 0}):
         yield past_row(row)
 
 
@@ -100,24 +89,7 @@ def history_rows(
         "until": until,
         "with_earlier": asset_id is not None or location_id is not None,
     }
-    for (numbers,) in list(_all(_TRACKS, {"organization_id": organization_id, "asset_id": asset_id})):
-        tracks = [_all(_HISTORY, {**values, "track": track}) for track in orjson.loads(numbers)]
+    for (numbers,) in list(stream(_TRACKS, {"organization_id": organization_id, "asset_id": asset_id})):
+        tracks = [stream(_HISTORY, {**values, "track": track}) for track in orjson.loads(numbers)]
         for row in merge(*tracks, key=itemgetter(0, 1)):
             yield StayRow(*row[2:])
-
-
-_LEDGER = """
-SELECT r.name, b.hour, b.bucket, b.messages, b.reads FROM reader r JOIN ledger b ON b.reader_id = r.id
-WHERE r.organization_id = ? AND b.hour >= ? AND b.hour < ? ORDER BY r.name, b.hour, b.bucket
-"""
-
-
-def ledger_rows(organization_id: int, *, since: int, until: int) -> Iterator[LedgerRow]:
-    for row in _all(_LEDGER, (organization_id, hour_of(since), hour_of(until) + 1)):
-        yield LedgerRow(*row)
-
-
-def _all(sql: str, values: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Without the limit of a request: the statement lasts as long as the client takes to receive the file."""
-    limit_statements(None)
-    yield from execute(sql, values)

@@ -8,7 +8,7 @@ of the last minutes are gone, and for whoever wants to delete the location.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -142,20 +142,6 @@ def store(row: HeldRead) -> None:
     execute_many(_STORE, [row])
 
 
-def count_at(location_id: int, newest: Iterable[tuple[int, int, int, float | None]]) -> int:
-    """Live assets of which a read at a location is held back.
-
-    `newest`: what was received lately, as `recent_reads.newest_first` has it, since that may not be on disk yet.
-    """
-    held = {asset_id for (asset_id,) in execute(_AT, (location_id,))}
-    at: dict[int, tuple[int, int]] = {}
-    for asset_id, observed_at, source_no, _ in newest:
-        at[asset_id] = max(at.get(asset_id, (0, 0)), (observed_at, source_no))
-    recent = [(asset_id, *one) for asset_id, one in at.items()]
-    held |= {asset_id for (asset_id,) in execute(_RECENT_AT, (json.dumps(recent), location_id))}
-    return len(held)
-
-
 def of_asset(asset_id: int) -> HeldRead | None:
     for row in execute(f"{_VALID} AND h.asset_id = ?", (asset_id,)):
         return HeldRead._make(row)
@@ -171,14 +157,4 @@ _VALID = (
     "SELECT h.asset_id, h.location_id, h.observed_at, h.source_no, h.rssi, h.weight, h.quality, h.delay "
     "FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL "
     "WHERE h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
-)
-_LIVE = "JOIN asset a ON a.id = t.asset_id AND a.deleted_at IS NULL"
-_AT = (
-    f"SELECT h.asset_id FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL {_LIVE} "
-    "WHERE h.location_id = ? AND h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
-)
-_RECENT_AT = (
-    "SELECT t.asset_id FROM json_each(?1) r JOIN track t ON t.asset_id = r.value ->> 0 AND t.site_no IS NULL "
-    f"{_LIVE} JOIN source s ON s.no = r.value ->> 2 "
-    "WHERE s.location_id = ?2 AND t.location_id <> ?2 AND r.value ->> 1 > t.last_seen_at"
 )

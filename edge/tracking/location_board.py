@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.database.connection import execute, reading
-from edge.records.external_keys import Page
+from edge.database.lists import Page
 from edge.tracking.board import BOARD_COLUMNS, BoardRow
 
 

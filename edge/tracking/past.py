@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from edge.database.connection import execute, reading
-from edge.records.external_keys import Page
+from edge.database.lists import Page
 from edge.tracking.board import BELOW, has_words
 
 MOST_ROWS = 5000  # of history that one query reads

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database.connection import execute, reading
+from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import NotFound
 from edge.records import search
-from edge.records.external_keys import Page, SortTerm, order_by, visible
+from edge.records.external_keys import visible
 from edge.records.listing import Source, Wanted, read_page, view
 
 MAX_DURATION_SECONDS = 2**31 - 1

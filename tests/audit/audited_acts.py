@@ -78,7 +78,7 @@ NOT_AUDITED = {
         "ids.new_ids", "kept_messages.order_for_reader", "kept_messages.order_for_tags", "external_keys.update",
         "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_ahead",
         "search.index_ahead", "search.remember", "search.remember_all", "tagging.attach", "tagging.attach_all",
-        "tagging.attach_prepared", "tagging.detach", "tagging.take_over", "tags.add_all", "tags.add_prepared",
+        "tagging.attach_prepared", "tagging.detach", "tags.add_all", "tags.add_prepared",
         "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget",
         "unknown_tags.drop", "unknown_tags.forget",
     },

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from flask import abort, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge.database.lists import Page
 from edge.errors import Conflict, EdgeError
 from edge.pages.formats import formats
 from edge.pages.forms import errors_of, values_of, whole
@@ -20,7 +21,6 @@ from edge.pages.readers.list import grouped_topics
 from edge.people.people import Role
 from edge.readers import dead_letters, dismissals, unknown_tags
 from edge.records import assets, lookup
-from edge.records.external_keys import Page
 from edge.records.tags import NewTag
 from edge.validation import bodies
 

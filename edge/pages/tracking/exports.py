@@ -12,6 +12,7 @@ from edge.pages.guard import current_session, pages, require_role
 from edge.pages.tracking.board import wanted_filter
 from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
+from edge.readers import ledger
 from edge.tracking import exports
 
 DAYS = 31  # of history, unless others are asked for
@@ -74,6 +75,6 @@ def export_ledger() -> Response:
     days = wanted_days(DAYS)
     rows = (
         (row.reader_name, *times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
-        for row in exports.ledger_rows(current_session().organization_id, since=days.since, until=days.until)
+        for row in ledger.export_rows(current_session().organization_id, since=days.since, until=days.until)
     )
     return csv_file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)

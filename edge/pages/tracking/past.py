@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from flask import render_template, request
 
 from edge import clock
+from edge.database.lists import Page
 from edge.pages import charts
 from edge.pages.dates import exact, local, shortcuts, wanted_days, wanted_moment
 from edge.pages.forms import search_text, whole
@@ -17,7 +18,6 @@ from edge.pages.tracking import timeline
 from edge.pages.tracking.board import UNSEEN
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.records.external_keys import Page
 from edge.tracking import board, flows, location_board, past
 from edge.tracking.board import BoardFilter
 from edge.tracking.past import DEFAULT_SORT, SORTS, PastFilter

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
+from edge.database.lists import Page
 from edge.errors import Conflict, NotFound
 from edge.records import assets, locations, search, tagging, tags
-from edge.records.external_keys import Page, moment, next_update
+from edge.records.external_keys import moment, next_update
 from edge.records.tags import TagRow
 from edge.sync.store import mirrors, record_copies, sites
 

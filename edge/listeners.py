@@ -1,0 +1,37 @@
+"""Receivers of the signals that records send: the only place where they are connected.
+
+Whatever changes records calls `connect` once at start: the service and the commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edge.handhelds import scans
+from edge.readers import kept_messages, unknown_tags
+from edge.records.locations import location_deleting
+from edge.records.tagging import tag_attached
+from edge.records.tags import NewTag, match_key
+from edge.tracking import pending_moves
+
+
+def connect() -> None:
+    """Connect all receivers. Repeated calls change nothing."""
+    tag_attached.connect(_record_waiting_scans)
+    tag_attached.connect(_replay_waiting_messages)
+    location_deleting.connect(_check_pending_moves)
+
+
+def _record_waiting_scans(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:
+    scans.take_over_waiting(organization_id, tags)
+
+
+def _replay_waiting_messages(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:
+    keys = [(tag.tag_type, match_key(tag.tag_type, tag.value)) for tag in tags]
+    unknown_tags.forget(organization_id, keys)
+    kept_messages.order_for_tags(organization_id, keys)
+
+
+def _check_pending_moves(_: Any, location_id: int) -> None:
+    pending_moves.check_none_to(location_id)
