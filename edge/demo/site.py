@@ -44,7 +44,7 @@ def make_or_continue(plan: Plan, valid_from: int) -> Access:
         found = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
         organization_id = found[0] if found else _make(plan, valid_from)
         actor = actors.service(organization_id)
-        known = people.with_email(EMAIL)
+        known = people.find_by_email(EMAIL)
         person = known[0] if known else people.add_person(actor, "Demo", Role.ADMINISTRATOR, email=EMAIL)
         people.update_person(actor, person.id, password_hash=hash_password(password))
         for key in api_keys.list_keys(organization_id):

@@ -21,7 +21,7 @@ from edge.errors import Unavailable
 from edge.limits import ConcurrencyLimit, client_network
 from edge.pages import cookies, kept_forms
 from edge.pages.installation import installation
-from edge.people import enrolment, sign_in
+from edge.people import enrollment, sign_in
 from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
 from edge.people.secrets import new_token
@@ -137,7 +137,7 @@ def until_received(response: Response) -> Response:
 def device() -> DeviceRow | None:
     """The enrolled device that sent the request, if it is one."""
     cookie = cookies.read(cookies.DEVICE)
-    return enrolment.find(cookie) if cookie else None
+    return enrollment.find(cookie) if cookie else None
 
 
 def wanted(fallback: str = "/") -> str:

@@ -1,1 +1,1 @@
-"""Who is asking: secrets, tokens, sessions, principals. Knows the store, no Flask."""
+"""People, devices, API keys and organizations, and their authentication. Does not use Flask."""

@@ -1,4 +1,4 @@
-"""API keys: minted and revoked in the web app only (spec: Authentication 1)."""
+"""API keys. They are created and revoked in the web app only (spec: Authentication 1)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from edge.errors import Invalid, NotFound
 from edge.validation.values import MAX_NAME
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
-SYNC_SCOPE = "sync:write"  # only for the key of a site, which cannot be made by hand; no session has it
+SYNC_SCOPE = "sync:write"  # only for keys of sites, which joining creates; sessions never have it
 
 
 class KeyRow(NamedTuple):
-    """Without the hash of its secret, which only the token exchange needs."""
+    """An API key without the hash of its secret. Times are microseconds since the epoch, UTC."""
 
     id: str
     organization_id: int
@@ -34,7 +34,7 @@ class KeyRow(NamedTuple):
 def add_key(
     actor: Actor, name: str, scopes: Sequence[str], secret_hash: bytes, *, expires_at: int | None = None
 ) -> KeyRow:
-    """Raises Invalid for a bad name, scope or expiry."""
+    """Create a key. Raises Invalid for a bad name, scope or expiry."""
     moment = clock.now()
     _check(name, scopes, expires_at, moment)
     ordered = tuple(scope for scope in (*SCOPES, SYNC_SCOPE) if scope in scopes)
@@ -48,17 +48,17 @@ def add_key(
 
 
 def list_keys(organization_id: int, *, include_revoked: bool = False) -> list[KeyRow]:
-    """Newest first."""
-    wanted = ApiKey.organization_id == organization_id
+    """Return the keys of an organization, newest first."""
+    condition = ApiKey.organization_id == organization_id
     if not include_revoked:
-        wanted &= ApiKey.revoked_at.is_null()
-    query = ApiKey.select(*(getattr(ApiKey, column) for column in KeyRow._fields)).where(wanted)
-    found = [KeyRow(*row) for row in rows(query.order_by(ApiKey.created_at.desc(), ApiKey.id))]
-    return [row._replace(scopes=tuple(str(row.scopes).split())) for row in found]
+        condition &= ApiKey.revoked_at.is_null()
+    query = ApiKey.select(*(getattr(ApiKey, column) for column in KeyRow._fields)).where(condition)
+    keys = [KeyRow(*row) for row in rows(query.order_by(ApiKey.created_at.desc(), ApiKey.id))]
+    return [row._replace(scopes=tuple(str(row.scopes).split())) for row in keys]
 
 
 def revoke_key(actor: Actor, key_id: str) -> None:
-    """At once and for good. Raises NotFound for an unknown or already revoked key."""
+    """Revoke a key immediately and permanently. Raises NotFound if it is unknown or already revoked."""
     with acting(actor) as act:
         key = next((row for row in list_keys(actor.organization_id) if row.id == key_id), None)
         if key is None:

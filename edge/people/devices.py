@@ -1,4 +1,4 @@
-"""Handhelds that people share, enrolled and revoked by administrators."""
+"""Shared handhelds. Administrators enroll and revoke them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.database.models import Device, WebSession, rows
 from edge.errors import Invalid, NotFound
 from edge.validation.values import MAX_NAME
 
-_SEEN_EVERY = 60 * clock.SECOND  # `last_seen_at` is not written more often than this
+_SEEN_EVERY = 60 * clock.SECOND  # minimum time between two updates of `last_seen_at`
 
 
 class DeviceRow(NamedTuple):
@@ -41,7 +41,7 @@ _COLUMNS = (
 
 
 def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
-    """Raises Invalid for a name that is empty or too long."""
+    """Create a device that can be enrolled before `until` (microseconds). Raises Invalid for a bad name."""
     if not name.strip() or len(name) > MAX_NAME:
         raise Invalid.one("name", "invalid_value", f"Give the device a name of 1 to {MAX_NAME} characters")
     with acting(actor) as act:
@@ -60,33 +60,37 @@ def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> De
 
 
 def list_devices(organization_id: int) -> list[DeviceRow]:
-    """Without those that were revoked."""
-    wanted = (Device.organization_id == organization_id) & Device.revoked_at.is_null()
-    return [DeviceRow(*row) for row in rows(Device.select(*_COLUMNS).where(wanted).order_by(Device.name, Device.id))]
+    """Return the devices of an organization by name, without revoked ones."""
+    active = (Device.organization_id == organization_id) & Device.revoked_at.is_null()
+    return [DeviceRow(*row) for row in rows(Device.select(*_COLUMNS).where(active).order_by(Device.name, Device.id))]
 
 
 def find_device(organization_id: int, device_id: int) -> DeviceRow | None:
     return _one((Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null())
 
 
-def renew_enrolment(actor: Actor, device_id: int, enrolment_hash: bytes, until: int) -> None:
-    """Raises NotFound."""
+def renew_enrollment(actor: Actor, device_id: int, enrolment_hash: bytes, until: int) -> None:
+    """Replace the enrollment code. The enrolled device stays valid until the code is used. Raises NotFound."""
     with acting(actor) as act:
         device = _existing(actor.organization_id, device_id)
-        change = Device.update(enrolment_hash=enrolment_hash, enrolment_until=until)
-        change.where(Device.id == device_id).execute()
+        update = Device.update(enrolment_hash=enrolment_hash, enrolment_until=until)
+        update.where(Device.id == device_id).execute()
         act.note("device.invited", subject_of(device))
 
 
-def find_by_enrolment(enrolment_hash: bytes) -> DeviceRow | None:
-    in_time = Device.enrolment_until > clock.now()
-    return _one((Device.enrolment_hash == enrolment_hash) & in_time & Device.revoked_at.is_null())
+def find_by_enrollment(enrolment_hash: bytes) -> DeviceRow | None:
+    """Return the device with this enrollment code, or None if the code is unknown or expired."""
+    is_valid = Device.enrolment_until > clock.now()
+    return _one((Device.enrolment_hash == enrolment_hash) & is_valid & Device.revoked_at.is_null())
 
 
 def enrol(enrolment_hash: bytes, token_hash: bytes) -> DeviceRow | None:
-    """The link works once: the second of two that use it gets None. The actor is the device itself."""
+    """Use the enrollment code and store the device's token. Returns None if the code was already used.
+
+    The device itself is the actor in the audit log.
+    """
     with writing():
-        device = find_by_enrolment(enrolment_hash)
+        device = find_by_enrollment(enrolment_hash)
         if device is None:
             return None
         _enrol(actors.device(device.organization_id, device.id, device.name), device, token_hash)
@@ -95,8 +99,8 @@ def enrol(enrolment_hash: bytes, token_hash: bytes) -> DeviceRow | None:
 
 def _enrol(actor: Actor, device: DeviceRow, token_hash: bytes) -> None:
     with acting(actor) as act:
-        change = Device.update(token_hash=token_hash, enrolment_hash=None, enrolment_until=None)
-        change.where(Device.id == device.id).execute()
+        update = Device.update(token_hash=token_hash, enrolment_hash=None, enrolment_until=None)
+        update.where(Device.id == device.id).execute()
         WebSession.delete().where(WebSession.device_id == device.id).execute()
         act.note("device.enrolled", subject_of(device))
 
@@ -105,8 +109,8 @@ def find_by_token(token_hash: bytes) -> DeviceRow | None:
     return _one((Device.token_hash == token_hash) & Device.revoked_at.is_null())
 
 
-def seen(device_id: int) -> None:
-    """Note that the device sent a request just now."""
+def record_seen(device_id: int) -> None:
+    """Update `last_seen_at`, at most once per minute."""
     moment = clock.now()
     stale = "SELECT 1 FROM device WHERE id = ? AND (last_seen_at IS NULL OR last_seen_at < ?)"
     if execute(stale, (device_id, moment - _SEEN_EVERY)).fetchone():
@@ -115,17 +119,17 @@ def seen(device_id: int) -> None:
 
 
 def revoke_device(actor: Actor, device_id: int) -> None:
-    """Ends the sessions on it. Raises NotFound."""
+    """Revoke the device and end its sessions. Raises NotFound."""
     with acting(actor) as act:
         device = _existing(actor.organization_id, device_id)
-        change = Device.update(revoked_at=clock.now(), token_hash=None, enrolment_hash=None)
-        change.where(Device.id == device_id).execute()
+        update = Device.update(revoked_at=clock.now(), token_hash=None, enrolment_hash=None)
+        update.where(Device.id == device_id).execute()
         WebSession.delete().where(WebSession.device_id == device_id).execute()
         act.note("device.revoked", subject_of(device))
 
 
 def subject_of(row: DeviceRow) -> Subject:
-    """As the audit names it."""
+    """Return the device as the subject of an audit entry."""
     return Subject("device", row.id, row.name)
 
 

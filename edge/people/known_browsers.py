@@ -1,6 +1,7 @@
-"""Proof that somebody has signed in with this browser before, so that others' wrong passwords do not lock them out.
+"""Proof of an earlier sign-in with this browser.
 
-The proof gives no access. It only gives the browser attempts of its own, as few as everybody has.
+A browser with a proof has its own limit of wrong attempts, so attackers elsewhere cannot lock the person out. The proof
+gives no access.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ import secrets
 
 from edge.database.instance import signing_key
 
-_LONGEST = 200
+_MAX_LENGTH = 200  # characters
 
 
 def new_proof(person_id: int) -> str:
-    """For a cookie: whose browser it is, a number that no other browser has, and the box's signature."""
+    """Return the value of the cookie: person id, random browser id and signature."""
     claim = f"{person_id}.{secrets.token_hex(8)}"
     return f"{claim}.{_signature(claim)}"
 
 
-def account_of(proof: str, person_id: int) -> str | None:
-    """The key by which this browser's attempts at this person's account are counted; None without a valid proof."""
-    if len(proof) > _LONGEST:
+def limit_key(proof: str, person_id: int) -> str | None:
+    """Return the rate limit key of this browser for the person's account, or None if the proof is not valid."""
+    if len(proof) > _MAX_LENGTH:
         return None
     claim, _, signature = proof.rpartition(".")
     if not hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), _signature(claim).encode()):

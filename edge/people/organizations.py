@@ -1,4 +1,4 @@
-"""Organizations: the owners of all other data."""
+"""Organizations. All other data belongs to one of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class OrganizationRow(NamedTuple):
 
 
 def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -> OrganizationRow:
-    """The actor is one of the box. Raises Conflict when the name is taken, and what `topic_owners.check_free` raises.
+    """Create an organization. The actor belongs to the whole box.
 
-    Without a prefix, the first organization owns all topics, and any other gets a prefix made from its name.
+    Without a prefix, the first organization owns all topics and every other one gets a prefix derived from its name.
+    Raises Conflict if the name is taken, and Invalid or Conflict if the prefix is not available.
     """
     with writing():
         if Organization.get_or_none(Organization.name == name):
@@ -34,9 +35,9 @@ def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -
             topic_owners.check_free(row.id, row.topic_prefix)
         with acting(actor._replace(organization_id=row.id)) as act:
             Organization.insert(row._asdict()).execute()
-            topic_owners.sort_anew()
-            facts = given({"topic_prefix": row.topic_prefix})
-            act.note("organization.created", Subject("organization", row.id, name), facts)
+            topic_owners.reassign_topics()
+            details = given({"topic_prefix": row.topic_prefix})
+            act.note("organization.created", Subject("organization", row.id, name), details)
     return row
 
 
@@ -45,7 +46,7 @@ def list_organizations() -> list[OrganizationRow]:
 
 
 def find_organization(name: str | None) -> OrganizationRow:
-    """By name; without a name, the only organization there is. Raises NotFound."""
+    """Return the organization with this name, or the only one if `name` is None. Raises NotFound."""
     known = list_organizations()
     if name is None and len(known) == 1:
         return known[0]
@@ -57,7 +58,7 @@ def find_organization(name: str | None) -> OrganizationRow:
 
 
 def get_organization(organization_id: int) -> OrganizationRow:
-    """Raises NotFound."""
+    """Return the organization with this id. Raises NotFound."""
     for row in rows(Organization.select().where(Organization.id == organization_id)):
         return OrganizationRow(*row)
     raise NotFound("organization not found")

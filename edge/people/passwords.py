@@ -1,7 +1,4 @@
-"""Passwords and PINs, kept as scrypt hashes.
-
-Badges and PINs of people who share a handheld.
-"""
+"""Hashes of passwords, PINs and badges. Passwords and PINs use scrypt, badges a keyed hash."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ MAX_LENGTH = 1024
 
 
 def hash_password(password: str) -> str:
-    """Raises Invalid for a password that is too short, or long enough to be an attack on the hash."""
+    """Return the scrypt hash. Raises Invalid if the password is too short, or so long that hashing is a DoS risk."""
     if len(password) < MIN_LENGTH:
         raise Invalid.one(
             "password",
@@ -34,42 +31,42 @@ def hash_password(password: str) -> str:
 
 
 def matches(stored: str | None, password: str) -> bool:
-    """Takes the same time whether there is a hash to compare with or not."""
-    return check_password_hash(stored or _NOBODY, password[:MAX_LENGTH]) and stored is not None
+    """Compare a password or PIN with its hash, in the same time if `stored` is None."""
+    return check_password_hash(stored or _DUMMY_HASH, password[:MAX_LENGTH]) and stored is not None
 
 
-# As long to compare with as a real one, and of no password; making a real one would take a tenth of a second.
-_NOBODY = "scrypt:32768:8:1$0000000000000000$" + "0" * 128
+# Matches no password. A constant, because computing a hash at import would take 0.1 s.
+_DUMMY_HASH = "scrypt:32768:8:1$0000000000000000$" + "0" * 128
 
 
 PIN_MIN, EDITORS_PIN_MIN, PIN_MAX = 4, 6, 12
-_RUNS = ("0123456789012345678901", "9876543210987654321098")
+_SEQUENCES = ("0123456789012345678901", "9876543210987654321098")
 
 
 def hash_badge(code: str) -> bytes:
-    """Keyed with the box's own secret: badge numbers are short, and the plain hash of one is soon guessed."""
+    """Return the HMAC of a badge. Badge numbers are short, so a hash without a key could be reversed by trying all."""
     return hmac.digest(badge_key(), b"badge:" + code.strip().encode("utf-8", "surrogatepass"), "sha256")
 
 
-def mark(code: str) -> int:
-    """Ten bits of a badge, by which a handheld recognizes codes that may be badges. It is computed there as well."""
+def badge_mark(code: str) -> int:
+    """Return 10 bits of a badge's hash. Handhelds compute the same value to detect codes that may be badges."""
     state = 0x811C9DC5
-    for byte in (mark_salt() + code.strip()).encode("utf-8", "surrogatepass"):
+    for byte in (badge_mark_salt() + code.strip()).encode("utf-8", "surrogatepass"):
         state = (state ^ byte) * 0x01000193 & 0xFFFFFFFF
     state = (state ^ state >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     state = (state ^ state >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
     return (state ^ state >> 16) >> 22
 
 
-def mark_salt() -> str:
+def badge_mark_salt() -> str:
     return hmac.digest(badge_key(), b"marks", "sha256").hex()[:16]
 
 
 def hash_pin(pin: str, role: Role) -> str:
-    """Raises Invalid for a PIN that is too short for the role, or one of the first that anybody would try."""
-    shortest = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
-    if not (pin.isascii() and pin.isdigit() and shortest <= len(pin) <= PIN_MAX):
-        raise Invalid.one("pin", "invalid_value", f"The PIN of this role is {shortest} to {PIN_MAX} digits")
+    """Return the scrypt hash. Raises Invalid if the PIN is trivial or too short for the role."""
+    min_length = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
+    if not (pin.isascii() and pin.isdigit() and min_length <= len(pin) <= PIN_MAX):
+        raise Invalid.one("pin", "invalid_value", f"The PIN of this role is {min_length} to {PIN_MAX} digits")
     if _is_trivial(pin):
         raise Invalid.one(
             "pin", "invalid_value", "Choose a PIN without a sequence or repetition, not one like 1234 or 1212"
@@ -78,6 +75,6 @@ def hash_pin(pin: str, role: Role) -> str:
 
 
 def _is_trivial(pin: str) -> bool:
-    """One or two digits only, a run up or down, or its first half twice."""
+    """True for trivial PINs: at most two distinct digits, a sequence, or a repeated half."""
     half = len(pin) // 2
-    return len(set(pin)) <= 2 or any(pin in run for run in _RUNS) or pin == pin[:half] * 2
+    return len(set(pin)) <= 2 or any(pin in sequence for sequence in _SEQUENCES) or pin == pin[:half] * 2

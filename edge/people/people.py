@@ -1,4 +1,4 @@
-"""People who sign in, and what their role lets them do."""
+"""People with an account, and their roles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Role(StrEnum):
 
 
 RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
-MOST_WRONG_PINS = 20
+MAX_WRONG_PINS = 20
 
 
 class PersonRow(NamedTuple):
@@ -36,14 +36,14 @@ class PersonRow(NamedTuple):
     pin_hash: str | None
     wrong_pins: int
     badge_hash: bytes | None
-    badge_mark: int | None  # see `people.passwords.mark`
-    language: str | None  # of the pages they see; None: as their browser asks
+    badge_mark: int | None  # see `passwords.badge_mark`
+    language: str | None  # None: the browser's language
     created_at: int
     updated_at: int
     disabled_at: int | None
 
 
-CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: word in the audit
+CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: name in the audit log
 
 
 def add_person(
@@ -57,7 +57,7 @@ def add_person(
     badge_hash: bytes | None = None,
     badge_mark: int | None = None,
 ) -> PersonRow:
-    """Raises Conflict when the email, the name or the badge is taken within the organization."""
+    """Create a person. Raises Invalid, and Conflict if the organization already has the email, name or badge."""
     moment = clock.now()
     with acting(actor) as act:
         row = PersonRow(
@@ -66,7 +66,7 @@ def add_person(
         )
         _check(row)
         Person.insert(row._asdict()).execute()
-        act.note("person.created", subject_of(row), given(_facts(row)))
+        act.note("person.created", subject_of(row), given(_audit_fields(row)))
     return row
 
 
@@ -80,19 +80,17 @@ def update_person(
 ) -> PersonRow:
     """Change name, email, role, language or one of the hashes. Raises NotFound, Invalid, Conflict.
 
-    `check` sees the row as it is, inside the transaction, and refuses by raising.
-
-    A lower role takes effect in open sessions, since it is read with each request. A higher role, or a new password,
-    PIN or badge, ends all of them but the one whose token has the hash `keep_session`. A higher role also removes the
-    PIN: it was chosen to protect less.
+    `check` gets the current row inside the transaction and raises to refuse the change. A lower role takes effect in
+    open sessions with their next request. A higher role or a new password, PIN or badge ends all sessions except the
+    one with the token hash `keep_session`. A higher role also removes the PIN, which may be too short for it.
     """
     with acting(actor) as act:
         before = _existing(actor.organization_id, person_id)
         if check:
             check(before)
         after = before._replace(**changes, updated_at=clock.now())
-        has_risen = RANK[Role(after.role)] > RANK[Role(before.role)]
-        if has_risen and "pin_hash" not in changes:
+        is_promoted = RANK[Role(after.role)] > RANK[Role(before.role)]
+        if is_promoted and "pin_hash" not in changes:
             after = after._replace(pin_hash=None)
         if after.pin_hash != before.pin_hash:
             after = after._replace(wrong_pins=0)
@@ -100,20 +98,25 @@ def update_person(
         if before.role == Role.ADMINISTRATOR and after.role != Role.ADMINISTRATOR:
             _keep_an_administrator(before)
         Person.update(after._asdict()).where(Person.id == person_id).execute()
-        replaced = {word: "changed" for column, word in CREDENTIALS.items() if column in changes}
-        if replaced or has_risen:
+        replaced = {name: "changed" for column, name in CREDENTIALS.items() if column in changes}
+        if replaced or is_promoted:
             others = (WebSession.person_id == person_id) & (WebSession.token_hash != keep_session)
             WebSession.delete().where(others).execute()
-        act.note_changes("person.changed", subject_of(after), {**changed(_facts(before), _facts(after)), **replaced})
+        act.note_changes(
+            "person.changed", subject_of(after), {**changed(_audit_fields(before), _audit_fields(after)), **replaced}
+        )
     return after
 
 
 def is_pin_locked(person: PersonRow) -> bool:
-    return person.wrong_pins >= MOST_WRONG_PINS
+    return person.wrong_pins >= MAX_WRONG_PINS
 
 
 def disable_person(actor: Actor, person_id: int) -> None:
-    """Ends their sessions and frees their badge; the last administrator stays. Raises NotFound, Conflict."""
+    """Disable a person, end their sessions and release their badge.
+
+    Raises NotFound, and Conflict for the last administrator.
+    """
     with acting(actor) as act:
         person = _existing(actor.organization_id, person_id)
         if person.disabled_at is not None:
@@ -128,7 +131,7 @@ def disable_person(actor: Actor, person_id: int) -> None:
 
 
 def enable_person(actor: Actor, person_id: int) -> None:
-    """Raises NotFound, and Conflict when somebody else has the name by now."""
+    """Enable a disabled person. Raises NotFound, and Conflict if the name is now taken."""
     with acting(actor) as act:
         person = _existing(actor.organization_id, person_id)
         if person.disabled_at is None:
@@ -140,12 +143,12 @@ def enable_person(actor: Actor, person_id: int) -> None:
 
 
 def subject_of(row: PersonRow) -> Subject:
-    """As the audit names them."""
+    """Return the person as the subject of an audit entry."""
     return Subject("person", row.id, row.name)
 
 
-def _facts(row: PersonRow) -> dict[str, Any]:
-    """What the audit keeps of a person: no hash of anything."""
+def _audit_fields(row: PersonRow) -> dict[str, Any]:
+    """Return the fields that the audit log records. Hashes are left out."""
     return {"name": row.name, "email": row.email, "role": str(row.role), "language": row.language}
 
 
@@ -158,26 +161,26 @@ def find_person(organization_id: int, person_id: int) -> PersonRow | None:
     return _one((Person.organization_id == organization_id) & (Person.id == person_id))
 
 
-def with_email(email: str) -> list[PersonRow]:
-    """Only people who may sign in, at most one in each organization, the oldest account first."""
-    wanted = (Person.email == email) & Person.disabled_at.is_null()
-    return [PersonRow(*row) for row in rows(Person.select().where(wanted).order_by(Person.created_at, Person.id))]
+def find_by_email(email: str) -> list[PersonRow]:
+    """Return the enabled people with this email, at most one per organization, oldest account first."""
+    enabled = (Person.email == email) & Person.disabled_at.is_null()
+    return [PersonRow(*row) for row in rows(Person.select().where(enabled).order_by(Person.created_at, Person.id))]
 
 
 def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
-    """Only people who may sign in."""
-    of_organization = Person.organization_id == organization_id
-    return _one(of_organization & (Person.badge_hash == badge_hash) & Person.disabled_at.is_null())
+    """Return the enabled person with this badge, or None."""
+    in_organization = Person.organization_id == organization_id
+    return _one(in_organization & (Person.badge_hash == badge_hash) & Person.disabled_at.is_null())
 
 
 def badge_marks(organization_id: int) -> list[int]:
-    """The marks of all badges, without names."""
-    marked = (Person.organization_id == organization_id) & Person.badge_mark.is_null(False)
-    return sorted({mark for (mark,) in rows(Person.select(Person.badge_mark).where(marked))})
+    """Return the marks of all badges (see `passwords.badge_mark`), sorted and without duplicates."""
+    has_mark = (Person.organization_id == organization_id) & Person.badge_mark.is_null(False)
+    return sorted({mark for (mark,) in rows(Person.select(Person.badge_mark).where(has_mark))})
 
 
 def set_badge_mark(person: PersonRow, mark: int) -> None:
-    """Add the mark of a badge that was registered before there were marks."""
+    """Store the mark of a badge that was registered by a version without marks."""
     if person.badge_mark is None:
         Person.update(badge_mark=mark).where(Person.id == person.id).execute()
 
@@ -200,13 +203,13 @@ def _check(row: PersonRow) -> None:
         raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME} characters")
     if row.email is not None and not (3 <= len(row.email) <= MAX_NAME and "@" in row.email):
         raise Invalid.one("email", "invalid_value", "That is not an email address")
-    own = others & (Person.organization_id == row.organization_id)
-    if row.email is not None and _one(own & (Person.email == row.email)):
+    colleagues = others & (Person.organization_id == row.organization_id)
+    if row.email is not None and _one(colleagues & (Person.email == row.email)):
         raise Conflict(f"{row.email} already has an account")
-    same_name = own & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
+    same_name = colleagues & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
     if row.disabled_at is None and _one(same_name):
         raise Conflict(f"a person called {row.name} already exists")
-    if row.badge_hash is not None and _one(own & (Person.badge_hash == row.badge_hash)):
+    if row.badge_hash is not None and _one(colleagues & (Person.badge_hash == row.badge_hash)):
         raise Conflict("this badge belongs to somebody else")
 
 

@@ -1,4 +1,7 @@
-"""Token families: one exchange of a client secret and every refresh that follows (spec: Authentication 3, 4)."""
+"""Rotation of refresh tokens (spec: Authentication 3, 4).
+
+A token family is one exchange of a client secret and all refreshes that follow.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _NO_HASH = bytes(32)
 
 
 class Grant(NamedTuple):
-    """What goes into a token pair."""
+    """Claims of a new token pair."""
 
     family_id: int
     api_key_id: str
@@ -24,7 +27,7 @@ class Grant(NamedTuple):
 
 
 class FamilyStatus(NamedTuple):
-    """Of a family that is not revoked, nor its key."""
+    """Organization and API key of a valid token family."""
 
     organization_id: int
     key_name: str
@@ -32,45 +35,46 @@ class FamilyStatus(NamedTuple):
 
 
 def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Grant | None:
-    """A new family for the right secret of a valid key; otherwise None, after the same steps."""
+    """Start a family. Returns None if the key or secret is wrong, in the same time."""
     with writing():
         now = clock.now()
-        found = execute(
+        row = execute(
             "SELECT secret_hash, organization_id, scopes FROM api_key "
             "WHERE id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)",
             (api_key_id, now),
         ).fetchone()
-        if not compare_digest(found[0] if found else _NO_HASH, secret_hash) or found is None:
+        if not compare_digest(row[0] if row else _NO_HASH, secret_hash) or row is None:
             return None
         execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, api_key_id))
         family_id = execute(
             "INSERT INTO token_family (api_key_id, created_at) VALUES (?, ?) RETURNING no", (api_key_id, now)
         ).fetchone()[0]
         _add_refresh_token(refresh_hash, family_id, now)
-    return Grant(family_id, api_key_id, found[1], found[2])
+    return Grant(family_id, api_key_id, row[1], row[2])
 
 
 def rotate(spent_hash: bytes, refresh_hash: bytes, client: tuple[str, bytes] | None = None) -> Grant | None:
-    """The next pair of the family. None for an invalid token; one that was already spent revokes the whole family.
+    """Spend a refresh token and store the next one. Returns None for an invalid token.
 
-    `client`: key id and hash of the secret; if they are not those of the token, nothing happens to it.
+    Reuse of a spent token revokes the whole family (spec: Authentication 4). `client` is the key id and the hash of the
+    secret; if they do not belong to the token, nothing changes.
     """
     with writing():
         now = clock.now()
-        found = execute(
+        row = execute(
             "SELECT family.no, key.id, key.organization_id, key.scopes, token.spent_at, key.name, key.secret_hash "
             "FROM refresh_token token "
             "JOIN token_family family ON family.no = token.family_id JOIN api_key key ON key.id = family.api_key_id "
             "WHERE token.token_hash = ? AND token.expires_at BETWEEN ? AND ? AND family.revoked_at IS NULL "
             "AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > ?)",
-            # Otherwise a token that was made while the clock was ahead would be valid for longer by as much.
+            # The upper bound rejects tokens issued while the clock was ahead; they would live too long.
             (spent_hash, now + 1, now + REFRESH_LIFETIME + clock.SET_BACK, now),
         ).fetchone()
-        if found is None or (client and not _is_client(found[1], found[6], client)):
+        if row is None or (client and not _is_client(row[1], row[6], client)):
             return None
-        grant = Grant(*found[:4])
-        if found[4] is not None:
-            _revoke(grant, found[5], now)
+        grant = Grant(*row[:4])
+        if row[4] is not None:
+            _revoke(grant, row[5], now)
             return None
         execute("UPDATE refresh_token SET spent_at = ? WHERE token_hash = ?", (now, spent_hash))
         execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, grant.api_key_id))
@@ -90,14 +94,17 @@ def _revoke(grant: Grant, key_name: str, now: int) -> None:
 
 
 def status(family_id: int, api_key_id: str) -> FamilyStatus | None:
-    """Checked on every request, so that a revocation takes effect at once; None if the family or key is revoked."""
-    found = execute(
+    """Return the status of a token family, or None if the family or its key is revoked.
+
+    Called on every request, so a revocation takes effect immediately.
+    """
+    row = execute(
         "SELECT key.organization_id, key.name, key.expires_at FROM token_family family JOIN api_key key "
         "ON key.id = family.api_key_id WHERE family.no = ? AND key.id = ? "
         "AND family.revoked_at IS NULL AND key.revoked_at IS NULL",
         (family_id, api_key_id),
     ).fetchone()
-    return FamilyStatus(*found) if found else None
+    return FamilyStatus(*row) if row else None
 
 
 def _add_refresh_token(token_hash: bytes, family_id: int, now: int) -> None:

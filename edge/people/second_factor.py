@@ -1,7 +1,7 @@
-"""Codes of authenticator apps as a second factor (TOTP, RFC 6238), and the recovery codes that replace them.
+"""Two-factor authentication with TOTP (RFC 6238) and recovery codes.
 
-Computed here, not by pyotp: a code is accepted once, which needs the step that it belongs to, and pyotp does not return
-it. The rest of pyotp is the ten lines of `code_at`.
+pyotp does not return the time step of a code, and accepting each code once requires it. Apart from that pyotp would
+only replace `code_at`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from edge.people import secrets as sealed
 from edge.people.people import PersonRow
 from edge.people.secrets import hash_secret
 
-STEP_SECONDS, DIGITS = 30, 6  # all that every app supports
-_WINDOW = 1  # steps by which phone and box may differ
+STEP_SECONDS, DIGITS = 30, 6  # the only values that all apps support
+_WINDOW = 1  # accepted difference between the clocks of phone and box, in steps
 _SECRET_BYTES = 20  # the length that RFC 4226 recommends
 _ISSUER = "edge"
 
 RECOVERY_CODES = 10
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike
-_CODE_LETTERS = 16  # 79 bits: a plain hash is enough
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without look-alikes
+_CODE_LETTERS = 16  # 79 bits, so SHA-256 is enough
 
-_TO_ENTER = 5 * 60 * clock.SECOND  # a code after the password
-_LONGEST = 200  # characters of what a browser sends
+_CHALLENGE_LIFETIME = 5 * 60 * clock.SECOND
+_MAX_INPUT = 200  # characters
 
 
 def code_at(secret: bytes, step: int, digits: int = DIGITS) -> str:
@@ -42,35 +42,35 @@ def code_at(secret: bytes, step: int, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, now: int) -> int | None:
-    """Return the step, near `now`, that a code belongs to; None for a wrong code."""
-    given = "".join(code[:_LONGEST].split()).encode("utf-8", "surrogatepass")
+    """Return the time step of a code, within one step of `now` (microseconds), or None for a wrong code."""
+    code_bytes = "".join(code[:_MAX_INPUT].split()).encode("utf-8", "surrogatepass")
     current = now // (STEP_SECONDS * clock.SECOND)
     steps = range(current - _WINDOW, current + _WINDOW + 1)
-    return next((step for step in steps if hmac.compare_digest(code_at(secret, step).encode(), given)), None)
+    return next((step for step in steps if hmac.compare_digest(code_at(secret, step).encode(), code_bytes)), None)
 
 
 def begin(actor: Actor) -> str:
-    """Make a secret for the app of the actor; it does nothing before `confirm`. Raises Conflict if one is active."""
+    """Return a new secret for the actor's app. `confirm` activates it. Raises Conflict if one is active."""
     secret = base64.b32encode(secrets.token_bytes(_SECRET_BYTES)).decode()
     second_factors.begin(actor, sealed.seal(secret))
     return secret
 
 
 def link(secret: str, account: str) -> str:
-    """Return what the QR code for the app holds."""
+    """Return the `otpauth:` URI for the QR code."""
     label = quote(f"{_ISSUER}:{account}", safe=":@")
     return f"otpauth://totp/{label}?{urlencode({'secret': secret, 'issuer': _ISSUER})}"
 
 
 def confirm(actor: Actor, code: str) -> list[str] | None:
-    """Activate the second factor that the actor has begun, and return its recovery codes; None for a wrong code.
+    """Activate the actor's pending second factor and return its recovery codes, or None for a wrong code.
 
-    Raises Conflict if nothing was begun, or too long ago.
+    Raises Conflict if no setup is pending.
     """
-    begun = second_factors.find_unconfirmed(actor.organization_id, actor.person_id or 0)
-    if begun is None:
+    pending = second_factors.find_unconfirmed(actor.organization_id, actor.person_id or 0)
+    if pending is None:
         raise Conflict("the setup was not begun, or took too long; begin again")
-    step = matching_step(_plain(begun.secret), code, clock.now())
+    step = matching_step(_plain(pending.secret), code, clock.now())
     if step is None:
         return None
     codes = [_new_recovery_code() for _ in range(RECOVERY_CODES)]
@@ -79,9 +79,9 @@ def confirm(actor: Actor, code: str) -> list[str] | None:
 
 
 def accepts_code(person: PersonRow, code: str) -> bool:
-    """Whether this is a code of the person's app that was not used before; it is used up by this.
+    """Return True if this is a valid code of the person's app, and mark it as used.
 
-    Raises SetupError where the secret cannot be read, as after a restore on another box.
+    Raises SetupError if the secret cannot be decrypted, for example after a restore on another box.
     """
     factor = second_factors.find(person.organization_id, person.id)
     step = matching_step(_plain(factor.secret), code, clock.now()) if factor else None
@@ -89,24 +89,24 @@ def accepts_code(person: PersonRow, code: str) -> bool:
 
 
 def accepts_recovery_code(actor: Actor, code: str) -> bool:
-    """Whether this is an unused recovery code of the actor; it is used up by this."""
-    return second_factors.spend_recovery_code(actor, _hash(code[:_LONGEST]))
+    """Return True if this is an unused recovery code of the actor, and mark it as used."""
+    return second_factors.spend_recovery_code(actor, _hash(code[:_MAX_INPUT]))
 
 
 def new_challenge(person: PersonRow) -> str:
-    """Return the proof, for a form, that the person's password was right just now."""
+    """Return a signed proof that the person just entered the right password."""
     claim = f"{person.organization_id}.{person.id}.{clock.now()}"
     return f"{claim}.{_signature(claim, person)}"
 
 
-def challenged(challenge: str) -> PersonRow | None:
-    """Return whose password was right; None if that is not proven, too old, or the password is another one by now."""
-    claim, _, signature = challenge[:_LONGEST].rpartition(".")
-    parts = claim.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+def verify_challenge(challenge: str) -> PersonRow | None:
+    """Return the person of a challenge, or None if it is invalid, expired, or older than the password."""
+    claim, _, signature = challenge[:_MAX_INPUT].rpartition(".")
+    fields = claim.split(".")
+    if len(fields) != 3 or not all(field.isascii() and field.isdigit() for field in fields):
         return None
-    organization_id, person_id, made_at = map(int, parts)
-    if max(organization_id, person_id) >= 2**63 or not 0 <= clock.now() - made_at <= _TO_ENTER:
+    organization_id, person_id, made_at = map(int, fields)
+    if max(organization_id, person_id) >= 2**63 or not 0 <= clock.now() - made_at <= _CHALLENGE_LIFETIME:
         return None
     person = people.find_person(organization_id, person_id)
     if person is None or person.disabled_at is not None:
@@ -130,5 +130,5 @@ def _new_recovery_code() -> str:
 
 
 def _hash(code: str) -> bytes:
-    """The same for a code however it is written."""
+    """Return the hash of a code, ignoring case and separators."""
     return hash_secret("".join(letter for letter in code.lower() if letter.isalnum()))

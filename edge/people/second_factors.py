@@ -1,4 +1,4 @@
-"""The second factor of people: the sealed secret of an authenticator app, and hashes of recovery codes."""
+"""Storage of second factors: sealed authenticator secrets and hashes of recovery codes."""
 
 from __future__ import annotations
 
@@ -12,42 +12,39 @@ from edge.errors import Conflict, NotFound
 from edge.people import people
 from edge.people.people import PersonRow
 
-TO_CONFIRM = 15 * 60 * clock.SECOND  # after that the setup begins again
+SETUP_LIFETIME = 15 * 60 * clock.SECOND
 
 
 class SecondFactor(NamedTuple):
-    """`secret` is sealed, see `edge.people.secrets`."""
+    """A second factor. `secret` is sealed, see `edge.people.secrets`."""
 
     secret: bytes
     confirmed_at: int | None
-    recovery_codes: int  # unused ones
+    recovery_codes: int  # number of unused codes
 
 
 def find(organization_id: int, person_id: int) -> SecondFactor | None:
-    """Return the active second factor of a person, None without one."""
+    """Return the active second factor of a person, or None."""
     return _find(organization_id, person_id, "confirmed_at IS NOT NULL")
 
 
 def find_unconfirmed(organization_id: int, person_id: int) -> SecondFactor | None:
-    """Return the second factor that a person has begun to set up within the last minutes."""
-    return _find(organization_id, person_id, "confirmed_at IS NULL AND begun_at > ?", clock.now() - TO_CONFIRM)
+    """Return the second factor that a person is setting up, or None if there is none or its setup expired."""
+    return _find(organization_id, person_id, "confirmed_at IS NULL AND begun_at > ?", clock.now() - SETUP_LIFETIME)
 
 
 def holders(organization_id: int) -> set[int]:
     """Return the ids of the people who have an active second factor."""
-    found = execute(
+    query = execute(
         "SELECT person_id FROM second_factor JOIN person ON person.id = person_id "
         "WHERE organization_id = ? AND confirmed_at IS NOT NULL",
         (organization_id,),
     )
-    return {person_id for (person_id,) in found}
+    return {person_id for (person_id,) in query}
 
 
 def begin(actor: Actor, secret: bytes) -> None:
-    """Keep the sealed secret of an app that the actor sets up; it replaces one that was never confirmed.
-
-    Raises Conflict while another one is active.
-    """
+    """Store the sealed secret of the actor's app, replacing an unconfirmed one. Raises Conflict if one is active."""
     with acting(actor) as act:
         if find(actor.organization_id, actor.person_id or 0):
             raise Conflict("two-factor authentication is on; remove it before you set it up again")
@@ -59,7 +56,10 @@ def begin(actor: Actor, secret: bytes) -> None:
 
 
 def confirm(actor: Actor, step: int, code_hashes: list[bytes]) -> None:
-    """Activate what the actor has begun, after a first code of this step. Raises Conflict if nothing is begun."""
+    """Activate the actor's pending second factor. `step` is the time step of its first code.
+
+    Raises Conflict if no setup is pending.
+    """
     with acting(actor) as act:
         if find_unconfirmed(actor.organization_id, actor.person_id or 0) is None:
             raise Conflict("the setup was not begun, or took too long; begin again")
@@ -73,10 +73,10 @@ def confirm(actor: Actor, step: int, code_hashes: list[bytes]) -> None:
 
 
 def accept_step(person: PersonRow, step: int) -> bool:
-    """Note that a code of this step was used. False if it, or a later one, was used before.
+    """Mark the code of a time step as used. Returns False if it or a later one was already used.
 
-    A clock that is set back keeps no right code out: what was accepted is the time of the phone, and a code of a phone
-    that is right is refused anyway while the clock of the box is behind it.
+    Steps follow the phone's clock, so setting back the clock of the box locks out no correct code: `matching_step`
+    rejects such a code anyway while the two clocks differ.
     """
     with writing():
         used = "UPDATE second_factor SET last_step = ? WHERE person_id = ? AND last_step < ? RETURNING 1"
@@ -84,7 +84,7 @@ def accept_step(person: PersonRow, step: int) -> bool:
 
 
 def spend_recovery_code(actor: Actor, code_hash: bytes) -> bool:
-    """Use up a recovery code of the actor. False if it is not one, or not any more."""
+    """Mark a recovery code of the actor as used. Returns False if it is unknown or already used."""
     with acting(actor) as act:
         spent = "DELETE FROM recovery_code WHERE person_id = ? AND code_hash = ? RETURNING 1"
         if execute(spent, (actor.person_id, code_hash)).fetchone() is None:
@@ -95,7 +95,7 @@ def spend_recovery_code(actor: Actor, code_hash: bytes) -> bool:
 
 
 def remove(actor: Actor, person_id: int) -> None:
-    """Remove the second factor of a person, with the recovery codes. Raises NotFound if there is none."""
+    """Remove a person's second factor and recovery codes. Raises NotFound if the person has none."""
     with acting(actor) as act:
         person = people.find_person(actor.organization_id, person_id)
         if person is None or find(actor.organization_id, person_id) is None:
@@ -106,7 +106,7 @@ def remove(actor: Actor, person_id: int) -> None:
 
 
 def _find(organization_id: int, person_id: int, condition: str, *values: int) -> SecondFactor | None:
-    """`condition` is one of this module, with one value or none."""
+    """Return the second factor if it meets `condition`, a constant SQL fragment with the placeholders for `values`."""
     row = execute(
         "SELECT secret, confirmed_at, (SELECT count(*) FROM recovery_code WHERE person_id = factor.person_id) "
         "FROM second_factor factor JOIN person ON person.id = factor.person_id "

@@ -1,11 +1,8 @@
-"""Secrets that this program issues: made here, shown once, stored only as a hash (spec: Authentication 1).
+"""Hashed and sealed secrets.
 
-Those that sign webhooks cannot be stored as a hash; see `sealed`.
-
-Secrets that are needed in plain text: keys that sign webhooks, passwords of brokers, secrets of authenticator apps.
-
-They are in the database encrypted (age) to a key that is a file in the data directory and in no backup. So whoever has
-a backup can sign nothing, and a copy of the database on another box can send nothing in this one's name.
+Issued secrets and tokens are shown once and stored as a hash (spec: Authentication 1). Webhook keys, broker passwords
+and authenticator secrets are needed in plain text, so they are sealed: encrypted with age. The key is a file in the
+data directory that backups leave out, so a backup or a copy of the database reveals none of them.
 """
 
 from __future__ import annotations
@@ -19,27 +16,27 @@ import pyrage
 from edge.database.instance import beside_database, make_key
 from edge.errors import SetupError
 
-CLIENT_SECRET_PREFIX = "edge_"  # noqa: S105 -- the public part of every secret, for secret scanners
+CLIENT_SECRET_PREFIX = "edge_"  # noqa: S105 -- a public prefix, for secret scanners
 WEBHOOK_PREFIX = "whsec_"
 
 
 def new_client_secret() -> str:
-    """The fixed prefix and 64 hexadecimal digits."""
+    """Return a new client secret: the prefix and 64 hexadecimal digits."""
     return CLIENT_SECRET_PREFIX + secrets.token_hex(32)
 
 
 def new_token() -> str:
-    """For a cookie, a refresh token or a link: 256 bits, safe in a URL."""
+    """Return a 256-bit URL-safe token for a cookie, a refresh token or a link."""
     return secrets.token_urlsafe(32)
 
 
 def hash_secret(secret: str) -> bytes:
-    """What is stored. A plain hash is enough: the secret is random, so there is nothing to guess."""
+    """Return the hash that is stored. SHA-256 is enough because the secrets are random."""
     return sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def new_webhook_secret() -> str:
-    """As Standard Webhooks writes them: 24 to 64 bytes in base64."""
+    """Return a new secret in the Standard Webhooks format (24 to 64 bytes in base64)."""
     return WEBHOOK_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
@@ -47,12 +44,13 @@ KEY_NAME = "events.key"
 
 
 def seal(secret: str) -> bytes:
+    """Encrypt a secret for storage. Raises SetupError if the key file cannot be read."""
     sealed: bytes = pyrage.encrypt(secret.encode(), [_key().to_public()])
     return sealed
 
 
 def unseal(sealed: bytes) -> str:
-    """Raises SetupError if it was sealed on another box."""
+    """Decrypt a sealed secret. Raises SetupError if it was sealed with another key."""
     try:
         secret: bytes = pyrage.decrypt(sealed, [_key()])
     except pyrage.DecryptError as error:

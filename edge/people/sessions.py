@@ -1,4 +1,4 @@
-"""Web sessions: who is signed in, on which device, until when. Only the hash of a session's token is kept."""
+"""Web sessions. Only the hash of a session's token is stored."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from edge.people import devices, people
 from edge.people.devices import DeviceRow
 from edge.people.people import PersonRow
 
-CLOCK_ERROR = 5 * 60 * clock.SECOND
-AFTER_EXPIRY = 12 * clock.HOUR  # a shift without a connection
+CLOCK_ERROR = 5 * 60 * clock.SECOND  # accepted error of a handheld's clock
+AFTER_EXPIRY = 12 * clock.HOUR  # one shift without a connection
 
 
 class SessionRow(NamedTuple):
-    """A session that is in force, with the person as they are now: a changed role counts at once."""
+    """A valid session with the person's current name and role. Times are microseconds."""
 
     person_id: int
     organization_id: int
@@ -32,14 +32,11 @@ class SessionRow(NamedTuple):
     device_name: str
     created_at: int
     expires_at: int
-    ref: str  # by which devices say in whose session something was made
+    ref: str  # identifies the session in scans that a device sends later
 
 
 def add_session(person: Actor, token_hash: bytes, expires_at: int) -> str:
-    """Sign a person in; returns the reference of the session.
-
-    Also deletes what has expired, so that the table does not outgrow the staff.
-    """
+    """Sign a person in and return the reference of the session. Expired sessions are deleted."""
     moment, ref = clock.now(), secrets.token_hex(16)
     with acting(person) as act:
         WebSession.delete().where(WebSession.expires_at <= moment).execute()
@@ -69,20 +66,20 @@ WHERE session.token_hash = ? AND session.expires_at > ? AND session.created_at <
 
 
 def find_session(token_hash: bytes) -> SessionRow | None:
-    """None when it has expired, its person is disabled, or its device was revoked.
+    """Return the session, or None if it has expired, its person is disabled or its device is revoked.
 
-    Nor is a session valid that was made while the clock was ahead: it would last longer by as much.
+    Sessions created in the future, while the clock was ahead, are not valid: they would last too long.
     """
     now = clock.now()
     row = execute(_FIND, (token_hash, now, now + clock.SET_BACK)).fetchone()
     return SessionRow(*row) if row else None
 
 
-def made_by(device_id: int, ref: str, at: int) -> int | None:
-    """Return the person in whose session on a shared device something was made, None if that is not proven.
+def person_at(device_id: int, ref: str, at: int) -> int | None:
+    """Return the person who was signed in on a shared device at the time `at`, or None if the session does not match.
 
-    A session counts until the next one begins there: without a connection work goes on after it has expired, but not
-    after somebody ended it.
+    An offline device keeps working after its session expired, so the session is accepted up to `AFTER_EXPIRY` later
+    unless another one began or the person signed out.
     """
     session = execute(_WITH_REF, {"device_id": device_id, "ref": ref}).fetchone()
     if session is None:
@@ -92,8 +89,8 @@ def made_by(device_id: int, ref: str, at: int) -> int | None:
         return int(person_id)
     if ended_at < expires_at or not ended_at < at <= ended_at + AFTER_EXPIRY:
         return None
-    asked = {"device_id": device_id, "since": began_at, "until": at - CLOCK_ERROR}
-    return None if execute(_NEXT_ON_DEVICE, asked).fetchone() else int(person_id)
+    period = {"device_id": device_id, "since": began_at, "until": at - CLOCK_ERROR}
+    return None if execute(_NEXT_ON_DEVICE, period).fetchone() else int(person_id)
 
 
 _WITH_REF = """
@@ -110,9 +107,9 @@ SELECT 1 FROM device_use WHERE device_id = :device_id AND began_at > :since AND 
 
 
 def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, is_wrong_pin: bool = False) -> None:
-    """Note a wrong password, PIN or badge. What was typed is not kept: it may be a password.
+    """Record a wrong password, PIN or badge in the audit log, without the input, which may be a real password.
 
-    Wrong PINs are counted in the database, where those given at the same time add up; MOST_WRONG_PINS lock the PIN.
+    Wrong PINs are counted in the database, so parallel attempts are all counted; MAX_WRONG_PINS lock the PIN.
     """
     actor = actors.service(person.organization_id if person else actors.THE_BOX)
     subject = Subject("box", 0, "unknown person")
@@ -125,19 +122,19 @@ def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, 
         act.count("person.sign_in_refused", subject, {"address": address})
         if person is not None and is_wrong_pin:
             count = "UPDATE person SET wrong_pins = wrong_pins + 1 WHERE id = ? RETURNING wrong_pins"
-            if execute(count, (person.id,)).fetchone()[0] == people.MOST_WRONG_PINS:
+            if execute(count, (person.id,)).fetchone()[0] == people.MAX_WRONG_PINS:
                 act.note("person.pin_locked", subject)
 
 
 def end_session(person: Actor, token_hash: bytes) -> None:
-    """Sign a person out."""
+    """Sign a person out. Does nothing if the session has ended."""
     with acting(person) as act:
         if WebSession.delete().where(WebSession.token_hash == token_hash).execute():
             act.note("person.signed_out", _subject(person))
 
 
 def actor_of(row: SessionRow) -> Actor:
-    """The actor of a session."""
+    """Return the actor for changes made in the session."""
     return actors.person(row.organization_id, row.person_id, row.name, row.device_id, row.device_name)
 
 

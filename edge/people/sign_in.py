@@ -1,4 +1,4 @@
-"""Signing in to the web app: by password anywhere, by badge or name on an enrolled device.
+"""Sign-in to the web app: by password on any browser, by badge or name on an enrolled device.
 
 People with a second factor enter a code after the password; see `second_factor`.
 """
@@ -20,37 +20,40 @@ from edge.people.people import PersonRow, Role
 from edge.people.secrets import hash_secret, new_token
 from edge.texts import N_
 
-# Wrong attempts in a row, and how soon the next one is allowed. They are counted for each account and for each client.
-# A client is a network or an enrolled device, so neither a neighbor nor somebody elsewhere can lock an owner out.
+# Limits of wrong attempts by account and by client. A client is a network or an enrolled device, and the count of an
+# account is kept per client, so attackers on other networks cannot lock out its owner.
 _by_account = Buckets(burst=10, per_second=1 / 60)
 _by_client = Buckets(burst=60, per_second=1 / 10)
 _V4_BITS = 24
 
-_LONGEST_EMAIL = 255  # the key of a counter stays in memory, so its length must be limited
+_MAX_EMAIL = 255  # characters; limits the memory of the counters
 
-# Each check takes 32 MB for a moment (scrypt), and the box is small.
-_checks_at_once = BoundedSemaphore(2)
-_MOST_COMPARED = 4  # hashes for one sign-in, in case an email has accounts in several organizations
+_running_checks = BoundedSemaphore(2)  # each scrypt check needs 32 MB
+_MAX_COMPARED = 4  # hashes per sign-in, if an email has accounts in several organizations
 
 
 class SignIn(NamedTuple):
-    """A new session; `token` goes into the cookie and is stored nowhere."""
+    """A new session. `token` is the value of the cookie and is not stored."""
 
     token: str
     person: PersonRow
     expires_at: int
-    ref: str  # for scripts of the browser, see `people.sessions.made_by`
-    proof: str = ""  # for the browser to keep, see `known_browsers`
+    ref: str  # for scripts of the browser, see `sessions.person_at`
+    proof: str = ""  # value of another cookie, see `known_browsers`
 
 
 class Refused(NamedTuple):
-    """`wait_seconds` is set after too many wrong attempts; `needs_pin` if only the PIN of `name` is missing."""
+    """A refused sign-in.
+
+    `wait_seconds` is set after too many wrong attempts, `is_pin_missing` if only the PIN of `name` is missing.
+    `challenge` is set if only the code of the second factor is missing; pass it to `enter_code`.
+    """
 
     reason: str
     wait_seconds: int = 0
-    needs_pin: bool = False
+    is_pin_missing: bool = False
     name: str = ""
-    challenge: str = ""  # set if only the code of the second factor is missing: goes along with it, see `enter_code`
+    challenge: str = ""
 
 
 WRONG_PASSWORD = N_("Email and password do not match an account")
@@ -66,7 +69,7 @@ NO_SECRET = N_("Codes of your app do not work since the server was restored from
 
 
 class Attempts(NamedTuple):
-    """The keys that an attempt at one account counts against; a browser with a proof is counted on its own."""
+    """Rate limit keys of one account. `client` is None for a browser with a proof, which has its own limit."""
 
     account: str
     client: str | None
@@ -87,21 +90,21 @@ class Attempts(NamedTuple):
 def sign_in(
     email: str, password: str, *, address: str, hours: int, proof: str = "", device: DeviceRow | None = None
 ) -> SignIn | Refused:
-    """Sign in by password; neither the answer nor its time reveals whether the account exists.
+    """Sign in by password. Neither the result nor its time reveals whether the account exists.
 
-    An email can have an account in several organizations, and the password decides which one is meant. Each account
-    counts its own wrong attempts, so the owner of one gets no free guesses at the others.
+    An email can have accounts in several organizations; the password selects one of them. Wrong attempts are counted
+    for each account, so the owner of one account gets no free guesses at the others.
     """
-    known = people.with_email(email.strip())
+    known = people.find_by_email(email.strip())
     client = _client(address, device)
     attempts = {person.id: _attempts(person, client, proof) for person in known}
-    unknown = Attempts(f"email:{email.strip().lower()[:_LONGEST_EMAIL]} {client}", client)
+    unknown = Attempts(f"email:{email.strip().lower()[:_MAX_EMAIL]} {client}", client)
     waits = [attempt.wait_seconds() for attempt in attempts.values() or [unknown]]
-    compared = [person for person in known if not attempts[person.id].wait_seconds()]
+    unlocked = [person for person in known if not attempts[person.id].wait_seconds()]
     if all(waits):
         return Refused(TOO_MANY, max(waits))
-    person = _whose_password(compared, password)
-    others = [other for other in compared if other is not person]
+    person = _match_password(unlocked, password)
+    others = [other for other in unlocked if other is not person]
     if person is None:
         _count_refused(others, address, [attempts[other.id] for other in others] or [unknown])
         return Refused(TOO_MANY, max(waits)) if any(waits) else Refused(WRONG_PASSWORD)
@@ -116,46 +119,48 @@ def sign_in(
 def enter_code(
     challenge: str, code: str, recovery_code: str, *, address: str, hours: int, proof: str, device: DeviceRow | None
 ) -> SignIn | Refused:
-    """Sign in by the second factor, after the password was right: by a code of the app, or by a recovery code.
+    """Complete a sign-in with a code of the app or a recovery code.
 
-    A wrong code counts like a wrong password. Codes are also counted for each account over all networks: an attacker
-    who tries them already has the password, and six digits are few. A browser that the person has used to sign in
-    before has its own count.
+    A wrong code counts as a wrong password. Codes have an additional limit per account across all networks, because
+    an attacker at this step already has the password and there are only 10^6 codes. A known browser has its own limit.
     """
-    person = second_factor.challenged(challenge)
+    person = second_factor.verify_challenge(challenge)
     if person is None:
         return Refused(TOO_LATE)
     attempts = _attempts(person, _client(address, device), proof)
     guesses = f"code:{person.id}" if attempts.client else f"code:{attempts.account}"
     wait = attempts.wait_seconds()
-    guess = _by_account.take(guesses)  # counted before it is compared, since many may come at once
+    guess = _by_account.take(guesses)  # before the comparison, because requests may run in parallel
     if wait or not guess.allowed:
         return Refused(TOO_MANY, max(wait, guess.retry_after), challenge=challenge)
-    wrong = _fault_of_code(person, code, recovery_code)
-    if wrong:
+    error = _check_code(person, code, recovery_code)
+    if error:
         sessions.refuse(person, None, address)
         attempts.count_wrong()
-        return Refused(wrong, challenge=challenge)
+        return Refused(error, challenge=challenge)
     attempts.forgive()
     _by_account.fill(guesses)
     return _begin_with_proof(person, hours)
 
 
-def fault_of_own_code(person: PersonRow, code: str, recovery_code: str, *, address: str) -> str:
-    """Return why a code does not let the person remove the second factor, "" if it does; throttled like a sign-in."""
+def check_own_code(person: PersonRow, code: str, recovery_code: str, *, address: str) -> str:
+    """Check the code of a person who removes their own second factor. Rate-limited like a sign-in.
+
+    Returns the error message, or "" if the code is accepted.
+    """
     guesses = f"own code:{person.id}"
     if not _by_account.take(guesses).allowed:
         return TOO_MANY
-    fault = _fault_of_code(person, code, recovery_code)
-    if fault:
+    error = _check_code(person, code, recovery_code)
+    if error:
         sessions.refuse(person, None, address)
     else:
         _by_account.fill(guesses)
-    return fault
+    return error
 
 
-def _fault_of_code(person: PersonRow, code: str, recovery_code: str) -> str:
-    """Return why neither is accepted, "" if one is."""
+def _check_code(person: PersonRow, code: str, recovery_code: str) -> str:
+    """Return the error message, or "" if the code or recovery code is accepted."""
     if recovery_code:
         actor = actors.person(person.organization_id, person.id, person.name)
         return "" if second_factor.accepts_recovery_code(actor, recovery_code) else WRONG_RECOVERY_CODE
@@ -176,21 +181,24 @@ def _count_refused(compared: list[PersonRow], address: str, attempts: list[Attem
         _by_client.take(client)
 
 
-def _whose_password(compared: list[PersonRow], password: str) -> PersonRow | None:
-    """Compare as many hashes as an email on this box can have; otherwise the time would reveal their number."""
-    at_least = min(len(organizations.list_organizations()), _MOST_COMPARED)
+def _match_password(compared: list[PersonRow], password: str) -> PersonRow | None:
+    """Return the person with this password, or None.
+
+    Dummy hashes fill the list up to the number of accounts that an email can have, to hide that number from timing.
+    """
+    min_count = min(len(organizations.list_organizations()), _MAX_COMPARED)
     stored = [person.password_hash for person in compared]
-    fits = [_matches(one, password) for one in [*stored, *[None] * (at_least - len(stored))]]
-    return next((person for person, fit in zip(compared, fits, strict=False) if fit), None)
+    matches = [_matches(one, password) for one in [*stored, *[None] * (min_count - len(stored))]]
+    return next((person for person, is_match in zip(compared, matches, strict=False) if is_match), None)
 
 
 def _attempts(person: PersonRow, client: str, proof: str) -> Attempts:
-    browser = known_browsers.account_of(proof, person.id)
+    browser = known_browsers.limit_key(proof, person.id)
     return Attempts(browser, None) if browser else Attempts(f"account:{person.id} {client}", client)
 
 
 def _client(address: str, device: DeviceRow | None) -> str:
-    """Return the key of a client: an enrolled device has attempts of its own, other browsers share their network's."""
+    """Return the rate limit key of a client: the enrolled device, or the network of the address."""
     return f"device:{device.id}" if device else client_network(address, v4_bits=_V4_BITS)
 
 
@@ -200,46 +208,46 @@ def sign_in_on_device(
     badge: str = "",
     person_id: int = 0,
     pin: str = "",
-    pin_required: bool,
+    is_pin_required: bool,
     address: str,
     hours: int,
 ) -> SignIn | Refused:
-    """By badge or by name.
+    """Sign in by badge or by name on an enrolled device.
 
-    A PIN is required where the site says so, of everybody who has one, and always of editors; administrators use their
-    password. A badge never replaces a PIN.
+    A PIN is required if the setting demands it, if the person has one, and always from editors. Administrators must use
+    their password. A badge never replaces a PIN.
     """
     client = _client(address, device)
     guesses = Attempts(f"badge:{device.id}", client)
     person = _on_device(device.organization_id, badge, person_id)
     attempts = Attempts(f"device:{device.id}:{person.id}", client) if person else guesses
-    wait = max(attempts.wait_seconds(), guesses.wait_seconds() if badge else 0)  # a known badge has to wait, too
+    wait = max(attempts.wait_seconds(), guesses.wait_seconds() if badge else 0)  # valid badges are limited, too
     if wait:
         return Refused(TOO_MANY, wait)
     if person is None or person.role == Role.ADMINISTRATOR:
         sessions.refuse(person, device, address)
         attempts.count_wrong()
         return Refused(WRONG_BADGE)
-    if pin_required or person.pin_hash or person.role == Role.EDITOR:
+    if is_pin_required or person.pin_hash or person.role == Role.EDITOR:
         if person.pin_hash is None:
             return Refused(NO_PIN)
         if people.is_pin_locked(person):
             return Refused(PIN_LOCKED)
         if not pin:
-            return Refused("", needs_pin=True, name=person.name)
+            return Refused("", is_pin_missing=True, name=person.name)
         if not _matches(person.pin_hash, pin):
             sessions.refuse(person, device, address, is_wrong_pin=True)
             attempts.count_wrong()
-            return Refused(WRONG_PIN, needs_pin=True, name=person.name)
+            return Refused(WRONG_PIN, is_pin_missing=True, name=person.name)
     attempts.forgive()
     if badge:
-        people.set_badge_mark(person, passwords.mark(badge))
+        people.set_badge_mark(person, passwords.badge_mark(badge))
     actor = actors.person(person.organization_id, person.id, person.name, device.id, device.name)
     return _begin(actor, person, hours)
 
 
-def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
-    """For changing one's own password; throttled like a sign-in."""
+def is_own_password(person: PersonRow, password: str, *, address: str) -> bool:
+    """Check the current password of a person who changes it. Rate-limited like a sign-in."""
     attempts = Attempts(f"own:{person.id}", client_network(address, v4_bits=_V4_BITS))
     if attempts.wait_seconds():
         return False
@@ -251,18 +259,19 @@ def is_password_of(person: PersonRow, password: str, *, address: str) -> bool:
 
 
 def find(token: str) -> sessions.SessionRow | None:
+    """Return the session of a cookie, or None if it is not valid."""
     return sessions.find_session(hash_secret(token))
 
 
 def sign_out(token: str) -> None:
-    """Does nothing for a token without a session."""
-    found = find(token)
-    if found is not None:
-        sessions.end_session(sessions.actor_of(found), hash_secret(token))
+    """End the session of a cookie. Does nothing if there is none."""
+    session = find(token)
+    if session is not None:
+        sessions.end_session(sessions.actor_of(session), hash_secret(token))
 
 
 def csrf_token(cookie: str) -> str:
-    """What proves, in every form, that it was made for the browser that holds `cookie`."""
+    """Return the CSRF token of forms for the browser with this cookie."""
     return sha256(b"form:" + cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -274,8 +283,8 @@ def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | 
 
 
 def _begin_with_proof(person: PersonRow, hours: int) -> SignIn:
-    begun = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
-    return begun._replace(proof=known_browsers.new_proof(person.id))
+    sign_in = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
+    return sign_in._replace(proof=known_browsers.new_proof(person.id))
 
 
 def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:
@@ -284,6 +293,6 @@ def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:
     return SignIn(token, person, expires_at, ref)
 
 
-def _matches(stored: str | None, given: str) -> bool:
-    with _checks_at_once:
-        return passwords.matches(stored, given)
+def _matches(stored: str | None, password: str) -> bool:
+    with _running_checks:
+        return passwords.matches(stored, password)

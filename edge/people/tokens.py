@@ -1,9 +1,7 @@
-"""Access tokens (spec: Authentication 2-8; contract: Authentication): issued, refreshed, and checked on each request.
+"""Access tokens and principals (spec: Authentication 2-8; contract: Authentication).
 
-A token proves only that this installation issued it, for whom, and until when. Whether its key, its family or its
-person is still valid is looked up in the store each time.
-
-Who is asking, and what they may do.
+A token proves that this installation issued it, for which subject and until when. Every request checks in the database
+that its API key, token family or session is still valid.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ SESSION_LIFETIME_SECONDS = 300
 _ALGORITHM = "HS256"
 _CLAIMS = {"iss": str, "aud": str, "sub": str, "org": int, "scope": str, "iat": int, "exp": int, "jti": str}
 _HASH = re.compile("[0-9a-f]{64}")
-_MAX_LENGTH = 4096  # far longer than any of ours; longer ones are not even decoded
+_MAX_LENGTH = 4096  # characters; longer tokens are rejected without decoding
 
 
 class Pair(NamedTuple):
@@ -39,16 +37,17 @@ class Pair(NamedTuple):
 
 
 def exchange(environment: str, client_id: str, client_secret: str) -> Pair | None:
-    """None if id and secret are not valid, whatever the reason."""
+    """Exchange client credentials for a pair of tokens. Returns None if they are not valid."""
     refresh_token = new_token()
     grant = refresh_tokens.start_family(client_id, hash_secret(client_secret), hash_secret(refresh_token))
     return Pair(_access_token(environment, grant), refresh_token) if grant else None
 
 
 def refresh(environment: str, spent_token: str, client: tuple[str, str] | None = None) -> Pair | None:
-    """None for an invalid token; a replay also revokes its family (spec: Authentication 4).
+    """Exchange a refresh token for a new pair. Returns None for an invalid token; reuse revokes its family.
 
-    `client`: id and secret, of a client that sent them as well; None if they are wrong or of another client.
+    `client` is the id and secret if the client sent them; None is returned if they are wrong or of another client
+    (spec: Authentication 4).
     """
     refresh_token = new_token()
     holder = (client[0], hash_secret(client[1])) if client else None
@@ -57,7 +56,7 @@ def refresh(environment: str, spent_token: str, client: tuple[str, str] | None =
 
 
 def session_token(environment: str, session: SessionRow, cookie: str) -> str:
-    """For the pages of a person who is signed in; accepted everywhere but at /orgs/me. It ends with its session."""
+    """Return a token for API calls of pages. It ends with the session and is not accepted at /orgs/me."""
     scopes = " ".join(SCOPES_OF_ROLE[Role(session.role)])
     claims = {"sub": str(session.person_id), "org": session.organization_id, "scope": scopes}
     return _sign(
@@ -66,12 +65,12 @@ def session_token(environment: str, session: SessionRow, cookie: str) -> str:
 
 
 def principal(environment: str, token: str) -> Principal | None:
-    """The bearer of the token; None if the token is not, or no longer, valid."""
+    """Return the principal of a token, or None if it is invalid, expired or revoked."""
     claims = _claims(token, environment, signing_key()) if len(token) <= _MAX_LENGTH else None
-    if claims is None or not _is_of_now(claims):
+    if claims is None or not _is_current(claims):
         return None
     if claims.get("kind") == "session":
-        return _person(claims)
+        return _session_principal(claims)
     key_id = claims["sub"]
     status = refresh_tokens.status(claims.get("family", 0), key_id)
     if status is None or (status.expires_at is not None and status.expires_at <= clock.now()):
@@ -80,21 +79,21 @@ def principal(environment: str, token: str) -> Principal | None:
     return Principal(key_id, status.organization_id, claims["scopes"], key_id, actor)
 
 
-def _is_of_now(claims: dict[str, Any]) -> bool:
-    """A token from the future was issued while the clock was wrong, and would otherwise be valid until then."""
+def _is_current(claims: dict[str, Any]) -> bool:
+    """Return False for expired tokens and for those issued in the future, while the clock was ahead."""
     now = clock.now()
     return bool(claims["iat"] * clock.SECOND <= now + clock.SET_BACK and now < claims["exp"] * clock.SECOND)
 
 
-def _person(claims: dict[str, Any]) -> Principal | None:
-    """Valid as long as the session in which it was issued, with the scopes that the role still allows."""
-    hashed = str(claims.get("session"))
-    found = sessions.find_session(bytes.fromhex(hashed)) if _HASH.fullmatch(hashed) else None
-    if found is None or (str(found.person_id), found.organization_id) != (claims["sub"], claims["org"]):
+def _session_principal(claims: dict[str, Any]) -> Principal | None:
+    """Return the principal of a session token, with the scopes of the person's current role."""
+    token_hash = str(claims.get("session"))
+    session = sessions.find_session(bytes.fromhex(token_hash)) if _HASH.fullmatch(token_hash) else None
+    if session is None or (str(session.person_id), session.organization_id) != (claims["sub"], claims["org"]):
         return None
-    allowed = SCOPES_OF_ROLE[Role(found.role)]
+    allowed = SCOPES_OF_ROLE[Role(session.role)]
     scopes = tuple(scope for scope in claims["scopes"] if scope in allowed)
-    return Principal(f"person:{found.person_id}", found.organization_id, scopes, None, sessions.actor_of(found))
+    return Principal(f"person:{session.person_id}", session.organization_id, scopes, None, sessions.actor_of(session))
 
 
 def _access_token(environment: str, grant: refresh_tokens.Grant) -> str:
@@ -104,14 +103,14 @@ def _access_token(environment: str, grant: refresh_tokens.Grant) -> str:
 
 def _sign(environment: str, claims: dict[str, Any], seconds: int) -> str:
     now = clock.now() // clock.SECOND
-    everywhere = {"iss": _issuer(environment), "aud": _audience(environment)}
-    instants = {"iat": now, "exp": now + seconds, "jti": secrets.token_hex(16)}
-    return jwt.encode({**everywhere, **claims, **instants}, signing_key(), algorithm=_ALGORITHM)
+    common = {"iss": _issuer(environment), "aud": _audience(environment)}
+    times = {"iat": now, "exp": now + seconds, "jti": secrets.token_hex(16)}
+    return jwt.encode({**common, **claims, **times}, signing_key(), algorithm=_ALGORITHM)
 
 
 @lru_cache(maxsize=4096)
 def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
-    """The claims of a token that this installation signed. Cached: they depend on neither time nor database."""
+    """Return the claims of a token with a valid signature, else None. Cached: independent of time and database."""
     try:
         claims = jwt.decode(
             token,
@@ -119,14 +118,14 @@ def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
             algorithms=[_ALGORITHM],
             audience=_audience(environment),
             issuer=_issuer(environment),
-            options={"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False},  # by the program's own clock
+            options={"require": list(_CLAIMS), "verify_exp": False, "verify_iat": False},  # `_is_current` checks times
         )
     except jwt.InvalidTokenError:
         return None
     if not all(isinstance(claims[name], type_) for name, type_ in _CLAIMS.items()):
         return None
-    longest = SESSION_LIFETIME_SECONDS if claims.get("kind") == "session" else LIFETIME_SECONDS
-    if claims["exp"] - claims["iat"] > longest:  # not issued by this program, even if signed with its key
+    max_lifetime = SESSION_LIFETIME_SECONDS if claims.get("kind") == "session" else LIFETIME_SECONDS
+    if claims["exp"] - claims["iat"] > max_lifetime:  # signed with our key, but not by this code
         return None
     return {**claims, "scopes": tuple(claims["scope"].split())}
 

@@ -1,7 +1,7 @@
-"""Which organization an MQTT topic belongs to.
+"""Ownership of MQTT topics by organizations.
 
-Each organization has a prefix and owns the topics below it; one may have none, and owns the rest. So nobody can see or
-set up what the readers of another organization send.
+Each organization has a prefix and owns the topics below it. One organization may have no prefix and owns the rest.
+Organizations can neither see nor set up topics of others.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def owners() -> list[Owner]:
 
 
 def owner_finder() -> Callable[[str], int | None]:
-    """A function that finds the owner of a topic, for many topics; None when the topic is outside of all prefixes."""
+    """Return a function that maps a topic to the id of its organization, or to None outside all prefixes."""
     known = owners()
-    rest = next((owner.organization_id for owner in known if owner.prefix is None), None)
+    default = next((owner.organization_id for owner in known if owner.prefix is None), None)
     prefixed = [(owner.organization_id, below(owner.prefix)) for owner in known if owner.prefix is not None]
-    return lambda topic: next((whose for whose, filter_ in prefixed if matches(filter_, topic)), rest)
+    return lambda topic: next((owner_id for owner_id, filter_ in prefixed if matches(filter_, topic)), default)
 
 
 def check_owned(organization_id: int, topic_filter: str) -> None:
-    """Raises Conflict if the filter matches topics that are not the organization's."""
+    """Raise Conflict if the filter matches topics of another organization."""
     known = owners()
     own = next(owner.prefix for owner in known if owner.organization_id == organization_id)
     if own is not None and not is_below(own, topic_filter):
@@ -48,28 +48,28 @@ def check_owned(organization_id: int, topic_filter: str) -> None:
 
 
 def propose(name: str) -> str | None:
-    """A prefix for a new organization of that name; None for the first one."""
+    """Return a free prefix for a new organization of that name, or None for the first organization."""
     taken = [owner.prefix for owner in owners()]
     if not taken:
         return None
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_PROPOSED_LENGTH].strip("-") or "organization"
     proposed, number = plain, 1
-    while any(prefix is not None and _meet(prefix, proposed) for prefix in taken):
+    while any(prefix is not None and _overlap(prefix, proposed) for prefix in taken):
         number += 1
         proposed = f"{plain}-{number}"
     return proposed
 
 
 def check_free(organization_id: int, prefix: str) -> None:
-    """Raises Invalid for a bad prefix, Conflict if it overlaps another's topics or leaves out a reader."""
+    """Raise Invalid for a malformed prefix, Conflict if it overlaps topics of others or excludes an own reader."""
     check_prefix(prefix)
     for owner in owners():
-        if owner.organization_id != organization_id and owner.prefix is not None and _meet(owner.prefix, prefix):
+        if owner.organization_id != organization_id and owner.prefix is not None and _overlap(owner.prefix, prefix):
             raise Conflict(f"the prefix {prefix} overlaps {owner.prefix}, which is another organization's")
-    for whose, name, topic in execute(_TOPICS_OF_READERS):
-        if whose != organization_id and overlap(topic, below(prefix)):
+    for owner_id, name, topic in execute(_TOPICS_OF_READERS):
+        if owner_id != organization_id and overlap(topic, below(prefix)):
             raise Conflict(f"the reader {name} of another organization has {topic}, which matches below {prefix}/")
-        if whose == organization_id and not is_below(prefix, topic):
+        if owner_id == organization_id and not is_below(prefix, topic):
             raise Conflict(f"the reader {name} has the topic {topic}; give it one below {prefix}/ first")
 
 
@@ -81,7 +81,7 @@ SELECT organization_id, name, status_topic FROM reader WHERE deleted_at IS NULL 
 
 
 def set_prefix(actor: Actor, prefix: str) -> None:
-    """Raises NotFound, and Invalid and Conflict as `check_free` does."""
+    """Change the prefix of the actor's organization. Raises NotFound, Invalid, Conflict (see `check_free`)."""
     with acting(actor) as act:
         sql = "SELECT name, topic_prefix FROM organization WHERE id = ?"
         row = execute(sql, (actor.organization_id,)).fetchone()
@@ -89,13 +89,13 @@ def set_prefix(actor: Actor, prefix: str) -> None:
             raise NotFound("organization not found")
         check_free(actor.organization_id, prefix)
         execute("UPDATE organization SET topic_prefix = ? WHERE id = ?", (prefix, actor.organization_id))
-        sort_anew()
-        facts = changed({"topic_prefix": row[1]}, {"topic_prefix": prefix})
-        act.note("organization.changed", Subject("organization", actor.organization_id, row[0]), facts)
+        reassign_topics()
+        details = changed({"topic_prefix": row[1]}, {"topic_prefix": prefix})
+        act.note("organization.changed", Subject("organization", actor.organization_id, row[0]), details)
 
 
-def sort_anew() -> None:
-    """Assign unassigned topics to their owners by the new prefixes. Within the caller's transaction."""
+def reassign_topics() -> None:
+    """Recompute the owners of unassigned topics, inside the caller's transaction."""
     owner_of = owner_finder()
     topics = execute("SELECT topic, organization_id FROM unassigned_topic").fetchall()
     execute_many(
@@ -104,5 +104,5 @@ def sort_anew() -> None:
     )
 
 
-def _meet(one: str, other: str) -> bool:
+def _overlap(one: str, other: str) -> bool:
     return overlap(below(one), below(other))

@@ -62,7 +62,7 @@ NOT_AUDITED = {
         "broker_accounts.assign_sessions",
     },
     "when something was last seen or used": {
-        "devices.seen", "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
+        "devices.record_seen", "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
     },
     "answers that are kept to be given again; the create that they are of is audited": {
         "idempotency.drop_expired", "idempotency.keep", "idempotency.once",
@@ -79,7 +79,7 @@ NOT_AUDITED = {
         "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_ahead",
         "search.index_ahead", "search.remember", "search.remember_all", "tagging.attach", "tagging.attach_all",
         "tagging.attach_prepared", "tagging.detach", "tags.add_all", "tags.add_prepared",
-        "tags.remove", "tags.remove_all", "topic_owners.sort_anew", "unassigned_topics.forget",
+        "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",
         "unknown_tags.drop", "unknown_tags.forget",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
@@ -205,8 +205,8 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "api_keys.revoke_key": (lambda on: api_keys.revoke_key(on.ada, on.key.id), "key.revoked", "WMS"),
     "refresh_tokens.rotate": (refresh_twice, "key.tokens_revoked", "WMS"),
     "devices.add_device": (lambda on: devices.add_device(on.ada, "Gun 2", b"c2", 2**60), "device.created", "Gun 2"),
-    "devices.renew_enrolment": (
-        lambda on: devices.renew_enrolment(on.ada, on.device.id, b"c2", 2**60), "device.invited", "Gun 1",
+    "devices.renew_enrollment": (
+        lambda on: devices.renew_enrollment(on.ada, on.device.id, b"c2", 2**60), "device.invited", "Gun 1",
     ),
     "devices.enrol": (lambda _: devices.enrol(b"code", b"token"), "device.enrolled", "Gun 1"),
     "devices.revoke_device": (lambda on: devices.revoke_device(on.ada, on.device.id), "device.revoked", "Gun 1"),

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from edge.audit.actors import shell
 from edge.pages import languages
-from edge.people import enrolment
+from edge.people import enrollment
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
@@ -78,7 +78,7 @@ def test_every_text_of_the_handheld_is_translated(
 ) -> None:
     server.stop()
     server.start()  # with those texts
-    _, code = enrolment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     eyes = Eyes(open_context(viewport=PHONE, expected=(*OFFLINE, "403")).new_page())
     sign_in(eyes, code)
     scan_whatever_there_is(eyes)

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from edge.audit.actors import shell
 from edge.database.connection import execute
-from edge.people import enrolment, passwords, people
+from edge.people import enrollment, passwords, people
 from edge.people.people import Role
 from edge.records import assets
 from tests.browser.conftest import PASSWORD, PHONE, Server, Site, outcome, scan
@@ -164,7 +164,7 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     expect(admin.locator("#badge")).to_have_value("BADGE-77")
     badge, pin = passwords.hash_badge("BADGE-78"), passwords.hash_pin("4711", Role.OPERATOR)
     people.add_person(shell(site.organization_id), "Paul", Role.OPERATOR, badge_hash=badge, pin_hash=pin)
-    _, code = enrolment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto(f"/enrol/{code}")
     page.click("text=Yes, enrol it")
@@ -191,14 +191,14 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
 def test_the_code_that_enrols_a_device_opens_whatever_field_a_scanner_types_it_into(
     open_context: Callable[..., BrowserContext], site: Site
 ) -> None:
-    _, code = enrolment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto("/sign-in")
     expect(page.locator("#email")).to_be_focused()
     scan(page, f"http://box.lan:8080/enrol/{code}")
     page.click("text=Yes, enrol it")
     expect(page.locator("#badge")).to_be_focused()
-    _, other = enrolment.invite(shell(site.organization_id), "Scanner 2")
+    _, other = enrollment.invite(shell(site.organization_id), "Scanner 2")
     scan(page, f"http://box.lan:8080/enrol/{other}")
     expect(page.locator("h1")).to_contain_text("Scanner 2")
 
@@ -207,9 +207,9 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_stored_nowhere(
     open_context: Callable[..., BrowserContext], site: Site
 ) -> None:
     for name, badge in (("Pia", "BADGE-77"), ("Paul", "BADGE-78")):
-        given = {"badge_hash": passwords.hash_badge(badge), "badge_mark": passwords.mark(badge)}
+        given = {"badge_hash": passwords.hash_badge(badge), "badge_mark": passwords.badge_mark(badge)}
         people.add_person(shell(site.organization_id), name, Role.OPERATOR, **given)
-    _, code = enrolment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE, expected=OFFLINE).new_page()
     page.goto(f"/enrol/{code}")
     page.click("text=Yes, enrol it")
@@ -247,7 +247,7 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_stored_nowhere(
 
 def test_a_code_that_enrols_a_device_is_no_tag(scan_page: ScanPage, site: Site) -> None:
     page = scan_page()
-    _, code = enrolment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     scan(page, f"http://box.lan:8080/enrol/{code}")
     expect(page.locator("h1")).to_contain_text("Scanner 1")
     page.goto("/scan")

@@ -106,7 +106,7 @@ def test_without_mosquitto_the_message_goes_by_python(demo: Demo, monkeypatch: p
 
 
 def test_the_account_is_an_administrator_with_the_printed_password(demo: Demo) -> None:
-    (person,) = people.with_email(demo.access.email)
+    (person,) = people.find_by_email(demo.access.email)
     assert person is not None
     assert person.role == people.Role.ADMINISTRATOR
     assert matches(person.password_hash, demo.access.password)

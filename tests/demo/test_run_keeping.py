@@ -41,7 +41,7 @@ def test_a_kept_site_goes_on_with_new_credentials(tmp_path: Path) -> None:
         assert str(folder) in guide(second)
         assert counts(second) == (200, 25)
         assert second.access.password != first.access.password
-        (person,) = people.with_email(second.access.email)
+        (person,) = people.find_by_email(second.access.email)
         assert person is not None
         assert matches(person.password_hash, second.access.password)
         assert not matches(person.password_hash, first.access.password)

@@ -197,26 +197,26 @@ def test_another_organization_reaches_none_of_it(cast: Cast, ada: PersonRow, clo
 class TestChallenge:
     def test_it_proves_the_password_for_five_minutes(self, ada: PersonRow, clocked: list[int]) -> None:
         challenge = second_factor.new_challenge(ada)
-        assert second_factor.challenged(challenge) == ada
+        assert second_factor.verify_challenge(challenge) == ada
         clocked[0] += 5 * 60 * clock.SECOND + 1
-        assert second_factor.challenged(challenge) is None
+        assert second_factor.verify_challenge(challenge) is None
 
     def test_one_of_the_future_is_refused(self, ada: PersonRow, clocked: list[int]) -> None:
         """Made while the clock was ahead, it would be valid for longer."""
         challenge = second_factor.new_challenge(ada)
         clocked[0] -= clock.SECOND
-        assert second_factor.challenged(challenge) is None
+        assert second_factor.verify_challenge(challenge) is None
 
     def test_a_new_password_ends_it(self, ada: PersonRow, clocked: list[int]) -> None:
         challenge = second_factor.new_challenge(ada)
         people.update_person(shell(ada.organization_id), ada.id, password_hash="another")
-        assert second_factor.challenged(challenge) is None
+        assert second_factor.verify_challenge(challenge) is None
 
     def test_a_disabled_person_has_none(self, cast: Cast, ada: PersonRow, clocked: list[int]) -> None:
         people.add_person(shell(cast.acme), "Second", Role.ADMINISTRATOR)
         challenge = second_factor.new_challenge(ada)
         people.disable_person(shell(cast.acme), ada.id)
-        assert second_factor.challenged(challenge) is None
+        assert second_factor.verify_challenge(challenge) is None
 
     @pytest.mark.parametrize("change", ["person", "signature", "cut", "nothing", "long", "odd", "huge"])
     def test_a_forged_one_proves_nothing(self, ada: PersonRow, clocked: list[int], change: str) -> None:
@@ -231,7 +231,7 @@ class TestChallenge:
             "odd": "1.2.\udc80.x",
             "huge": f"{10**30}.{10**30}.{NOW}.x",
         }[change]
-        assert second_factor.challenged(forged) is None
+        assert second_factor.verify_challenge(forged) is None
 
 
 def test_a_new_password_keeps_it(ada: PersonRow, clocked: list[int]) -> None:

@@ -25,7 +25,7 @@ from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
-from edge.people import api_keys, enrolment, people
+from edge.people import api_keys, enrollment, people
 from edge.people.people import Role
 from edge.readers import dead_letters, readers
 from edge.readers.dead_letters import NewDeadLetter
@@ -82,7 +82,7 @@ def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
         "tag_id": pallet.tags[0].id,
         "reader_id": reader.id,
         "person_id": boss.person_id,
-        "device_id": enrolment.invite(boss, SECRET)[0].id,
+        "device_id": enrollment.invite(boss, SECRET)[0].id,
         "key_id": api_keys.add_key(boss, SECRET, api_keys.SCOPES, b"hash").id,
         "stock_take_id": f"{SECRET}-take",
         "external_key": pallet.external_key,

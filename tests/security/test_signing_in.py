@@ -15,11 +15,11 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.errors import Invalid
 from edge.limits import MOST_KEYS, Buckets, client_network
-from edge.people import enrolment, known_browsers, passwords, people, tokens
+from edge.people import enrollment, known_browsers, passwords, people, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
 from edge.people.passwords import hash_pin
-from edge.people.people import MOST_WRONG_PINS, PersonRow, Role
+from edge.people.people import MAX_WRONG_PINS, PersonRow, Role
 from edge.people.secrets import hash_secret
 from edge.people.sign_in import Refused, SignIn, sign_in, sign_in_on_device
 from tests.conftest import Cast
@@ -61,9 +61,9 @@ def test_a_proof_gives_attempts_and_nothing_else(ada: PersonRow, cast: Cast) -> 
     forged = proof[:-1] + ("0" if proof[-1] != "0" else "1")
     other = people.add_person(shell(cast.acme), "Bob", Role.VIEWER, email="bob@acme.example")
     for worthless in (forged, "", "x", f"{ada.id}..", "\ud800", proof * 100):
-        assert known_browsers.account_of(worthless, ada.id) is None
-    assert known_browsers.account_of(proof, other.id) is None
-    assert known_browsers.account_of(proof, None) is None
+        assert known_browsers.limit_key(worthless, ada.id) is None
+    assert known_browsers.limit_key(proof, other.id) is None
+    assert known_browsers.limit_key(proof, None) is None
 
 
 def test_the_browser_gets_its_proof_with_the_session(app: Flask, ada: PersonRow) -> None:
@@ -76,7 +76,7 @@ def test_the_browser_gets_its_proof_with_the_session(app: Flask, ada: PersonRow)
     known = browser.client.get_cookie("edge_known")
     assert known
     assert known.http_only
-    assert known_browsers.account_of(known.value, ada.id)
+    assert known_browsers.limit_key(known.value, ada.id)
 
 
 @pytest.mark.parametrize("network", ["2001:db8:1:2:", "10.1.2."])
@@ -130,9 +130,9 @@ class TestPins:
         return people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, pin_hash=pin_hash)
 
     def enter(self, cast: Cast, person: PersonRow, pin: str) -> SignIn | Refused:
-        enrolled = enrolment.enrol(enrolment.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
+        enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
         assert enrolled
-        options = {"pin_required": False, "address": LAN, "hours": 12}
+        options = {"is_pin_required": False, "address": LAN, "hours": 12}
         return sign_in_on_device(enrolled[0], person_id=person.id, pin=pin, **options)  # type: ignore[arg-type]
 
     def test_wrong_passwords_of_a_neighbor_do_not_lock_enrolled_devices_out(
@@ -143,12 +143,12 @@ class TestPins:
             attempt("wrong", "192.168.1.99", email=f"a{number}@acme.example")
         assert isinstance(attempt(), Refused)
         assert isinstance(self.enter(cast, otto, "4711"), SignIn)
-        gun = enrolment.enrol(enrolment.invite(shell(cast.acme), "Gun of the boss")[1])
+        gun = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun of the boss")[1])
         assert gun
         assert isinstance(sign_in(EMAIL, PASSWORD, address=LAN, hours=12, device=gun[0]), SignIn)
 
     def test_a_device_has_as_many_attempts_as_a_network(self, cast: Cast, ada: PersonRow) -> None:
-        gun = enrolment.enrol(enrolment.invite(shell(cast.acme), "Stolen gun")[1])
+        gun = enrollment.enrol(enrollment.invite(shell(cast.acme), "Stolen gun")[1])
         assert gun
         tried = [
             sign_in(f"a{number}@x.example", "wrong", address=f"10.0.{number}.1", hours=12, device=gun[0])
@@ -169,7 +169,7 @@ class TestPins:
 
     def test_twenty_wrong_ones_lock_a_pin_until_there_is_a_new_one(self, cast: Cast, otto: PersonRow) -> None:
         """However slowly they come, and from however many devices."""
-        for number in range(MOST_WRONG_PINS):
+        for number in range(MAX_WRONG_PINS):
             sessions._by_client.clear()
             answer = self.enter(cast, otto, "0000")
             assert (isinstance(answer, Refused) and answer.reason) == sessions.WRONG_PIN, number
@@ -238,7 +238,7 @@ class TestScansInAnothersName:
 
     @pytest.fixture
     def gun(self, cast: Cast) -> int:
-        return enrolment.invite(shell(cast.acme), "Gun 1")[0].id
+        return enrollment.invite(shell(cast.acme), "Gun 1")[0].id
 
     def send(self, browser: Browser, **item: object) -> dict[str, Any]:
         answer = browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": [item]})
@@ -309,7 +309,7 @@ class TestScansInAnothersName:
     def test_a_count_of_another_device_is_taken_back_by_nobody_else(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
     ) -> None:
-        other_gun = enrolment.invite(shell(cast.acme), "Gun 2")[0].id
+        other_gun = enrollment.invite(shell(cast.acme), "Gun 2")[0].id
         theirs, own = sign_in_as(Role.OPERATOR, device_id=other_gun), sign_in_as(Role.OPERATOR, device_id=gun)
         at, them = clock.now() // 1000, self.id_of(theirs)
         session_store.add_session(actor_of(cast.acme, them, "Them", gun), b"also here", clock.now() + clock.HOUR)

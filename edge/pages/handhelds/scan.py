@@ -25,7 +25,7 @@ from edge.pages.static_files import compressed
 from edge.people import devices as device_store
 from edge.people import people
 from edge.people.people import Role
-from edge.people.sessions import made_by
+from edge.people.sessions import person_at
 from edge.records import gs1, lookup
 from edge.texts import N_
 from edge.tracking import board, carriers, location_board
@@ -118,7 +118,7 @@ def scan_state() -> Response:
     """Who is signed in, what their role allows, the token for posts, the box's clock."""
     here = device()
     if here is not None:
-        device_store.seen(here.id)
+        device_store.record_seen(here.id)
     response = jsonify(
         csrf=g.csrf,
         person=current_session().person_id,
@@ -284,7 +284,7 @@ def _sender(ref: Any, at: int) -> Actor | None:
         return actor()
     if session.device_id is None or not isinstance(ref, str):
         return None
-    person_id = made_by(session.device_id, ref, at)
+    person_id = person_at(session.device_id, ref, at)
     earlier = people.find_person(session.organization_id, person_id) if person_id is not None else None
     return on_behalf_of(actor(), earlier.id, earlier.name) if earlier else None
 

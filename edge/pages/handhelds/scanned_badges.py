@@ -21,7 +21,7 @@ _answers = Buckets(burst=100, per_second=1 / 10)
 
 
 def marks() -> dict[str, Any]:
-    return {"salt": passwords.mark_salt(), "marks": people.badge_marks(current_session().organization_id)}
+    return {"salt": passwords.badge_mark_salt(), "marks": people.badge_marks(current_session().organization_id)}
 
 
 @pages.post("/scan/badge")
@@ -44,7 +44,7 @@ def is_badge(code: str) -> bool:
     person = people.find_by_badge(organization_id, passwords.hash_badge(code))
     if person is None or lookup.by_code(organization_id, code) is not None:
         return False
-    people.set_badge_mark(person, passwords.mark(code))
+    people.set_badge_mark(person, passwords.badge_mark(code))
     return True
 
 

@@ -12,7 +12,7 @@ from edge.pages.forms import text
 from edge.pages.guard import actor, current_session, open_to_all, pages, require_role
 from edge.pages.notices import done
 from edge.people import devices as store
-from edge.people import enrolment as devices
+from edge.people import enrollment as devices
 from edge.people.people import Role
 from edge.people.secrets import new_token
 
@@ -39,7 +39,7 @@ def new_device() -> str | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def invite_device_again(device_id: int) -> str:
     device = store.find_device(current_session().organization_id, device_id) or abort(404)
-    return _invitation(device.name, devices.invite_again(actor(), device_id))
+    return _invitation(device.name, devices.renew_invitation(actor(), device_id))
 
 
 @pages.post("/devices/<int:device_id>/revoke")
@@ -51,9 +51,9 @@ def revoke_device(device_id: int) -> AnyResponse:
 
 @pages.get("/enrol/<code>")
 @open_to_all
-def enrolment(code: str) -> str:
+def enrollment(code: str) -> str:
     """Only shows what would happen: a camera app's preview must not use the link up."""
-    return render_template("people/enrol.html", device=devices.awaiting(code) or abort(404, _SPENT), code=code)
+    return render_template("people/enrol.html", device=devices.find_by_code(code) or abort(404, _SPENT), code=code)
 
 
 @pages.post("/enrol/<code>")

@@ -129,7 +129,7 @@ def _entered() -> dict[str, Any]:
         values["pin_hash"] = passwords.hash_pin(form["pin"], values["role"])
     if text(form, "badge"):
         values["badge_hash"] = passwords.hash_badge(text(form, "badge"))
-        values["badge_mark"] = passwords.mark(text(form, "badge"))
+        values["badge_mark"] = passwords.badge_mark(text(form, "badge"))
     return values
 
 

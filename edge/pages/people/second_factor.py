@@ -32,7 +32,7 @@ def second_factor_page() -> str:
 def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
     """Show the secret for the app on this one page. The password is required: an open session is not enough."""
     person = _person()
-    if not sign_in.is_password_of(person, request.form.get("present", ""), address=address()):
+    if not sign_in.is_own_password(person, request.form.get("present", ""), address=address()):
         return _page({"present": gettext(WRONG_PASSWORD)}), 400
     try:
         secret = second_factor.begin(actor())
@@ -61,7 +61,7 @@ def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
 def remove_second_factor() -> AnyResponse:
     """Remove one's own, with a code: a session that was left open is not enough."""
     person, form = _person(), request.form
-    fault = sign_in.fault_of_own_code(person, form.get("code", ""), form.get("recovery", ""), address=address())
+    fault = sign_in.check_own_code(person, form.get("code", ""), form.get("recovery", ""), address=address())
     if fault:
         clock_matters = fault == sign_in.WRONG_CODE
         return make_response(_page({"": gettext(fault)}, clock_matters=clock_matters), 400)

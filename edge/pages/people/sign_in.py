@@ -71,7 +71,7 @@ def sign_in() -> AnyResponse:
             badge=form.get("badge", ""),
             person_id=form.get("person", 0, type=whole),
             pin=form.get("pin", ""),
-            pin_required=site.pin_required,
+            is_pin_required=site.pin_required,
             address=address(),
             hours=site.session_hours,
         )
@@ -121,7 +121,7 @@ def account() -> str:
 def change_password() -> AnyResponse | tuple[str, int]:
     """Change one's own password; every other session of the person ends."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
-    if person is None or not sessions.is_password_of(person, request.form.get("present", ""), address=address()):
+    if person is None or not sessions.is_own_password(person, request.form.get("present", ""), address=address()):
         return _account_again({"present": "That is not your current password"})
     if request.form.get("password") != request.form.get("again"):
         return _account_again({"again": "The two are not the same"})
@@ -187,5 +187,5 @@ def _refused(answer: sessions.Refused) -> Response:
         response = make_response(_page(answer), 429)
         response.headers["Retry-After"] = str(answer.wait_seconds)
         return response
-    is_next_step = not answer.reason and (answer.needs_pin or answer.challenge)
+    is_next_step = not answer.reason and (answer.is_pin_missing or answer.challenge)
     return make_response(_page(answer), 200 if is_next_step else 403)

@@ -63,8 +63,8 @@ def test_a_device_asks_before_it_stores_a_code(sign_in_as: SignIn, otto: people.
     answers = [browser.send("/scan/badge", {"code": code}).json for code in (BADGE, "NOBODY-KNOWS")]
     assert answers == [{"badge": True}, {"badge": False}]
     assert browser.get("/scan/state").json["badges"] == {
-        "salt": passwords.mark_salt(),
-        "marks": [passwords.mark(BADGE)],
+        "salt": passwords.badge_mark_salt(),
+        "marks": [passwords.badge_mark(BADGE)],
     }
     people.disable_person(shell(cast.acme), otto.id)
     assert browser.get("/scan/state").json["badges"]["marks"] == []
@@ -83,7 +83,7 @@ def test_a_tag_that_is_also_a_badge_stays_a_tag(sign_in_as: SignIn, otto: object
 
 
 def test_marks_are_spread_evenly(store: object) -> None:
-    marks = [passwords.mark(str(number)) for number in range(100_000, 110_000)]
+    marks = [passwords.badge_mark(str(number)) for number in range(100_000, 110_000)]
     assert max(marks) < 1024
     assert len(set(marks)) > 1000
     assert max(marks.count(mark) for mark in set(marks)) < 40

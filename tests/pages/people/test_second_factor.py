@@ -15,7 +15,7 @@ from edge.audit import actors, trail
 from edge.audit.actors import shell
 from edge.database.instance import beside_database
 from edge.pages import cookies
-from edge.people import enrolment, people, second_factor, second_factors, sign_in
+from edge.people import enrollment, people, second_factor, second_factors, sign_in
 from edge.people import sessions as session_store
 from edge.people.people import PersonRow, Role
 from edge.people.sign_in import csrf_token
@@ -262,7 +262,7 @@ def test_others_need_no_code(app: Flask, cast: Cast, phone: Phone) -> None:
 
 
 def test_on_an_enrolled_device_it_is_asked_for_too(app: Flask, cast: Cast, phone: Phone, time: list[int]) -> None:
-    enrolled = enrolment.enrol(enrolment.invite(shell(cast.acme), "Gun 1")[1])
+    enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun 1")[1])
     assert enrolled
     door = Door(app)
     door.browser.carry(enrolled[1])

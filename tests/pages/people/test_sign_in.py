@@ -6,7 +6,7 @@ from flask import Flask
 from edge import clock, limits
 from edge.audit.actors import shell
 from edge.pages import cookies
-from edge.people import enrolment, passwords, people, sign_in
+from edge.people import enrollment, passwords, people, sign_in
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from tests.conftest import Cast
@@ -79,7 +79,7 @@ def test_an_address_is_throttled_over_all_accounts(app: Flask, ada: people.Perso
 def test_badges_cannot_be_tried_out_on_a_device(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
     """After too many wrong ones, a right one must not be told from them by its answer."""
     people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, badge_hash=passwords.hash_badge("4711"))
-    device = enrolment.enrol(enrolment.invite(shell(cast.acme), "Handheld 1")[1])
+    device = enrollment.enrol(enrollment.invite(shell(cast.acme), "Handheld 1")[1])
     assert device
     browser = Browser(app)
     browser.carry(device[1])
@@ -130,8 +130,8 @@ def test_a_session_token_opens_the_api_for_a_moment(
 class TestOnADevice:
     @pytest.fixture
     def handheld(self, app: Flask, cast: Cast, ada: people.PersonRow) -> Browser:
-        _, code = enrolment.invite(shell(cast.acme), "Gun 1")
-        enrolled = enrolment.enrol(code)
+        _, code = enrollment.invite(shell(cast.acme), "Gun 1")
+        enrolled = enrollment.enrol(code)
         assert enrolled
         browser = Browser(app)
         browser.carry(enrolled[1])
@@ -188,6 +188,6 @@ class TestOnADevice:
         assert enter(handheld, badge="B-77")[0] == 403
 
     def test_a_link_enrols_one_device_only(self, cast: Cast, ada: people.PersonRow) -> None:
-        _, code = enrolment.invite(shell(cast.acme), "Gun 2")
-        assert enrolment.enrol(code)
-        assert enrolment.enrol(code) is None
+        _, code = enrollment.invite(shell(cast.acme), "Gun 2")
+        assert enrollment.enrol(code)
+        assert enrollment.enrol(code) is None
