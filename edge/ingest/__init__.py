@@ -1,1 +1,1 @@
-"""From a reader message on MQTT to scans in the store."""
+"""Turn MQTT messages of readers into scans in the database."""

@@ -1,4 +1,4 @@
-"""What one batch of messages adds to the database, collected first and written together."""
+"""Collect the results of one batch of messages and write them together."""
 
 from __future__ import annotations
 
@@ -39,50 +39,51 @@ from edge.tracking.signs import GOODBYE, OTHERS
 from edge.tracking.stays import Scan
 from edge.validation.field_counts import FieldCount, added
 
-NO_PORT = 0  # in antennas and their states, where the reader has no antennas
+NO_PORT = 0  # port number for a reader without antennas
 MAX_NOTE = 500
 SET_ASIDE = frozenset((Bucket.MALFORMED, Bucket.TOO_LARGE))
-# Python 3.11 takes as long to look a member of an Enum up as to call a function.
+# Enum members as globals: in Python 3.11 an Enum lookup costs as much as a function call.
 _RECORDED, _REPEAT, _IGNORED = Bucket.RECORDED, Bucket.REPEAT, Kind.IGNORED
 
 
 class Batch:
-    """What one batch adds to the ledger, collected first and written together."""
+    """Results of one batch: scans, tallies, dead letters, reader states. Written together by `write`."""
 
     def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper, bounds: Bounds) -> None:
         self._matcher = matcher
         self._timekeeper = timekeeper
         self._bounds = bounds
         self._scans: list[Scan] = []
-        self._signs: dict[tuple[int, int], int] = {}  # (reader, second) -> the only asset that was read, or OTHERS
+        self._signs: dict[tuple[int, int], int] = {}  # (reader, second) -> the only asset read, or OTHERS
         self._goodbyes: list[Sign] = []
         self._opened: list[Opened] = []
         self._letters: list[NewDeadLetter] = []
         self._unknown: list[Sighting] = []
         self._unassigned: list[Unassigned] = []
-        self._heard: dict[int, Opened] = {}  # the newest message of each reader
+        self._newest: dict[int, Opened] = {}  # newest message by reader
         self._notes: dict[int, str] = {}
         self._read_at: dict[int, int] = {}
         self._antennas: dict[tuple[int, int], int] = {}
-        self._offsets: dict[int, int | None] = {}  # of the clocks for which messages were held back
+        self._offsets: dict[int, int | None] = {}  # clock offsets, by reader with held messages
         self._ignored: dict[int, deque[IgnoredMessage]] = {}
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
-        self._fields: dict[int, dict[str, FieldCount]] = {}  # what the paths of mappings led to
-        self._live: list[live_reads.LiveRead] = []  # of readers that somebody watches
-        self._struck_messages: Counter[Tally] = Counter()  # what counts anew, with numbers below zero
-        self._struck_reads: Counter[Tally] = Counter()
-        self._again_messages: Counter[Tally] = Counter()  # what the metrics have counted before
-        self._again_reads: Counter[Tally] = Counter()
+        self._fields: dict[int, dict[str, FieldCount]] = {}  # results of the optional mapping paths, by reader
+        self._live: list[live_reads.LiveRead] = []  # reads of watched readers
+        self._reversed_messages: Counter[Tally] = Counter()  # earlier outcomes to subtract, as negative numbers
+        self._reversed_reads: Counter[Tally] = Counter()
+        self._recounted_messages: Counter[Tally] = Counter()  # already included in the metrics
+        self._recounted_reads: Counter[Tally] = Counter()
 
     def add(self, opened: Opened) -> None:
+        """Add a message: classify its reads and collect its effects."""
         line, parsed = opened.line, opened.parsed
         self._opened.append(opened)
         if line is None:
             self._keep_unassigned(opened)
         elif parsed:
             if opened.earlier is None:
-                self._hear(opened, line, parsed)
+                self._note_status(opened, line, parsed)
             elif opened.message.held_as:
                 self._offsets[line.route.reader_id] = self._offset_of(opened)
             if opened.bucket is None:
@@ -91,13 +92,13 @@ class Batch:
                     for read, stamp in zip(parsed.reads, opened.stamps, strict=True)
                 ]
                 self._note_signs(opened, line, parsed)
-            elif opened.bucket is not Bucket.HELD:  # the reads of one that is held back are counted when it is read
+            elif opened.bucket is not Bucket.HELD:  # reads of a held message are counted when it is released
                 opened.outcomes = [opened.bucket] * len(parsed.reads)
         elif opened.bucket in SET_ASIDE:
             self._set_aside(opened, line)
 
     def _note_signs(self, opened: Opened, line: Line, parsed: Parsed) -> None:
-        """The seconds in which its reader was there, and what it read then."""
+        """Record the seconds in which the reader was active, and the asset it read."""
         reader_id, scans, signs = line.route.reader_id, self._scans, self._signs
         for outcome, stamp in zip(opened.outcomes, opened.stamps, strict=True):
             asset_id = scans[outcome].asset_id if type(outcome) is int else OTHERS
@@ -136,7 +137,7 @@ class Batch:
         return bool(self._scans)
 
     def write(self, gap: int, recent: RecentReads | None) -> None:
-        """And tell each message and its reads the bucket where they ended."""
+        """Write everything and set the buckets of each message and its reads."""
         messages: list[tuple[int, int, Bucket]] = []
         reads: list[tuple[int, int, Bucket]] = []
         news = [_RECORDED if is_news else _REPEAT for is_news in self._record(gap, recent)]
@@ -150,22 +151,22 @@ class Batch:
             hour = ledger.hour_of(opened.received_at)
             buckets = [news[outcome] if isinstance(outcome, int) else outcome for outcome in opened.outcomes]
             if opened.line and live_reads.is_watched(reader_id):
-                self._live += self._told_live(opened, buckets)
+                self._live += self._live_reads(opened, buckets)
             if opened.earlier:
-                buckets = _as_recorded_then(buckets, opened.earlier)
-                self._take_back(opened.earlier, ledger.hour_of(opened.message.received_at))
+                buckets = _keep_recorded(buckets, opened.earlier)
+                self._reverse(opened.earlier, ledger.hour_of(opened.message.received_at))
             reads += [(reader_id, hour, bucket) for bucket in buckets]
             opened.buckets = buckets
             opened.bucket = _bucket_of(opened)
             messages.append((reader_id, hour, opened.bucket))
             if opened.earlier and opened.earlier.bucket is not Bucket.HELD:
-                self._again_messages[Tally(reader_id, hour, opened.bucket)] += 1
-                self._again_reads.update(Tally(reader_id, hour, bucket) for bucket in buckets)
+                self._recounted_messages[Tally(reader_id, hour, opened.bucket)] += 1
+                self._recounted_reads.update(Tally(reader_id, hour, bucket) for bucket in buckets)
         self._messages = Counter({Tally(*key): number for key, number in Counter(messages).items()})
         self._reads = Counter({Tally(*key): number for key, number in Counter(reads).items()})
-        ledger.add(self._messages, self._reads, self._keep_for_people())
-        if self._struck_messages:
-            ledger.strike(self._struck_messages, self._struck_reads)
+        ledger.add(self._messages, self._reads, self._store_for_review())
+        if self._reversed_messages:
+            ledger.strike(self._reversed_messages, self._reversed_reads)
         status.record_readers(self._states())
         status.record_offsets(self._offsets)
         status.record_antennas(self._antennas)
@@ -177,26 +178,26 @@ class Batch:
         signs = [(*key, only) for key, only in self._signs.items()]
         return record(self._scans, gap, recent, signs + self._goodbyes, received_at)
 
-    def _told_live(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
+    def _live_reads(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
             return
         outcomes = opened.outcomes
-        if opened.bucket is Bucket.HELD:  # for now; it is not told again when it is read
+        if opened.bucket is Bucket.HELD:  # shown once, as held
             outcomes = buckets = [Bucket.HELD] * len(opened.parsed.reads)
         for read, outcome, bucket in zip(opened.parsed.reads, outcomes, buckets, strict=True):
             asset_id = None if isinstance(outcome, Bucket) else self._scans[outcome].asset_id
             antenna = read.antenna or NO_PORT
-            told = (read.tag_type, read.value, read.rssi, opened.received_at, str(bucket), asset_id)
-            yield live_reads.LiveRead(opened.line.route.reader_id, antenna, *told)
+            read_fields = (read.tag_type, read.value, read.rssi, opened.received_at, str(bucket), asset_id)
+            yield live_reads.LiveRead(opened.line.route.reader_id, antenna, *read_fields)
 
-    def _take_back(self, earlier: Earlier, hour: int) -> None:
-        """It counts anew, so that what it came to before is struck from the ledger."""
-        self._struck_messages[Tally(earlier.reader_id, hour, earlier.bucket)] -= 1
+    def _reverse(self, earlier: Earlier, hour: int) -> None:
+        """Subtract the earlier outcome of a replayed message from the ledger."""
+        self._reversed_messages[Tally(earlier.reader_id, hour, earlier.bucket)] -= 1
         for bucket in earlier.reads:
-            self._struck_reads[Tally(earlier.reader_id, hour, bucket)] -= 1
+            self._reversed_reads[Tally(earlier.reader_id, hour, bucket)] -= 1
 
-    def _keep_for_people(self) -> Counter[Tally]:
-        """What waits for somebody to set it up or to look at it, as far as there is room; returns the rest, counted."""
+    def _store_for_review(self) -> Counter[Tally]:
+        """Store dead letters, unknown tags and unassigned topics. Returns the number discarded for lack of room."""
         rest: Counter[Tally] = Counter()
         for letter in dead_letters.add(self._letters, self._bounds):
             bucket = Bucket.TOO_LARGE if letter.size > len(letter.payload) else Bucket.MALFORMED
@@ -209,16 +210,16 @@ class Batch:
         return rest
 
     def count(self) -> None:
-        """For the metrics and whoever is watching, once the ledger is on disk."""
+        """Update the metrics and the live view. Call after the commit."""
         live_reads.note(self._live)
-        for counter, tallies, again in (
-            (metrics.messages, self._messages, self._again_messages),
-            (metrics.reads, self._reads, self._again_reads),
+        for counter, tallies, recounted in (
+            (metrics.messages, self._messages, self._recounted_messages),
+            (metrics.reads, self._reads, self._recounted_reads),
         ):
-            metrics.count(counter, _by_bucket(tallies - again))
+            metrics.count(counter, _by_bucket(tallies - recounted))
 
-    def _hear(self, opened: Opened, line: Line, parsed: Parsed) -> None:
-        """Every recognised message is a sign of life; a dock at night reads nothing for hours."""
+    def _note_status(self, opened: Opened, line: Line, parsed: Parsed) -> None:
+        """Note that the reader is online. Any recognized message counts, because a dock at night reads no tags."""
         reader_id = line.route.reader_id
         if parsed.kind is _IGNORED:
             message = opened.message
@@ -230,9 +231,9 @@ class Batch:
             return
         if parsed.fields:
             added(self._fields.setdefault(reader_id, {}), parsed.fields)
-        self._heard[reader_id] = opened
+        self._newest[reader_id] = opened
         if parsed.note:
-            printable = filter(str.isprintable, parsed.note)  # some unprintable characters control a terminal
+            printable = filter(str.isprintable, parsed.note)  # control characters could affect a terminal
             self._notes[reader_id] = "".join(printable)[:MAX_NOTE]
         for read in parsed.reads:
             self._antennas[reader_id, read.antenna or NO_PORT] = opened.received_at
@@ -240,7 +241,7 @@ class Batch:
             self._read_at[reader_id] = opened.received_at
 
     def _states(self) -> Iterator[ReaderStatus]:
-        for reader_id, newest in self._heard.items():
+        for reader_id, newest in self._newest.items():
             yield ReaderStatus(
                 reader_id,
                 newest.received_at,
@@ -259,7 +260,7 @@ class Batch:
         return self._timekeeper.stands_at(opened.line.clock_of(opened.message.topic)) if opened.line else None
 
     def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
-        """The bucket of a read, or its index among the scans that count."""
+        """Return the bucket of a read, or the index of its new scan."""
         route = line.route
         placement, asset, bucket = judge(route, read, self._matcher)
         if bucket is None and isinstance(asset, int) and placement.location_id is not None:
@@ -283,11 +284,11 @@ class Batch:
             return self._unmatched(opened, line, read, asset, placement)
         return bucket or Bucket.NO_LOCATION
 
-    def _unmatched(self, opened: Opened, line: Line, read: Read, why: NoAsset, placement: Placement) -> Bucket:
-        was_counted = opened.earlier is not None and bool(opened.earlier.reads)
-        if why is not NoAsset.LOCATION and not was_counted:
+    def _unmatched(self, opened: Opened, line: Line, read: Read, reason: NoAsset, placement: Placement) -> Bucket:
+        is_counted = opened.earlier is not None and bool(opened.earlier.reads)
+        if reason is not NoAsset.LOCATION and not is_counted:
             route = line.route
-            # A beacon keeps its identity, while the address that sends it may change every 15 minutes.
+            # The identity of a beacon is stable; its MAC address may change every 15 minutes.
             value = read.aliases[0] if read.tag_type == "ble" and read.aliases else read.value
             self._unknown.append(
                 Sighting(
@@ -296,16 +297,16 @@ class Batch:
                     match_key(read.tag_type, value) or value,
                     route.reader_id,
                     value,
-                    why,
+                    reason,
                     opened.received_at,
                     placement.location_id,
                 )
             )
-        return Bucket.AMBIGUOUS_TAG if why is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
+        return Bucket.AMBIGUOUS_TAG if reason is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
 def judge(route: Route, read: Read, matcher: TagMatcher) -> tuple[Placement, int | NoAsset | None, Bucket | None]:
-    """Where a read was made, what it is of (None: it is not asked), and the bucket where it ends unless it counts."""
+    """Return the placement, the asset (None: not looked up) and the bucket of a read (None: it counts as a scan)."""
     placement = route.antennas.get(read.antenna or NO_PORT, route.placement)
     if not placement.is_enabled or _is_weak(read, placement):
         return placement, None, Bucket.FILTERED
@@ -315,7 +316,7 @@ def judge(route: Route, read: Read, matcher: TagMatcher) -> tuple[Placement, int
     return placement, asset, Bucket.AMBIGUOUS_TAG if asset is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
-WORTH = (
+BUCKET_PRIORITY = (
     Bucket.RECORDED,
     Bucket.REPEAT,
     Bucket.NO_LOCATION,
@@ -326,16 +327,16 @@ WORTH = (
 
 
 def _by_bucket(tallies: Counter[Tally]) -> Counter[tuple[int, str]]:
-    """(reader, bucket) -> number. What is held back is counted where it ends."""
-    found: Counter[tuple[int, str]] = Counter()
+    """Return {(reader, bucket): number}. Held messages are left out: they are counted in their final bucket."""
+    numbers: Counter[tuple[int, str]] = Counter()
     for tally, number in tallies.items():
         if tally.bucket is not Bucket.HELD:
-            found[tally.reader_id, tally.bucket] += number
-    return found
+            numbers[tally.reader_id, tally.bucket] += number
+    return numbers
 
 
-def _as_recorded_then(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:
-    """What was recorded the first time is a repeat now, and still counts as what it was."""
+def _keep_recorded(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:
+    """Return the buckets with each repeat of a read that this message recorded counted as recorded."""
     if len(buckets) != len(earlier.reads):
         return buckets
     return [
@@ -345,12 +346,12 @@ def _as_recorded_then(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:
 
 
 def _bucket_of(opened: Opened) -> Bucket:
-    """A message with reads ends where its most telling read ends."""
+    """Return the bucket of a message. With reads, it is the first of `BUCKET_PRIORITY` among their buckets."""
     if opened.bucket:
         return opened.bucket
     reads = opened.buckets
     if reads:
-        return reads[0] if reads.count(reads[0]) == len(reads) else min(reads, key=WORTH.index)
+        return reads[0] if reads.count(reads[0]) == len(reads) else min(reads, key=BUCKET_PRIORITY.index)
     return Bucket.STATUS if opened.parsed and opened.parsed.kind is not _IGNORED else Bucket.IGNORED
 
 

@@ -1,16 +1,16 @@
-"""How far the box's own clock is ahead of the site's time, found from the readers whose clocks were known before.
+"""Estimate the error of the box's clock from readers with known clocks.
 
-A reader whose time jumps by itself was set. When several jump together, by the same amount, and no other reader says
-otherwise, the box's clock was set wrong (or right again): the site's time follows the readers, and `shift` says by how
-much the box is off.
+If the time of a single reader jumps, that reader was set. If several readers jump by the same amount and no other
+reader disagrees, the box's clock was set. The site's time then follows the readers, and `shift` is the error of the
+box.
 
-* Devices of one reader with a wildcard are one witness: they share an account, and often a clock. Where several
-  organizations have readers, readers of two of them must agree, since one must not set the clock of the others.
-* A jump ahead cannot be a delay, so a second reader decides at once. Late messages may have waited in buffers, as after
-  an outage of the broker, so one of the readers must stay late by the same amount for some seconds.
-* Until that is known, messages are held for `HOLD` at most. They are held only while other readers are active.
-* A box behind the newest scan contradicts history as well, so a single reader decides.
-* The box's clock is believed again as soon as one message fits it.
+* Devices of one reader with a wildcard are one witness: they share an account, and often a clock. With several
+  organizations, readers of two of them must agree, because one must not change the time of the others.
+* A jump ahead cannot be a delay, so a second reader decides immediately. Late messages may have been buffered, for
+  example during an outage of the broker, so one of the readers must stay late by the same amount for some seconds.
+* Until then, messages are held for at most `HOLD`, and only while other readers are active.
+* A box behind the newest scan also contradicts the history, so a single reader decides.
+* The box's clock is trusted again as soon as one message agrees with it.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from edge.clock import HOUR, NOTICEABLE, SECOND
 from edge.ingest.by_source import BySource, Source
 from edge.ingest.sample import Sample
 
-EARLY = 3 * SECOND  # ahead of the quickest message: no network does that
-LATE = 30 * SECOND  # gateways collect for so long
+EARLY = 3 * SECOND  # ahead of the fastest message: not explained by the network
+LATE = 30 * SECOND  # maximum time that gateways collect reads
 STEADY = 4 * SECOND
 STEADY_MESSAGES = 3
 SPREAD = 2 * SECOND
-SUDDEN = 10 * SECOND  # from one message to the next
+SUDDEN = 10 * SECOND  # between two messages
 HOLD = 10 * SECOND
 ACTIVE = 60 * SECOND
 GAP = 600 * SECOND  # between two messages at the box: a quiet hour, or a jump
-REMEMBERED = 120 * SECOND  # a jump of one reader, until another one tells of the same
+REMEMBERED = 120 * SECOND  # how long a jump of one reader waits for a second reader
 
 
 class _Jump(Struct):
-    """What a reader's messages say about a jump since `began_at`; `low` and `high` are differences in microseconds."""
+    """Jump of a reader since `began_at`; `low` and `high` are the range of differences in microseconds."""
 
     began_at: int
     last_at: int
@@ -50,7 +50,7 @@ class _Jump(Struct):
 
 
 class _Witness(Struct):
-    """`offset` is that of its clock before any jump, `difference` how far its last message was from that."""
+    """A reader as a witness. `offset`: before any jump. `difference`: of the last message from that offset."""
 
     source: Source
     offset: int
@@ -61,13 +61,13 @@ class _Witness(Struct):
 
     @property
     def is_credible(self) -> bool:
-        """Whether its offset is more than the delay of a first message."""
+        """True unless the offset may be just the delay of a first message."""
         lasted = 0 if self.confirmed_at is None else self.confirmed_at - self.confirmed_from
         return abs(self.offset) <= NOTICEABLE or lasted >= ACTIVE
 
 
 class _Span(Struct, frozen=True):
-    """Times of receipt that turned out to be wrong, and by how much."""
+    """Times of receipt that were wrong by `by` microseconds."""
 
     began_at: int
     ended_at: int
@@ -75,39 +75,39 @@ class _Span(Struct, frozen=True):
 
 
 class BoxClock:
-    """The shift of the box's clock in microseconds, and the readers that witness it. For one thread."""
+    """Shift of the box's clock in microseconds, and its witnesses. Not thread-safe."""
 
     def __init__(self, known_readers: int = 0) -> None:
-        """`known_readers`: how many readers had a known clock before the service started."""
+        """Start without a shift. `known_readers`: number of readers with a known clock before the service started."""
         self.shift = 0
-        self.organizations = 1  # that have readers
-        self._is_fresh = known_readers > 1  # nobody was in time yet, though several may come
+        self.organizations = 1  # number of organizations with readers
+        self._is_fresh = known_readers > 1  # no reader was in time yet, but several may follow
         self._witnesses: BySource[_Witness] = BySource()
         self._doubted_at: int | None = None
-        self._was_doubted_at: int | None = None  # for as long as it may be; nobody has been in time since
+        self._was_doubted_at: int | None = None  # start of the last doubt, which expired without a reader in time
         self._has_jumps = False
         self._last_at = 0
         self._spans: list[_Span] = []
         self._forget_spans_at = 0
 
     def pass_time(self, at: int) -> None:
-        """Note the time of receipt of any message. A long gap, or a step back, makes the clock doubtful."""
-        if self._last_at and not -EARLY <= at - self._last_at <= GAP and self._active(self._last_at):
+        """Note the time of receipt of any message. A long gap or a step back puts the clock in doubt."""
+        if self._last_at and not -EARLY <= at - self._last_at <= GAP and self._is_active(self._last_at):
             self._doubt(at)
         if self._spans and not at <= self._forget_spans_at <= at + HOUR:
             self._spans.clear()
         self._last_at = at
 
     def is_doubted(self, now: int) -> bool:
-        """Return True while messages must be held, because the box's clock may be wrong."""
+        """Return True while messages must be held because the box's clock may be wrong."""
         if self._doubted_at is not None and not 0 <= now - self._doubted_at < HOLD:
             self._was_doubted_at, self._doubted_at = self._doubted_at, None
         return self._doubted_at is not None
 
-    def hear(self, source: Source, sample: Sample, offset: int | None) -> int:
-        """Learn from a message of a reader whose clock is `offset` ahead, None if unknown.
+    def observe(self, source: Source, sample: Sample, offset: int | None) -> int:
+        """Update the estimate from a message. `offset`: of the reader's clock, None if unknown.
 
-        Returns by how much the site's time changes: what was received at `t` was received at `t` plus that.
+        Returns the change of the site's time: a message received at `t` was received at `t` plus this value.
         """
         witness = self._witness(source, sample, offset)
         if witness is None:
@@ -119,36 +119,36 @@ class BoxClock:
             self._confirm(witness, sample.received_at)
             return 0
         if not witness.is_credible or not (witness.jump or is_sudden or difference > 0):
-            return 0  # all messages take longer and longer: that is the network, or a busy box
+            return 0  # a steadily growing delay comes from the network or a busy box
         self._accuse(witness, difference, sample.received_at)
-        if self._active(sample.received_at, but=witness):
+        if self._is_active(sample.received_at, except_for=witness):
             self._doubt(sample.received_at)
         agreeing = list(self._agreeing(difference))
-        is_proved = difference > 0 or any(one.jump and one.jump.is_steady for one in agreeing)
-        return self._move(agreeing) if is_proved and self._are_enough(agreeing) else 0
+        is_proved = difference > 0 or any(witness.jump and witness.jump.is_steady for witness in agreeing)
+        return self._move(agreeing) if is_proved and self._has_quorum(agreeing) else 0
 
-    def hear_against_history(self, sample: Sample, offset: int | None, newest_scan: int) -> int:
-        """As `hear`, while the box contradicts the newest scan: a reader that goes on from there is right."""
+    def observe_with_history(self, sample: Sample, offset: int | None, newest_scan: int) -> int:
+        """Like `observe`, for a box that contradicts the newest scan: a reader that continues from there is right."""
         if offset is None or not newest_scan - LATE <= sample.newest - offset <= newest_scan + HOUR:
             return 0
         change = sample.ahead - offset
         self._shift_by(change, sample.received_at)
         return change
 
-    def fits_box(self, sample: Sample, offset: int | None) -> bool:
-        """Whether a message fits the box's own clock, which was wrong before. If so, it is believed again."""
+    def is_right_again(self, sample: Sample, offset: int | None) -> bool:
+        """Return True if a message agrees with the box's clock, which was wrong before, and trust the clock again."""
         if not self.shift or offset is None or not -LATE <= sample.ahead - self.shift - offset <= EARLY:
             return False
         self._shift_by(self.shift, sample.received_at)
         return True
 
     def offset_before(self, source: Source) -> int | None:
-        """The offset of a reader's clock before the jump."""
+        """Return the offset of a reader's clock before the jump, None if unknown."""
         witness = self._witnesses.get(source)
         return witness.offset if witness else None
 
     def recall(self, received_at: int) -> int:
-        """Correct the time of receipt of a message that was held while the box's clock was doubtful."""
+        """Return the corrected time of receipt of a message that was held while the box's clock was in doubt."""
         for span in self._spans:
             if span.began_at <= received_at <= span.ended_at:
                 return received_at + span.by
@@ -163,9 +163,9 @@ class BoxClock:
             self._witnesses.put(source, witness)
         jump = witness.jump
         if abs(offset - witness.offset) <= EARLY:
-            witness.offset = offset  # it drifts
+            witness.offset = offset  # drift
         elif jump is None or sample.received_at - jump.began_at > REMEMBERED:
-            witness = _Witness(source, offset)  # it was set
+            witness = _Witness(source, offset)  # the reader was set
             self._witnesses.put(source, witness)
         return witness
 
@@ -179,8 +179,8 @@ class BoxClock:
 
     def _forget_jumps(self) -> None:
         self._has_jumps = False
-        for one in self._witnesses.values():
-            one.jump = None
+        for witness in self._witnesses.values():
+            witness.jump = None
 
     def _doubt(self, at: int) -> None:
         was = self._was_doubted_at
@@ -196,24 +196,24 @@ class BoxClock:
         jump.last_at, jump.count = at, jump.count + 1
 
     def _agreeing(self, difference: int) -> Iterator[_Witness]:
-        for one in self._witnesses.values():
-            if one.jump and abs(one.jump.high - difference) <= (EARLY if difference > 0 else LATE):
-                yield one
+        for witness in self._witnesses.values():
+            if witness.jump and abs(witness.jump.high - difference) <= (EARLY if difference > 0 else LATE):
+                yield witness
 
-    def _are_enough(self, agreeing: Sequence[_Witness]) -> bool:
-        readers = {one.source.reader_id for one in agreeing}
-        organizations = {one.source.organization_id for one in agreeing}
+    def _has_quorum(self, agreeing: Sequence[_Witness]) -> bool:
+        readers = {witness.source.reader_id for witness in agreeing}
+        organizations = {witness.source.organization_id for witness in agreeing}
         return len(readers) > 1 and len(organizations) >= min(self.organizations, 2)
 
-    def _active(self, at: int, but: _Witness | None = None) -> bool:
-        """Whether a reader, other than this one, was in time within the last minute, or may be soon."""
+    def _is_active(self, at: int, except_for: _Witness | None = None) -> bool:
+        """Return True if another reader was in time within the last minute, or may be soon."""
         return self._is_fresh or any(
-            one is not but and one.confirmed_at is not None and at - one.confirmed_at <= ACTIVE
-            for one in self._witnesses.values()
+            witness is not except_for and witness.confirmed_at is not None and at - witness.confirmed_at <= ACTIVE
+            for witness in self._witnesses.values()
         )
 
     def _move(self, agreeing: list[_Witness]) -> int:
-        jumps = [one.jump for one in agreeing if one.jump]
+        jumps = [witness.jump for witness in agreeing if witness.jump]
         change = max(jump.high for jump in jumps)
         self._shift_by(change, max(jump.last_at for jump in jumps), min(jump.began_at for jump in jumps))
         return change
@@ -229,8 +229,8 @@ class BoxClock:
             self.shift = 0
         self._doubted_at, self._was_doubted_at, self._last_at = None, None, 0
         self._forget_jumps()
-        for one in self._witnesses.values():
-            one.difference = 0
-            if one.confirmed_at is not None:
-                one.confirmed_at += change
-                one.confirmed_from += change
+        for witness in self._witnesses.values():
+            witness.difference = 0
+            if witness.confirmed_at is not None:
+                witness.confirmed_at += change
+                witness.confirmed_from += change

@@ -1,4 +1,4 @@
-"""Short connections to the broker by a separate client, beside the permanent subscriber."""
+"""Short connections to the broker, separate from the permanent subscriber."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ DROPPED = "$SYS/broker/publish/messages/dropped"
 
 
 def ask(broker: Broker, topics: Sequence[str]) -> dict[str, str]:
-    """The retained values of some topics, as far as they have any. Raises Unavailable when there is no connection."""
+    """Return the retained values of some topics; topics without a value are left out.
+
+    Raises Unavailable if the broker cannot be reached.
+    """
     client = _client_of(broker)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
 
     def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
-        found[message.topic] = message.payload.decode("utf-8", "replace")
+        values[message.topic] = message.payload.decode("utf-8", "replace")
 
     client.on_message = on_message
-    _visit(client, *_address(broker), topics, 0, lambda: len(found) == len(topics))
-    return found
+    _visit(client, *_address(broker), topics, 0, lambda: len(values) == len(topics))
+    return values
 
 
 def leave_sessions(broker: Broker, topics: Sequence[str], socket: str, count: int) -> None:
-    """Subscribe as the service does, at a broker that listens on a socket, and go: it then holds what is published.
+    """Subscribe like the service and disconnect, which makes the broker queue messages for the service.
 
-    Raises Unavailable when the broker does not want it.
+    `socket`: path of the Unix socket of the broker. Raises Unavailable if the broker refuses.
     """
     for number in range(count):
         _leave_session(broker.of_session(number), topics, socket)
@@ -58,31 +61,31 @@ def _leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
 
 
 def publish(broker: Broker, topic: str, payload: bytes, *, retain: bool = False) -> None:
-    """One message at QoS 1; returns when the broker has it. Raises Unavailable when it does not take it."""
+    """Publish one message at QoS 1 and wait for the acknowledgement. Raises Unavailable without one."""
     client = _client_of(broker)
-    taken: list[int] = []
-    client.on_publish = lambda *given: taken.append(given[2])
-    # A message may be handed over before there is a connection: it goes out with it.
+    acknowledged: list[int] = []
+    client.on_publish = lambda *arguments: acknowledged.append(arguments[2])
+    # paho queues a message that is published before the connection exists.
     client.publish(topic, payload, qos=1, retain=retain)
-    _visit(client, *_address(broker), (), 1, lambda: bool(taken))
-    if not taken:
+    _visit(client, *_address(broker), (), 1, lambda: bool(acknowledged))
+    if not acknowledged:
         raise Unavailable(f"The broker {_address(broker)[0]} did not acknowledge a message")
 
 
 def _client_of(broker: Broker) -> mqtt.Client:
-    """A client that signs in, and verifies the certificate, as the address demands."""
-    parts = urlsplit(broker.url)
+    """Return a client with the credentials and TLS settings of the broker."""
+    url = urlsplit(broker.url)
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
-    if parts.username:
-        client.username_pw_set(parts.username, broker.password)
-    if parts.scheme == "mqtts":
+    if url.username:
+        client.username_pw_set(url.username, broker.password)
+    if url.scheme == "mqtts":
         client.tls_set(ca_certs=broker.ca_file)
     return client
 
 
 def _address(broker: Broker) -> tuple[str, int]:
-    parts = urlsplit(broker.url)
-    return str(parts.hostname), parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+    url = urlsplit(broker.url)
+    return str(url.hostname), url.port or (8883 if url.scheme == "mqtts" else 1883)
 
 
 def _visit(

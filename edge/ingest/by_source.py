@@ -1,4 +1,4 @@
-"""What is remembered of each clock. A reader with a wildcard has as many as it likes, so it pushes out only its own."""
+"""Bounded cache of values by clock. A reader with a wildcard has many clocks; it can evict only its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class Source(NamedTuple):
-    """Which clock it is: that of a reader, or of one of the devices that publish for a reader with a wildcard."""
+    """A clock: of a reader, or of one device that publishes for a reader with a wildcard."""
 
     reader_id: int
     topic: str = ""
@@ -22,7 +22,7 @@ class Source(NamedTuple):
 
 
 class BySource(Generic[Value]):
-    """Values by their source: at most MOST, and at most MOST_OF_READER of one reader."""
+    """Values by source: at most MOST, and at most MOST_OF_READER of one reader."""
 
     def __init__(self) -> None:
         self._values: dict[Source, Value] = {}
@@ -32,12 +32,12 @@ class BySource(Generic[Value]):
         return self._values.get(source)
 
     def put(self, source: Source, value: Value) -> None:
-        """Remember it. Without room, those of its reader are forgotten, or of the reader that has most."""
+        """Store a value. At a limit, all values of this reader, or of the reader with the most values, are evicted."""
         if source not in self._values:
             if self._numbers[source.reader_id] >= MOST_OF_READER:
-                self._forget(source.reader_id)
+                self._evict(source.reader_id)
             elif len(self._values) >= MOST:
-                self._forget(max(self._numbers, key=self._numbers.__getitem__))
+                self._evict(max(self._numbers, key=self._numbers.__getitem__))
             self._numbers[source.reader_id] += 1
         self._values[source] = value
 
@@ -47,6 +47,6 @@ class BySource(Generic[Value]):
     def items(self) -> ItemsView[Source, Value]:
         return self._values.items()
 
-    def _forget(self, reader_id: int) -> None:
+    def _evict(self, reader_id: int) -> None:
         self._values = {source: value for source, value in self._values.items() if source.reader_id != reader_id}
         del self._numbers[reader_id]

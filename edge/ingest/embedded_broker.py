@@ -1,4 +1,4 @@
-"""The broker inside the process, so that one command gives a working site. A real site runs mosquitto."""
+"""Embedded MQTT broker for demos and tests. A production site runs mosquitto."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ STOP_SECONDS = 2.0
 
 
 class EmbeddedBroker:
-    """amqtt on an event loop in its own thread; keeps nothing across a restart, and asks for no password."""
+    """amqtt on an event loop in its own thread. It requires no password and loses all data at a restart."""
 
     def __init__(self, listen: str) -> None:
         self._listen = listen
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
-        # It logs harmless events, such as an acknowledgement that overtakes it, as an error with a traceback.
+        # amqtt logs harmless events, such as early acknowledgements, as errors with a traceback.
         for name in ("amqtt", "transitions"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def start(self) -> None:
-        """Returns when it listens. Raises SetupError when it cannot."""
+        """Start the broker and wait until it listens. Raises SetupError if the port cannot be used."""
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(START_SECONDS)

@@ -1,6 +1,6 @@
-"""Messages that are held back for a few seconds, until it is known how far their reader's clock is off.
+"""Messages on hold for a few seconds, until the offset of their reader's clock is decided.
 
-They were acknowledged, so they wait on disk. Ingest bounds them: see `edge.ingest.reader_clock`.
+They are already acknowledged, so they are stored on disk. `edge.ingest.reader_clock` limits their number and size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ AT_ONCE = 100
 
 
 class NewHeld(NamedTuple):
-    """`newest`: of its reads, by the reader's clock, in microseconds since the epoch."""
+    """A message to hold. `newest`: its newest read by the reader's clock, in microseconds since the epoch."""
 
     reader_id: int
     topic: str
@@ -38,7 +38,7 @@ class Outline(NamedTuple):
 
 
 def keep(messages: Iterable[NewHeld]) -> None:
-    """Within the caller's transaction."""
+    """Store messages in the caller's transaction."""
     execute_many(
         "INSERT INTO held_message (reader_id, topic, payload, received_at, newest) VALUES (?, ?, ?, ?, ?)",
         list(messages),
@@ -46,14 +46,14 @@ def keep(messages: Iterable[NewHeld]) -> None:
 
 
 def outlines() -> list[Outline]:
-    """Of everything that is held back, in the order of arrival."""
+    """Return all held messages without their payloads, in order of arrival."""
     return [
         Outline(*row) for row in execute("SELECT reader_id, topic, received_at, newest FROM held_message ORDER BY no")
     ]
 
 
 def first_of(reader_id: int, topic: str = "") -> list[Held]:
-    """A reader's first few messages, on one topic or on all of them."""
+    """Return the first `AT_ONCE` messages of a reader, on one topic or on all."""
     return [
         Held(*row)
         for row in execute(
@@ -65,5 +65,5 @@ def first_of(reader_id: int, topic: str = "") -> list[Held]:
 
 
 def discard(numbers: Sequence[int]) -> None:
-    """Delete messages that were read. Within the caller's transaction."""
+    """Delete messages by number, in the caller's transaction."""
     execute_many("DELETE FROM held_message WHERE no = ?", [(no,) for no in numbers])

@@ -1,11 +1,10 @@
-"""The connection below paho. Messages are taken off it here, many at a time; everything else is paho's.
+"""Socket wrapper for paho that reads MQTT messages in batches.
 
-Decision record. What: PUBLISH packets are framed here and PUBACKs written here; paho sees every other packet, through
-the five methods it names `SocketLike`. Gain: framing and acknowledging a message takes a tenth of what paho takes (5
-against 52 microseconds on a busy machine, in one run). Tried instead: a buffering socket under paho's own parser takes
-40, which would cost a third of the speed of ingest. Unnecessary once paho reads many packets with one call, or has a
-callback for a batch. It overrides `_create_socket`, a private method, so the minor version is pinned, and
-`tests/test_newest_releases.py` runs the tests of this module against the newest release.
+Decision record. Decision: PUBLISH packets are parsed and PUBACKs written here. paho handles all other packets through
+the five methods of its `SocketLike` protocol. Gain: 5 instead of 52 microseconds a message (one run on a busy machine).
+Alternative: a buffering socket under paho's own parser takes 40 microseconds and would cost a third of the ingest rate.
+Remove this module once paho reads several packets per call or has a batch callback. It overrides the private method
+`_create_socket`, so the minor version of paho is pinned. `tests/test_newest_releases.py` tests the newest release.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Delivery(Struct, frozen=True, gc=False):
-    """A PUBLISH packet as the broker sent it; `mid` is 0 where it wants no acknowledgement."""
+    """PUBLISH packet from the broker; `mid` is 0 at QoS 0."""
 
     topic: bytes
     payload: bytes
@@ -37,7 +36,7 @@ class Delivery(Struct, frozen=True, gc=False):
 
 
 class Wire:
-    """paho's socket, and beside it a way to take messages and to acknowledge them. For one thread."""
+    """Socket for paho, with methods to read and acknowledge messages in batches. Not thread-safe."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -46,7 +45,7 @@ class Wire:
         self._unsent = bytearray()
         self._has_ended = False
 
-    # What paho calls ---------------------------------------------------------------------------------------------
+    # Called by paho ----------------------------------------------------------------------------------------------
 
     def recv(self, size: int) -> bytes:
         if not self._for_paho:
@@ -58,13 +57,13 @@ class Wire:
         return taken
 
     def send(self, data: bytes | bytearray) -> int:
-        """All of it, always: what the socket does not take now goes with the next `flush`."""
+        """Accept all of `data`. Bytes that the socket does not take now are sent by the next `flush`."""
         self._unsent += data
         self.flush()
         return len(data)
 
     def close(self) -> None:
-        """Once the broker has read to the end: to close while it still sends would take our last packets back."""
+        """Close after the broker has read everything. Closing while it sends would discard our last packets."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
             self._socket.settimeout(GOODBYE_SECONDS)
@@ -79,24 +78,24 @@ class Wire:
     def setblocking(self, flag: bool) -> None:
         self._socket.setblocking(flag)
 
-    # What the subscriber calls -----------------------------------------------------------------------------------
+    # Called by the subscriber ------------------------------------------------------------------------------------
 
-    def pending(self) -> bool:
-        """Whether paho has something to read."""
+    def has_packets(self) -> bool:
+        """Return True if paho has packets to read."""
         return bool(self._for_paho) or self._has_ended
 
-    def holds_back(self) -> bool:
-        """Whether there is more to take that select cannot see, because it is decrypted already."""
+    def has_decrypted(self) -> bool:
+        """Return True if TLS has decrypted data that `select` does not report."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def wants_write(self) -> bool:
         return bool(self._unsent)
 
     def take(self) -> list[Delivery]:
-        """The messages that have arrived by now, up to a buffer full. Raises OSError when the connection breaks."""
+        """Return the messages that have arrived, from at most `READ_BYTES`. Raises OSError if the connection breaks."""
         room = READ_BYTES
         with suppress(*WOULD_BLOCK):
-            while room and not self._has_ended:  # over TLS a call returns one record, often of one message
+            while room and not self._has_ended:  # with TLS, a call returns one record, often with one message
                 data = self._socket.recv(room)
                 self._has_ended = not data
                 self._received += data
@@ -115,10 +114,10 @@ class Wire:
             return
 
     def _deliveries(self) -> Iterator[Delivery]:
-        """Cut what was received into packets, as far as they are complete."""
+        """Parse the complete packets. Yields messages and keeps other packets for paho."""
         if not _frame(self._received, 0):
             return
-        buffer, start = bytes(self._received), 0  # of which parts are copied in half the time
+        buffer, start = bytes(self._received), 0  # slicing bytes takes half the time of slicing a bytearray
         while frame := _frame(buffer, start):
             body, end = frame
             if buffer[start] & 0xF0 == PUBLISH:
@@ -130,7 +129,7 @@ class Wire:
 
 
 def _frame(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:
-    """Where the body of the packet at `start` begins and ends; None while it is not complete."""
+    """Return the bounds of the body of the packet at `start`, or None while it is incomplete."""
     length = shift = 0
     for at, byte in enumerate(buffer[start + 1 : start + 5], start=start + 1):
         length |= (byte & 0x7F) << shift

@@ -1,7 +1,7 @@
-"""How long the writer gathers messages before it commits them.
+"""Choose how long the writer gathers messages before a commit.
 
-mosquitto acknowledges a read before edge has it on disk, so gathering is part of what a power cut loses. Each commit
-costs processor time, so a busy site gathers for longer than a quiet one.
+mosquitto acknowledges reads before edge has written them, so a longer interval loses more reads in a power cut. Each
+commit costs CPU time, so the interval is longer at a busy site.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 # at up to 150 messages a second, and at most 150 ms above, plus the time of the commit itself.
 QUIET_SECONDS = 0.03
 BUSY_SECONDS = 0.13
-BUSY_RATE = 160.0  # messages a second; what is measured varies by a few around 150
+BUSY_RATE = 160.0  # messages a second; above 150, because the measured rate fluctuates
 MEASURED_SECONDS = 0.5
 
 

@@ -1,8 +1,7 @@
-"""From a batch of MQTT messages to one committed transaction.
+"""Commit a batch of MQTT messages in one transaction.
 
-Every message ends in exactly one bucket of the ledger, and so does every read. What a message is worth is decided
-in three steps: open it (whose is it, what does it say, when was it), match its reads (which asset, which location),
-and record what counts. Nothing here knows MQTT beyond the fields of `Message`.
+Every message ends in exactly one bucket of the ledger, and so does every read. There are three steps: open each message
+(reader, reads, times), match its reads (asset, location), and record them. MQTT is visible only as fields of `Message`.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ from edge.tracking.stays import Quality
 
 log = logging.getLogger(__name__)
 
-# In one transaction, and in one message: while it holds the write lock, everybody else who writes waits. A read takes
-# 20 to 50 microseconds, so that 5,000 of them stay below a quarter of a second.
+# Limit for a transaction and for a single message, because other writers wait for the lock. A read takes 20 to 50
+# microseconds, so 5,000 reads take less than 250 ms.
 MOST_READS = 5_000
-QUIET = 3 * SECOND // 2  # without a scan
-LAG = 1  # seconds that a read may take to get here
-# Python 3.11 takes as long to look a member of an Enum up as to call a function.
+QUIET = 3 * SECOND // 2  # time without a scan after which the wall clock is used
+LAG = 1  # seconds that a read may take to arrive
+# Enum members as globals: in Python 3.11 an Enum lookup costs as much as a function call.
 _HELD, _RECORDED, _REPEAT = Bucket.HELD, Bucket.RECORDED, Bucket.REPEAT
-_ACCEPTED = (Quality.READER, Quality.CORRECTED)  # times by the reader's clock
+_ACCEPTED = (Quality.READER, Quality.CORRECTED)  # times taken from the reader's clock
 
 
 class Pipeline:
-    """The state that outlives a batch: what was delivered before, the readers' clocks, the maps. For one thread."""
+    """State kept between batches: receipts, reader clocks, routes and tags. Not thread-safe."""
 
     def __init__(
         self,
@@ -61,9 +60,10 @@ class Pipeline:
         is_smoothing: bool = True,
         is_vouched: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`gap` in microseconds, see `tracking.positions.record`. `window` keeps what did not count; None keeps
-        nothing.
-        Without smoothing, every read counts. `is_vouched`: see Timekeeper.
+        """Load the state from the database.
+
+        `gap`: microseconds, see `tracking.positions.record`. `window`: store for messages that may be replayed later;
+        None discards them. `is_smoothing`: False records every read as a position. `is_vouched`: see Timekeeper.
         """
         self._gap = gap
         self._bounds = bounds
@@ -74,44 +74,44 @@ class Pipeline:
         self._window = window
         self._replays = Replays()
         self._keeper = Keeper()
-        self._recent_version = 0  # of the reads that positions are decided from
+        self._recent_version = 0  # version of the recent reads in memory
         self.timekeeper = Timekeeper(report.newest_scan(), replay_days, known_clocks(), is_vouched)
-        self._recorded_at = 0  # when the newest scan was received
-        self._held: set[Source] = set()  # whose messages are held back
-        self._remember_held()
+        self._recorded_at = 0  # time of receipt of the newest scan
+        self._held: set[Source] = set()  # clocks with messages on hold
+        self._restore_held()
 
     def use_gap(self, gap: int) -> None:
-        """From the next batch on."""
+        """Set the gap (microseconds), starting with the next batch."""
         self._gap = gap
 
     def handle(self, messages: Sequence[Message]) -> None:
-        """Commit all messages, in as many transactions as that takes; raises as `handle_some` does."""
+        """Commit all messages, in one or more transactions. Raises like `handle_some`."""
         while messages:
             messages = messages[self.handle_some(messages) :]
 
     def handle_some(self, messages: Sequence[Message]) -> int:
-        """Commit the first messages, as many as one transaction may hold; returns their number, which is at least 1.
+        """Commit as many of the first messages as fit in one transaction. Returns their number, at least 1.
 
-        Raises Unavailable when the store cannot take them now: hand the same messages in again later. Any other error
-        is attributed to a single message, which is set aside with its bytes.
+        Raises Unavailable if the database cannot be written now: retry later with the same messages. Any other error is
+        narrowed down to one message, which is stored as a dead letter.
         """
         try:
             return self._commit(messages)
         except Unavailable:
-            self._undone()
+            self._forget()
             raise
         except Exception as error:
-            self._undone()
+            self._forget()
             if len(messages) > 1:
-                half = len(messages) // 2  # a few transactions find it, where one for each message would take seconds
+                half = len(messages) // 2  # bisect: one transaction for each message would take seconds
                 self.handle(messages[:half])
                 self.handle(messages[half:])
                 return len(messages)
-            log.exception("A message on %s could not be handled and was set aside", messages[0].topic)
+            log.exception("Failed to process a message on %s; stored as a dead letter", messages[0].topic)
             return self._commit(messages, poison=f"{type(error).__name__}: {error}")
 
     def _refresh(self) -> None:
-        """First in each transaction: what is in memory follows the database."""
+        """Reload state that changed in the database. First step of each transaction."""
         self._router.refresh()
         self.timekeeper.serve(self._router.organizations)
         if self._recent:
@@ -121,13 +121,13 @@ class Pipeline:
             self._recent_version = version
             self._recent.refresh()
 
-    def _done(self) -> None:
-        """Last in each transaction."""
+    def _finish(self) -> None:
+        """Write the recent reads. Last step of each transaction."""
         if self._recent:
             self._recent.done()
 
-    def _undone(self) -> None:
-        """A transaction was rolled back, so what it told is to be read from the database again."""
+    def _forget(self) -> None:
+        """Discard in-memory state after a rollback; it is reloaded from the database."""
         self._router.forget()
         if self._recent:
             self._recent.forget()
@@ -144,17 +144,17 @@ class Pipeline:
             batch.write(self._gap, self._recent)
             if self._window:
                 self._window.keep(packs_of(opened))
-            self._keeper.keep(_worth_a_trial(opened))
+            self._keeper.keep(_samples_for_trial(opened))
             dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
             held_messages.discard([message.held_as.no for message in messages if message.held_as])
-            held_messages.keep(_held_back(opened))
+            held_messages.keep(_new_held(opened))
             receipts = [
                 (item.message.session, item.message.mid, item.digest, _is_in_history(item))
                 for item in opened
                 if item.message.qos
             ]
             self._receipts.keep(receipts)
-            self._done()
+            self._finish()
         if batch.has_scans:
             self._recorded_at = max(opened[-1].received_at, self._recorded_at)
         self._receipts.add(receipts)
@@ -162,9 +162,9 @@ class Pipeline:
         return len(opened)
 
     def catch_up(self) -> bool:
-        """Read a little of what waited for a tag or a reader that was set up since; whether there is more to read.
+        """Replay some messages that lacked a tag or reader which has since been set up. Returns True if there are more.
 
-        To be called again and again while there is nothing better to do. Raises Unavailable.
+        Called repeatedly while ingest is idle. Raises Unavailable.
         """
         if self._read_held() or self._settle():
             return True
@@ -177,23 +177,23 @@ class Pipeline:
             self._read_dead_letters(readers)
         try:
             with writing():
-                found = self._replays.next_pack()
-                if found:
-                    self._replay(*found, self._window)
-                    self._done()
+                pack = self._replays.next_pack()
+                if pack:
+                    self._replay(*pack, self._window)
+                    self._finish()
         except Unavailable:
-            self._undone()
+            self._forget()
             self._replays.step_back()
             raise
         except Exception:
-            self._undone()
-            log.exception("Some messages that had not counted could not be read again, and stay as they are")
+            self._forget()
+            log.exception("Failed to replay some kept messages; they stay unchanged")
         return True
 
     def _settle(self) -> bool:
-        """Decide what silence decides by now; whether there is more of it.
+        """Settle positions that depend on the absence of reads. Returns True if more are due.
 
-        While reads come, it is as late as the newest of them says, since there may be more waiting at the broker.
+        While reads arrive, the time of the newest read counts as now, because the broker may still hold older ones.
         """
         recent = self._recent
         if recent is None or not self._gap:
@@ -209,9 +209,9 @@ class Pipeline:
                 self._refresh()
                 moved = settle(recent, self._gap, until)
                 recent.forget_positions(carriers.follow(moved, self._gap))
-                self._done()
+                self._finish()
         except Unavailable:
-            self._undone()
+            self._forget()
             raise
         return recent.is_due(until)
 
@@ -227,7 +227,7 @@ class Pipeline:
         window.keep(packs_of(opened))
 
     def _open_again(self, entry: Entry) -> Opened:
-        """With the times it was given then, so that what was recorded is a repeat."""
+        """Parse a kept message again with its earlier times, which makes recorded reads repeats."""
         message, earlier = entry
         line = self._router.find(message.topic)
         opened = Opened(message, b"", message.received_at, line, earlier)
@@ -247,7 +247,7 @@ class Pipeline:
         return opened
 
     def _read_dead_letters(self, reader_ids: Sequence[int]) -> None:
-        """Of readers whose format may be right now."""
+        """Process the dead letters of readers whose format may have been fixed."""
         for reader_id in reader_ids:
             letters = dead_letters.of_reader(reader_id)
             again = [Message(one.topic, one.payload, one.received_at, dead_letter_id=one.no) for one in letters]
@@ -255,31 +255,35 @@ class Pipeline:
                 self.handle(again)
 
     def _open_first(self, messages: Sequence[Message], poison: str) -> list[Opened]:
-        """Open the first message, and those after it until the transaction has as many reads as it may hold."""
-        fresh: dict[tuple[int, int], bytes] = {}
-        found: list[Opened] = []
+        """Open messages until the transaction has its maximum number of reads. Opens at least one."""
+        in_batch: dict[tuple[int, int], bytes] = {}
+        opened_messages: list[Opened] = []
         room = MOST_READS
         for message in messages:
-            opened = self._open(message, poison, fresh)
+            opened = self._open(message, poison, in_batch)
             if opened.parsed:
                 room -= len(opened.parsed.reads)
-                if found and room < 0:
+                if opened_messages and room < 0:
                     break
                 if opened.bucket is None and opened.line:
-                    self._give_times(opened, opened.line, opened.parsed)
-            fresh[message.session, message.mid] = opened.digest
-            found.append(opened)
-        return found
+                    self._set_times(opened, opened.line, opened.parsed)
+            in_batch[message.session, message.mid] = opened.digest
+            opened_messages.append(opened)
+        return opened_messages
 
-    def _open(self, message: Message, poison: str, fresh: Mapping[tuple[int, int], bytes]) -> Opened:
-        """Read a message; it has no times yet. `fresh`: the digests of those before it in the batch, by packet id."""
+    def _open(self, message: Message, poison: str, in_batch: Mapping[tuple[int, int], bytes]) -> Opened:
+        """Parse a message without setting its times.
+
+        `poison`: the error of an earlier attempt, or empty. `in_batch`: digests of the preceding messages of the batch,
+        by session and packet id.
+        """
         line = self._router.find(message.topic)
-        if message.is_again:
-            received_at, earlier = self.timekeeper.recall(message.received_at), _before(line, message)
+        if message.is_reprocessed:
+            received_at, earlier = self.timekeeper.recall(message.received_at), _earlier_outcome(line, message)
         else:
             received_at, earlier = self.timekeeper.receive(message.received_at), None
         opened = Opened(message, digest_of(message.topic, message.payload), received_at, line, earlier)
-        if message.is_redelivered and self._is_known(opened, fresh):
+        if message.is_redelivered and self._is_known(opened, in_batch):
             opened.bucket = Bucket.REPEAT
         elif message.is_retained:
             opened.bucket = Bucket.RETAINED
@@ -297,20 +301,20 @@ class Pipeline:
                 opened.bucket, opened.reason = Bucket.MALFORMED, str(error)
         return opened
 
-    def _is_known(self, opened: Opened, fresh: Mapping[tuple[int, int], bytes]) -> bool:
-        """Whether a message that the broker sends again was taken the first time."""
+    def _is_known(self, opened: Opened, in_batch: Mapping[tuple[int, int], bytes]) -> bool:
+        """Return True if a redelivered message was already accepted."""
         session, mid, digest = opened.message.session, opened.message.mid, opened.digest
-        return self._receipts.has(session, mid, digest) or fresh.get((session, mid)) == digest
+        return self._receipts.has(session, mid, digest) or in_batch.get((session, mid)) == digest
 
-    def _give_times(self, opened: Opened, line: Line, parsed: Parsed) -> None:
-        """Or the bucket for what came before, and for what is held back until its time is known."""
+    def _set_times(self, opened: Opened, line: Line, parsed: Parsed) -> None:
+        """Set the times of the reads, or the bucket if the message is a repeat or must be held."""
         message, received_at, keeper = opened.message, opened.received_at, self.timekeeper
         setting, source = line.route.clock_setting, line.clock_of(message.topic)
         times = times_of(parsed.reads, setting)
         if opened.earlier is None:
             is_known = bool(times) and self._receipts.has_recorded(opened.digest) and None not in times
             box_ahead = keeper.box_ahead
-            is_doubtful = keeper.hear(source, times, received_at, len(message.payload), is_known)
+            is_doubtful = keeper.observe(source, times, received_at, len(message.payload), is_known)
             if keeper.box_ahead != box_ahead:
                 opened.received_at = received_at = keeper.receive(message.received_at)
             if is_doubtful and (setting != READER or keeper.is_box_doubted):
@@ -323,27 +327,27 @@ class Pipeline:
         opened.stamps = keeper.stamp(source, times, received_at, setting)
 
     def _read_held(self) -> bool:
-        """Read some of what was held back, once it is known how far its clock is off; whether there was any."""
+        """Process some held messages after their clock offset has been decided. Returns True if there were any."""
         now = self.timekeeper.time_of(clock.now())
         for source in [source for source in self._held if not self.timekeeper.is_undecided(source, now)]:
-            found = held_messages.first_of(source.reader_id, source.topic)
-            if found:
-                self.handle([_again(source.reader_id, one) for one in found])
+            held = held_messages.first_of(source.reader_id, source.topic)
+            if held:
+                self.handle([_released(source.reader_id, message) for message in held])
                 return True
             self._held.discard(source)
         return False
 
-    def _remember_held(self) -> None:
-        """What was held back when the process ended still is."""
+    def _restore_held(self) -> None:
+        """Restore the state of the clocks with messages on hold."""
         self._router.refresh()
-        for one in held_messages.outlines():
-            line = self._router.find(one.topic)
-            source = line.clock_of(one.topic) if line else Source(one.reader_id)
-            self.timekeeper.hear(source, [one.newest], one.received_at)
+        for held in held_messages.outlines():
+            line = self._router.find(held.topic)
+            source = line.clock_of(held.topic) if line else Source(held.reader_id)
+            self.timekeeper.observe(source, [held.newest], held.received_at)
             self._held.add(source)
 
 
-def _held_back(opened: Sequence[Opened]) -> Iterator[NewHeld]:
+def _new_held(opened: Sequence[Opened]) -> Iterator[NewHeld]:
     for item in opened:
         if item.bucket is _HELD and item.line and item.parsed:
             route, message = item.line.route, item.message
@@ -352,20 +356,25 @@ def _held_back(opened: Sequence[Opened]) -> Iterator[NewHeld]:
             yield NewHeld(route.reader_id, message.topic, message.payload, item.received_at, newest)
 
 
-def _worth_a_trial(opened: Sequence[Opened]) -> Iterator[ReaderMessage]:
-    """Messages with reads that came just now: a new release is tried with them."""
+def _samples_for_trial(opened: Sequence[Opened]) -> Iterator[ReaderMessage]:
+    """Yield new messages with reads. An upgrade tests the new release with them."""
     for item in opened:
         message = item.message
-        if item.line and item.parsed and item.parsed.reads and not (message.is_again or item.earlier or message.size):
+        if (
+            item.line
+            and item.parsed
+            and item.parsed.reads
+            and not (message.is_reprocessed or item.earlier or message.size)
+        ):
             yield ReaderMessage(item.line.route.reader_id, message.topic, message.payload, item.received_at)
 
 
-def _again(reader_id: int, held: Held) -> Message:
+def _released(reader_id: int, held: Held) -> Message:
     return Message(held.topic, held.payload, held.received_at, held_as=HeldAs(held.no, reader_id))
 
 
 def _is_in_history(opened: Opened) -> bool:
-    """Whether the same message again is a repeat: only a time that was accepted can make it one."""
+    """Return True if the same message must count as a repeat later. Requires accepted times for all its reads."""
     for stamp in opened.stamps:
         if stamp.quality not in _ACCEPTED:
             return False
@@ -375,8 +384,8 @@ def _is_in_history(opened: Opened) -> bool:
     return opened.bucket is not _HELD
 
 
-def _before(line: Line | None, message: Message) -> Earlier | None:
-    """What the ledger says of a message that was taken before."""
+def _earlier_outcome(line: Line | None, message: Message) -> Earlier | None:
+    """Return how the ledger counted a held message or dead letter."""
     if message.held_as:
         return Earlier(message.held_as.reader_id, Bucket.HELD, [], [])
     return Earlier(line.route.reader_id, Bucket.MALFORMED, [], []) if line and message.dead_letter_id else None

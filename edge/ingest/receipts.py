@@ -1,4 +1,4 @@
-"""Which messages were committed lately: a broker that saw no acknowledgement sends them again, and readers do, too."""
+"""Digests of recently committed messages, to detect repeats by the broker (after a lost PUBACK) and by readers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from edge.readers.broker_accounts import SESSIONS
 
 DIGEST_BYTES = 16
 PACKET_IDS = 65_536
-# Of a session beside the first: the broker sends again what it has in flight, which are 2,000 messages at most.
+# For each additional session. The broker resends messages in flight, at most 2,000.
 PLACES_OF_SESSION = 8_192
-_ENTRY = Struct(f">HB{DIGEST_BYTES}s")  # packet id, session and in the lowest bit whether it was recorded, digest
+_ENTRY = Struct(f">HB{DIGEST_BYTES}s")  # packet ID; session << 1 | is_recorded; digest
 
 
-# Session, packet id, digest, and whether all its reads are in the history: the same message again is a repeat then. One
-# that was not recorded may be sent again after a tag, an antenna or a location was set up, and counts then.
+# Session, packet ID, digest, is_recorded. A message is recorded if all its reads are in the history; the same message
+# is then a repeat. Otherwise it may count when it is sent again, for example after its tag has been registered.
 Receipt = tuple[int, int, bytes, bool]
 
 
 class Receipts:
-    """The digests of the messages last committed, by packet id. `keep` within a transaction, `add` after it."""
+    """Digests of the last committed messages by packet ID. Call `keep` in the transaction and `add` after it."""
 
     def __init__(self) -> None:
         places = PACKET_IDS + (SESSIONS - 1) * PLACES_OF_SESSION
@@ -48,7 +48,7 @@ class Receipts:
         digests, was_recorded, recorded = self._digests, self._was_recorded, self._recorded
         for session, mid, digest, is_recorded in committed:
             place = _place(session, mid)
-            if was_recorded[place]:  # else the same message may have been recorded under another packet id
+            if was_recorded[place]:  # otherwise the message may have been recorded under another packet ID
                 recorded.discard(digests[place])
             digests[place], was_recorded[place] = digest, is_recorded
             if is_recorded:

@@ -1,6 +1,6 @@
-"""Messages that did not count are kept for a while, and read again when the tag or reader they lacked is set up.
+"""Replay kept messages when their missing tag or reader is set up.
 
-A replay takes the place of what the ledger said before: the same message, in the hour it came, ends in another bucket.
+A replay moves the message to another bucket of the ledger, in the hour of its receipt.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from edge.readers.ledger import NO_READER, Bucket
 from edge.records.tags import match_key
 from edge.tracking.stays import Quality
 
-_FAST = 1  # of zlib
+_FAST = 1  # zlib level
 _WAITING_READS = frozenset((Bucket.NO_LOCATION, Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 _WAITING_MESSAGES = frozenset((Bucket.UNKNOWN_TOPIC, Bucket.IGNORED))
 _NO_TAG = frozenset((Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 
 
 class Entry(NamedTuple):
-    """A kept message, with its earlier outcome."""
+    """A kept message and its earlier outcome."""
 
     message: Message
     earlier: Earlier
 
 
 def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
-    """The messages of a batch that may count later, by reader."""
+    """Yield a pack for each reader with the messages of a batch that may count later."""
     waiting: dict[Source, list[Opened]] = {}
     owner_of: Callable[[str], int | None] | None = None
     for item in opened:
@@ -46,13 +46,14 @@ def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
                 owner_of = owner_of or owner_finder()
                 source = (owner_of(item.message.topic), NO_READER)
             waiting.setdefault(source, []).append(item)
-    for (organization_id, reader_id), found in waiting.items():
-        tags = {tag for item in found for tag in _unknown_tags(item)}
+    for (organization_id, reader_id), items in waiting.items():
+        tags = {tag for item in items for tag in _unknown_tags(item)}
         hashes = b"".join(kept_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
-        yield Pack(organization_id, reader_id, found[-1].received_at, hashes, _packed(found))
+        yield Pack(organization_id, reader_id, items[-1].received_at, hashes, _packed(items))
 
 
 def entries_of(pack: Pack) -> list[Entry]:
+    """Unpack the messages of a pack."""
     return [
         Entry(
             Message(topic, payload, received_at),
@@ -68,14 +69,14 @@ def entries_of(pack: Pack) -> list[Entry]:
 
 
 class Replays:
-    """One pass over the kept messages, for the requests that were open at its start."""
+    """One pass over the kept messages, for the replay requests that were open at its start."""
 
     def __init__(self) -> None:
         self._orders: list[Order] = []
         self._before = self._after = self._up_to = 0
 
     def begin(self) -> list[int]:
-        """Start a pass for what was requested since; returns the readers whose dead letters are to be read again."""
+        """Start a pass for new requests. Returns IDs of the readers with dead letters to process again."""
         self._orders = kept_messages.orders()
         self._before, self._after, self._up_to = 0, 0, kept_messages.newest()
         return [order.reader_id for order in self._orders if order.reader_id is not None]
@@ -85,11 +86,14 @@ class Replays:
         return bool(self._orders)
 
     def step_back(self) -> None:
-        """The last pack could not be replayed now: it is looked at again."""
+        """Return to the last pack, after its replay failed."""
         self._after = self._before
 
     def next_pack(self) -> tuple[int, Pack] | None:
-        """None at the end of the pass, and also now and then before it: ask again while it is under way."""
+        """Return the number and content of the next matching pack.
+
+        Returns None at the end of the pass, and after a slice without a match: continue while `is_under_way`.
+        """
         readers = {order.reader_id for order in self._orders if order.reader_id is not None}
         tags = {order.tag_hash for order in self._orders if order.tag_hash is not None}
         outlines = kept_messages.outlines(self._after, self._up_to)
@@ -113,7 +117,7 @@ def _unknown_tags(item: Opened) -> Iterator[tuple[str, str]]:
                 yield read.tag_type, match_key(read.tag_type, value)
 
 
-def _packed(found: Sequence[Opened]) -> bytes:
+def _packed(items: Sequence[Opened]) -> bytes:
     entries = [
         (
             item.message.topic,
@@ -123,6 +127,6 @@ def _packed(found: Sequence[Opened]) -> bytes:
             item.buckets,
             [(stamp.observed_at, int(stamp.quality)) for stamp in item.stamps],
         )
-        for item in found
+        for item in items
     ]
     return zlib.compress(msgpack.packb(entries), _FAST)

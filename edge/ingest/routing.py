@@ -1,4 +1,4 @@
-"""Which reader a topic belongs to, and how its messages are read."""
+"""Assign topics to readers and their parsers."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from edge.readers.readers import Route, readers_version, routes
 from edge.tracking.antenna_names import port_of, ports_by_name
 from edge.validation.topics import has_wildcard, matches
 
-# Topics whose reader is remembered. A reader with a wildcard may publish on as many as it likes, and as long ones.
+# Limits of the cache of topics: a reader with a wildcard may publish on any number of topics, of any length.
 MAX_REMEMBERED = 10_000
 LONGEST_REMEMBERED = 200
-CUSTOM = "mapping"  # the format an installer describes, see parsers.mapping
+CUSTOM = "mapping"  # format defined by a mapping, see `edge.formats.mapping`
 
 
 class Line(Struct, frozen=True):
-    """A reader with the parser of its format."""
+    """Topic filter of a reader, with the parser of its format."""
 
     route: Route
     parse: Parser
-    ports: dict[str, int]  # of its antennas that have names
+    ports: dict[str, int]  # antenna name -> port
     clock: Source | None  # None: with a wildcard, each device has its own clock
 
     def numbered(self, parsed: Parsed) -> Parsed:
-        """With a port for each antenna that has a name; a new name gets one within the caller's transaction."""
+        """Return `parsed` with a port for each named antenna. Stores ports of new names in the caller's transaction."""
         if self.route.format != CUSTOM or all(read.antenna_name is None for read in parsed.reads):
             return parsed
         return replace(parsed, reads=tuple(self._numbered(read) for read in parsed.reads))
@@ -50,13 +50,16 @@ class Line(Struct, frozen=True):
         return replace(read, antenna=port)
 
     def clock_of(self, topic: str) -> Source:
-        """Whose clock the times of a message on this topic come from."""
+        """Return the clock that produced the times of messages on this topic."""
         own = topic if len(topic) <= LONGEST_TOPIC else ""
         return self.clock or Source(self.route.reader_id, own, self.route.organization_id)
 
 
 def parser_of(format_name: str, mapping: str | None) -> Parser:
-    """Raises KeyError for an unknown format, ValueError for a mapping that says what to write instead."""
+    """Return the parser of a format; `mapping` is JSON or None.
+
+    Raises KeyError for an unknown format, and ValueError with instructions for an invalid mapping.
+    """
     if format_name == CUSTOM:
         return parser_for(mapping_from(_settings_of(mapping)))
     return FORMATS[format_name].parse
@@ -70,7 +73,7 @@ def _settings_of(mapping: str | None) -> dict[str, Any]:
 
 
 def check_format(format_name: str, mapping: str | None) -> None:
-    """Raises Invalid for what no parser can be made of."""
+    """Raise Invalid for an unknown format or an invalid mapping."""
     try:
         parser_of(format_name, mapping)
     except KeyError as error:
@@ -83,30 +86,30 @@ def check_format(format_name: str, mapping: str | None) -> None:
 
 
 class Router:
-    """Follows the readers in the database: `refresh` sees every change, whichever process made it."""
+    """Cache of the readers in the database. `refresh` loads changes by any process."""
 
     def __init__(self) -> None:
         self._version = -1
         self._lines: list[Line] = []
         self._known: dict[str, Line | None] = {}
-        self.organizations = 0  # that have readers
+        self.organizations = 0  # number of organizations with readers
 
     def refresh(self) -> None:
         version = readers_version()
         if version != self._version:
             ports = ports_by_name()
-            found = list(routes())
-            self._lines = [line for route in found for line in _lines(route, ports.get(route.reader_id, {}))]
-            self.organizations = len({route.organization_id for route in found})
+            all_routes = list(routes())
+            self._lines = [line for route in all_routes for line in _lines(route, ports.get(route.reader_id, {}))]
+            self.organizations = len({route.organization_id for route in all_routes})
             self._known = self._plain()
             self._version = version
 
     def forget(self) -> None:
-        """The transaction was undone: names that antennas were given in it are not on disk."""
+        """Reload everything at the next `refresh`. Call after a rollback, which may discard new antenna names."""
         self._version = -1
 
     def find(self, topic: str) -> Line | None:
-        """The reader whose filter matches; filters never overlap, so there is at most one."""
+        """Return the reader with a matching filter. Filters never overlap, so there is at most one."""
         line = self._known.get(topic)
         if line is not None or topic in self._known:
             return line
@@ -122,7 +125,7 @@ class Router:
 
 
 def _lines(route: Route, ports: dict[str, int]) -> Iterator[Line]:
-    """Its status first, since the topic of that may lie within the one of the reads."""
+    """Yield the status topic first, because the filter of the reads may include it."""
     if route.status_topic:
         yield _line(replace(route, topic=route.status_topic), parse_status, ports)
     yield _line(route, _parser_or_refusal(route), ports)
@@ -137,7 +140,7 @@ def _clock_of(route: Route) -> Source:
 
 
 def _parser_or_refusal(route: Route) -> Parser:
-    """Of a reader whose format this version does not know, every message is set aside; the others go on."""
+    """Return the parser of a reader. For a format unknown to this version, it turns all messages into dead letters."""
     try:
         return parser_of(route.format, route.mapping)
     except (KeyError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What one message says about its reader's clock."""
+"""A measurement of a reader's clock by one message."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 
 
 class Sample(Struct, frozen=True, gc=False):
-    """When a message was received, and how far its newest read is ahead of that."""
+    """Time of receipt of a message, and how far its newest read is ahead of it, in microseconds."""
 
     received_at: int
     ahead: int
 
     @property
     def newest(self) -> int:
-        """By the reader's clock."""
+        """Time of the newest read, by the reader's clock."""
         return self.received_at + self.ahead

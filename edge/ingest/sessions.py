@@ -1,15 +1,15 @@
-"""Our sessions at the broker: one for each reader that has an account, as far as they go, and one for everything else.
+"""Sessions at the broker: one for each reader account, up to a limit, and session 0 for everything else.
 
-Decision record. What: edge signs in up to sixteen times, each time with an account of its own, and the broker's
-permissions say which account gets whose messages. Why: what mosquitto queues for an absent client is bounded for each
-client. With a single session one reader could use up the whole queue, and mosquitto dropped what it had acknowledged to
-the others. Tried instead: the settings of mosquitto, which has no limit for a publisher; the embedded broker, which is
-away whenever edge is; subscriptions by topic, with which the session for everything else gets all messages again.
-Price: the queue is divided, and a reader can use only its own part. Measured by `tests.security.flooding_reader`.
+Decision record. Decision: edge connects up to sixteen times, each time with a separate account. The broker's ACL
+assigns the messages of each reader to one account. Reason: mosquitto limits the queue for an absent client per client.
+With a single session, one reader could fill the queue, and mosquitto dropped acknowledged messages of other readers.
+Alternatives: mosquitto has no limit per publisher. The embedded broker stops together with edge. With subscriptions by
+topic, session 0 receives all messages again. Cost: the queue is divided, and each reader can use only its share.
+Measured by `tests.security.flooding_reader`.
 
-A reader gets its session in two steps, because mosquitto, when a client connects, drops what it has queued for it on
-topics that the client may not read any more. First both sessions get its messages, and those of the new one are
-ignored. Once everything from before has arrived, the new one counts and session 0 is denied them.
+Moving a reader to its own session takes two steps, because mosquitto drops queued messages on topics that the
+connecting client may no longer read. First both sessions receive the messages, and those of the new session are
+ignored. After all older messages have arrived, the new session takes over and the ACL denies them to session 0.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from edge.readers.broker_accounts import session_name
 
 KEEPALIVE_SECONDS = 30
 CONNECT_SECONDS = 3.0
-AGAIN_SECONDS = 5.0  # after a session beside the first could not be had
+RECONNECT_SECONDS = 5.0  # minimum time between two attempts to connect an additional session
 REFUSED = 0x80
 
 
 class Broker(NamedTuple):
-    """Where the broker is and how to sign in; `url` is `mqtt://` or `mqtts://`."""
+    """Address and credentials of the broker; the scheme of `url` is `mqtt` or `mqtts`."""
 
     url: str
     client_id: str
@@ -43,18 +43,18 @@ class Broker(NamedTuple):
     ca_file: str | None = None
 
     def of_session(self, number: int) -> Broker:
-        """The same broker, with the account and the client id of a session."""
+        """Return the same broker with the account and client ID of a session."""
         if number == 0:
             return self
-        parts = urlsplit(self.url)
-        if parts.username:
-            host = parts.netloc.rpartition("@")[2]
-            parts = parts._replace(netloc=f"{session_name(parts.username, number)}@{host}")
-        return self._replace(url=parts.geturl(), client_id=session_name(self.client_id, number))
+        url = urlsplit(self.url)
+        if url.username:
+            host = url.netloc.rpartition("@")[2]
+            url = url._replace(netloc=f"{session_name(url.username, number)}@{host}")
+        return self._replace(url=url.geturl(), client_id=session_name(self.client_id, number))
 
 
 class Client(mqtt.Client):
-    """paho over a `Wire` of our own."""
+    """paho client that uses a `Wire` as its socket."""
 
     wire: Wire
 
@@ -64,7 +64,7 @@ class Client(mqtt.Client):
 
 
 def make_client(broker: Broker) -> Client:
-    """A client with a persistent session, which acknowledges when it is told to."""
+    """Return a client with a persistent session and manual acknowledgement."""
     client = Client(
         CallbackAPIVersion.VERSION2,
         client_id=broker.client_id,
@@ -72,40 +72,40 @@ def make_client(broker: Broker) -> Client:
         manual_ack=True,
         reconnect_on_failure=False,
     )
-    parts = urlsplit(broker.url)
-    if parts.username:
-        client.username_pw_set(parts.username, broker.password)
-    if parts.scheme == "mqtts":
+    url = urlsplit(broker.url)
+    if url.username:
+        client.username_pw_set(url.username, broker.password)
+    if url.scheme == "mqtts":
         client.tls_set(ca_certs=broker.ca_file)
     client.connect_timeout = CONNECT_SECONDS
     return client
 
 
 def connect(client: Client, broker: Broker) -> None:
-    """Raises OSError."""
-    parts = urlsplit(broker.url)
+    """Connect the client. Raises OSError."""
+    url = urlsplit(broker.url)
     client.connect(
-        str(parts.hostname), parts.port or (8883 if parts.scheme == "mqtts" else 1883), keepalive=KEEPALIVE_SECONDS
+        str(url.hostname), url.port or (8883 if url.scheme == "mqtts" else 1883), keepalive=KEEPALIVE_SECONDS
     )
 
 
 def deliveries(client: Client) -> list[Delivery]:
-    """Take the messages that have arrived, and let paho handle everything else that has. Raises OSError."""
+    """Return the messages that have arrived, and pass all other packets to paho. Raises OSError."""
     wire = client.wire
-    found = wire.take()
-    while wire.pending() and client.socket():
+    taken = wire.take()
+    while wire.has_packets() and client.socket():
         client.loop_read()
-    if client.want_write():  # what its callbacks asked for
+    if client.want_write():  # queued by callbacks
         client.loop_write()
-    return found
+    return taken
 
 
 class Session:
-    """A session beside the first one. For the network thread, while that one is connected."""
+    """An additional session. Use only on the network thread, while session 0 is connected."""
 
     def __init__(self, broker: Broker, number: int, topics: Sequence[str]) -> None:
         self.number = number
-        self.connection = 0  # its number among all connections to the broker
+        self.connection = 0  # number of the connection, unique within the process
         self.is_ready = False  # connected, and subscribed
         self.problem = "not connected yet"
         self._broker = broker.of_session(number)
@@ -118,29 +118,30 @@ class Session:
 
     @property
     def wire(self) -> Wire | None:
-        """None without a connection."""
+        """Socket of the session, None if disconnected."""
         return self._client.wire if self._client.socket() else None
 
     def connect_if_due(self, number: Callable[[], int]) -> None:
+        """Connect if disconnected for long enough. `number` returns the next connection number."""
         now = time.monotonic()
         if self.wire or now < self._due:
             return
-        self._due, self.connection = now + AGAIN_SECONDS, number()
+        self._due, self.connection = now + RECONNECT_SECONDS, number()
         try:
             connect(self._client, self._broker)
         except OSError as error:
             self.lost(str(error))
 
     def take(self) -> list[Delivery]:
-        """Return what has arrived; nothing when the connection breaks."""
+        """Return the messages that have arrived, none if the connection breaks."""
         try:
             return deliveries(self._client)
         except OSError as error:
             self.lost(str(error))
             return []
 
-    def tend(self, done: Iterable[tuple[int, int]]) -> None:
-        """Acknowledge what was committed of this connection, and keep it alive. `done`: see `Writer.take_done`."""
+    def acknowledge(self, done: Iterable[tuple[int, int]]) -> None:
+        """Acknowledge committed messages of this connection and keep it alive. `done`: see `Writer.take_done`."""
         wire = self.wire
         if wire is None:
             return

@@ -1,11 +1,11 @@
-"""Messages whose newest read has the same time as the message before: sent again, or from a clock that stands still.
+"""Detect stopped clocks. Several messages with the same newest time are repeats, or come from a stopped clock.
 
-Such messages are held back until it is known which of the two they are:
+Such messages are held until one of these cases applies:
 
-* A message with another time follows: the clock runs, so they were sent again.
-* At least `PROOF` of them come, over `ENOUGH` or longer: the clock stands still. Its time is then no longer used, and
-  each read counts at the time of receipt.
-* Otherwise they were sent again. After `HOLD` they are read as such, which changes nothing.
+* A message with another time follows: the clock runs, and they were repeats.
+* At least `PROOF` of them arrive, over at least `ENOUGH`: the clock is stopped. Its time is then no longer used, and
+  each read counts at its time of receipt.
+* Neither happens within `HOLD`: they are processed as repeats, which changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from edge.clock import SECOND
 from edge.ingest.sample import Sample
 
-AT_ONCE = SECOND  # several messages of one moment come within it
+AT_ONCE = SECOND  # maximum time between messages of the same moment
 PROOF = 3  # messages after the first
 ENOUGH = 4 * SECOND
 HOLD = 60 * SECOND
@@ -22,7 +22,7 @@ MOST_HELD_BYTES = 8 * 1024 * 1024
 
 
 class Standstill:
-    """Follow the newest time of one clock. `stands_at`: the time at which it is known to stand still, or stood last."""
+    """Newest time of one clock. `stands_at`: time at which the clock is stopped, or was stopped last."""
 
     def __init__(self, stands_at: int | None = None) -> None:
         self.stands_at = stands_at
@@ -35,8 +35,8 @@ class Standstill:
     def is_standing(self) -> bool:
         return self.stands_at is not None and self.stands_at == self._newest
 
-    def sees(self, sample: Sample, size: int) -> bool:
-        """Note a message of `size` bytes. Returns True if the clock has shown its time for longer than a moment."""
+    def observe(self, sample: Sample, size: int) -> bool:
+        """Note a message of `size` bytes. Returns True if its time has not changed for more than `AT_ONCE`."""
         if sample.newest != self._newest:
             self._newest, self._since, self._count = sample.newest, sample.received_at, 0
             self._release()
@@ -55,7 +55,7 @@ class Standstill:
         return True
 
     def is_undecided(self, now: int) -> bool:
-        """Return True while its messages must be held."""
+        """Return True while messages must be held."""
         if self._held_since is not None and not 0 <= now - self._held_since < HOLD:
             self._release()
         return self._held_since is not None

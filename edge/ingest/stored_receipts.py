@@ -1,17 +1,18 @@
-"""Receipts of the messages committed last, so that a redelivery is recognised after a restart."""
+"""Receipts of the last committed messages on disk, to recognize redeliveries after a restart."""
 
 from __future__ import annotations
 
 from edge.database.connection import execute
 
-PACKET_IDS = 65_535  # how many MQTT has
+PACKET_IDS = 65_535  # number of packet IDs in MQTT
 
 
 def keep(number: int, entries: bytes) -> None:
-    """For messages that are committed now and acknowledged afterwards; `number` counts them from the first one ever."""
+    """Store receipts in the caller's transaction. `number`: running number of the last message."""
     execute("INSERT INTO receipt (number, entries) VALUES (?, ?)", (number, entries))
     execute("DELETE FROM receipt WHERE number <= ?", (number - PACKET_IDS,))
 
 
 def load() -> list[tuple[int, bytes]]:
+    """Return (number, entries), oldest first."""
     return list(execute("SELECT number, entries FROM receipt ORDER BY number"))

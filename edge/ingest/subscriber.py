@@ -1,8 +1,8 @@
-"""The MQTT side of ingest: its network thread takes messages for the `writer` and acknowledges what that committed.
+"""MQTT client of ingest: its network thread queues messages for the `writer` and acknowledges committed ones.
 
-A message is acknowledged only after its transaction. When the queue is full the network thread stops reading from
-the socket, so the broker holds the rest. It runs its own loop around paho's non-blocking calls: paho's own thread
-would go on reading, and would end silently on an exception in a callback.
+A message is acknowledged only after its transaction. When the queue is full, the network thread stops reading from the
+socket and the broker holds the rest. The thread runs its own loop around paho's non-blocking calls. paho's own thread
+would continue to read, and would end silently on an exception in a callback.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ PING_EVERY_SECONDS = 10.0
 PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
 PAUSE_SECONDS = 0.02
-SURELY_QUIET = 3  # pauses; TCP may keep back what the broker sends for two
+SURELY_QUIET = 3  # pauses; TCP may delay data for two
 WORTH_A_TURN = 64  # messages
 MAX_BACKOFF_SECONDS = 30.0
 LARGEST_PAYLOAD = 1_048_576
-KEPT_OF_LARGER = 4_096  # enough to tell which reader sent it
+KEPT_OF_LARGER = 4_096  # bytes; enough to identify the sender
 
 
 class State(NamedTuple):
-    """What the subscriber knows of itself, for health and metrics."""
+    """State of the subscriber, for health checks and metrics."""
 
     is_running: bool
     is_connected: bool
-    problem: str  # empty, or why there is no connection or no subscription
+    problem: str  # empty, or the reason for a missing connection or subscription
     queued: int
     in_hand: int
     seconds_since_round_trip: float | None
     seconds_since_commit_progress: float
     received: int
     store_problem: str
-    sessions: frozenset[int] = frozenset()  # beside the first, that are connected and subscribed
+    sessions: frozenset[int] = frozenset()  # additional sessions that are connected and subscribed
 
 
 class Use(NamedTuple):
-    """What the sessions beside the first are for."""
+    """Assignment of the additional sessions."""
 
-    numbers: frozenset[int] = frozenset()  # those that get the messages of a reader
-    ignored: Mapping[int, Sequence[str]] = MappingProxyType({})  # topics that the first one still gets, by session
+    numbers: frozenset[int] = frozenset()  # sessions that receive the messages of a reader
+    ignored: Mapping[int, Sequence[str]] = MappingProxyType({})  # topics that session 0 still receives, by session
 
 
 class Subscriber:
@@ -79,7 +79,10 @@ class Subscriber:
         catch_up: Callable[[], bool] = lambda: False,
         sessions: int = 1,
     ) -> None:
-        """`sessions`: see `edge.ingest.sessions`; with more than one, the broker must have an account for each."""
+        """Prepare the threads; `start` starts them.
+
+        `sessions`: see `edge.ingest.sessions`. With more than one, the broker needs an account for each.
+        """
         self._broker = broker
         self._topics = topics
         self._stopping = threading.Event()
@@ -89,17 +92,17 @@ class Subscriber:
         )
         self._connections = itertools.count(1)
         self._connection = 0
-        self._beside = [Session(broker, number, topics) for number in range(1, sessions)]
+        self._additional = [Session(broker, number, topics) for number in range(1, sessions)]
         self._use = Use()
         self._is_connected = False
         self._problem = "not connected yet"
-        self._refusal = ""  # of the sign-in, by the broker
+        self._refusal = ""  # reason why the broker refused the connection
         self._ping_sent = self._ping_seen = 0.0
         self._received = 0
         self._newest = 0
         self._ping_topic = f"edge/ping/{broker.client_id}"
         self._client = self._make_client()
-        # A daemon is left behind when it does not stop in time: nothing it has in hand was acknowledged.
+        # A daemon thread may be abandoned at exit: its pending messages are not acknowledged.
         self._network = threading.Thread(target=self._run_network, name="mqtt", daemon=True)
 
     def start(self) -> None:
@@ -107,7 +110,7 @@ class Subscriber:
         self._network.start()
 
     def stop(self, seconds: float = 4.0) -> None:
-        """Take nothing more, commit and acknowledge what was taken, say goodbye."""
+        """Stop reading, commit and acknowledge the queued messages, then disconnect. Waits at most `seconds`."""
         self._stopping.set()
         self._writer.wake()
         self._wake()
@@ -119,23 +122,23 @@ class Subscriber:
         self._wake_write.close()
 
     def requeue(self, dead_letter_id: int, topic: str, payload: bytes, received_at: int) -> None:
-        """Take a message that was set aside once more, with the time it was received then; from any thread.
+        """Queue a dead letter again with its original time of receipt. Thread-safe.
 
-        What was set aside goes in the transaction of whatever becomes of it now, so that a crash loses nothing.
+        The dead letter is deleted in the transaction that records its new outcome, so a crash loses nothing.
         """
         self._writer.requeue(Message(topic, payload, received_at, dead_letter_id=dead_letter_id))
 
     def use_sessions(self, use: Use) -> None:
-        """From any thread, from the next message on."""
+        """Set the assignment of the additional sessions, starting with the next message. Thread-safe."""
         self._use = use
 
     def state(self) -> State:
         now = time.monotonic()
-        ready = frozenset(session.number for session in self._beside if session.is_ready)
+        ready = frozenset(session.number for session in self._additional if session.is_ready)
         return State(
             self._network.is_alive() and self._writer.thread.is_alive(),
             self._is_connected,
-            self._problem or self._problem_beside(),
+            self._problem or self._session_problem(),
             self._writer.queued(),
             self._writer.in_hand,
             now - self._ping_seen if self._ping_seen else None,
@@ -145,13 +148,13 @@ class Subscriber:
             ready,
         )
 
-    def _problem_beside(self) -> str:
-        for session in self._beside:
+    def _session_problem(self) -> str:
+        for session in self._additional:
             if session.number in self._use.numbers and not session.is_ready:
                 return f"session {session.number}, of some readers, is not connected: {session.problem}"
         return ""
 
-    # The network thread ---------------------------------------------------------------------------------------
+    # Network thread -------------------------------------------------------------------------------------------
 
     def _make_client(self) -> Client:
         client = make_client(self._broker)
@@ -174,13 +177,13 @@ class Subscriber:
                 self._lost(f"{problem.format(_host_of(self._broker.url))}: {error}")
             except Exception:
                 self._lost("an unexpected error ended the connection to the broker; see the log")
-                log.exception("The connection to the broker ended unexpectedly; connecting again")
-            for session in self._beside if not self._stopping.is_set() else ():
+                log.exception("Unexpected error in the connection to the broker; reconnecting")
+            for session in self._additional if not self._stopping.is_set() else ():
                 session.lost("waits for the first session")
             if self._stopping.wait(backoff):
                 break
             backoff = min(backoff * 2, MAX_BACKOFF_SECONDS)
-        self._say_goodbye()
+        self._shut_down()
 
     def _connect(self) -> None:
         self._connection = next(self._connections)
@@ -188,19 +191,19 @@ class Subscriber:
         connect(self._client, self._broker)
 
     def _serve_connection(self) -> None:
-        """Until the connection is lost or the service stops."""
+        """Serve the connection until it is lost or the service stops."""
         self._ping_sent = time.monotonic()
-        has_paused, quiet = False, SURELY_QUIET  # the pauses since something came
+        has_paused, quiet = False, SURELY_QUIET  # number of pauses since the last message
         while not self._stopping.is_set() and self._client.socket():
             wire = self._client.wire
             has_room = self._writer.has_room()
-            wires = [wire, *self._wires_beside()]
+            wires = [wire, *self._additional_wires()]
             patience = PAUSE_SECONDS if quiet < SURELY_QUIET else TURN_SECONDS
             readable, writable, _ = select.select(
                 [self._wake_read.fileno(), *(one.fileno() for one in wires if has_room)],
                 [one.fileno() for one in wires if one.wants_write()],
                 [],
-                0 if has_paused or (has_room and any(one.holds_back() for one in wires)) else patience,
+                0 if has_paused or (has_room and any(one.has_decrypted() for one in wires)) else patience,
             )
             if self._wake_read.fileno() in readable:
                 self._wake_read.recv(4096)
@@ -214,58 +217,58 @@ class Subscriber:
                 quiet = 0
             elif quiet < SURELY_QUIET and not readable and not writable:
                 quiet += 1
-                self._writer.be_quiet(is_sure=quiet == SURELY_QUIET)
+                self._writer.note_pause(is_sure=quiet == SURELY_QUIET)
             has_paused = 0 < taken < WORTH_A_TURN and self._pause()
 
     def _pause(self) -> bool:
-        """While messages trickle in, look for them fifty times a second and not for each: a turn costs far more.
+        """Wait 20 ms while few messages arrive, because a loop turn for each message is expensive.
 
-        It ends when something was committed, since the broker may wait for us to acknowledge; then it is False.
+        Returns False if a commit ended the wait early: the broker may be waiting for acknowledgements.
         """
         return not select.select([self._wake_read.fileno()], [], [], PAUSE_SECONDS)[0]
 
-    def _wires_beside(self) -> Iterator[Wire]:
-        """Of the sessions beside the first, once that one is connected."""
-        for session in self._beside if self._is_connected else ():
+    def _additional_wires(self) -> Iterator[Wire]:
+        """Connect the additional sessions when due, and yield their connections. Session 0 must be connected."""
+        for session in self._additional if self._is_connected else ():
             session.connect_if_due(self._connections.__next__)
             if wire := session.wire:
                 yield wire
 
     def _take(self) -> int:
-        """How many messages there were."""
+        """Queue the messages that have arrived. Returns their number."""
         count = self._enqueue_all(deliveries(self._client), 0, self._connection)
-        for session in self._beside:
+        for session in self._additional:
             if session.wire:
                 count += self._enqueue_all(session.take(), session.number, session.connection)
         if count:
             self._writer.wake()
         return count
 
-    def _enqueue_all(self, found: list[Delivery], session: int, connection: int) -> int:
-        for moment, delivery in enumerate(found, start=self._moment(len(found))):
-            self._enqueue(delivery, moment, session, connection)
-        return len(found)
+    def _enqueue_all(self, taken: list[Delivery], session: int, connection: int) -> int:
+        for received_at, delivery in enumerate(taken, start=self._first_receipt(len(taken))):
+            self._enqueue(delivery, received_at, session, connection)
+        return len(taken)
 
     def _acknowledge(self) -> None:
-        """What was taken on an earlier connection is not acknowledged on this one: the broker has sent it again."""
+        """Acknowledge committed messages of the current connections. The broker resends those of earlier ones."""
         done = self._writer.take_done()
         if done and self._client.socket():
             self._client.wire.acknowledge(mid for mid, connection in done if connection == self._connection)
-        for session in self._beside:
-            session.tend(done)
+        for session in self._additional:
+            session.acknowledge(done)
 
     def _ping(self) -> None:
-        """A message to ourselves shows that the whole way through the broker works."""
+        """Publish a message to ourselves to check the round trip through the broker."""
         now = time.monotonic()
         if self._is_connected and now - self._ping_sent >= PING_EVERY_SECONDS:
             self._ping_sent = now
             self._client.publish(self._ping_topic, b"", qos=0)
 
-    def _say_goodbye(self) -> None:
+    def _shut_down(self) -> None:
         self._writer.thread.join()
-        with contextlib.suppress(OSError):  # a broker that is gone sends again what it saw no acknowledgement of
+        with contextlib.suppress(OSError):  # connection lost: the broker resends unacknowledged messages
             self._acknowledge()
-        for session in self._beside:
+        for session in self._additional:
             session.leave()
         self._client.disconnect()
         self._wake_read.close()
@@ -312,12 +315,12 @@ class Subscriber:
             return not any(matches(ignored, topic) for ignored in self._use.ignored.get(session, ()))
         if topic == self._ping_topic:
             self._ping_seen = time.monotonic()
-        return topic not in (self._ping_topic, DOCTOR_TOPIC)  # of our own, and no reader's
+        return topic not in (self._ping_topic, DOCTOR_TOPIC)  # published by edge itself
 
     def _enqueue(self, delivery: Delivery, received_at: int, session: int, connection: int) -> None:
         topic = delivery.topic.decode("utf-8", "replace")
         if not self._is_for_ingest(topic, session):
-            if delivery.qos:  # some brokers raise it to that of the subscription, and wait
+            if delivery.qos:  # some brokers raise it to the QoS of the subscription
                 self._writer.put_done(delivery.mid, connection)
             return
         size = len(delivery.payload)
@@ -338,8 +341,11 @@ class Subscriber:
         )
         self._received += 1
 
-    def _moment(self, count: int) -> int:
-        """Now, for the first of so many messages, each a microsecond later: two at once would look like a repeat."""
+    def _first_receipt(self, count: int) -> int:
+        """Reserve `count` times of receipt, one microsecond apart; equal times would look like repeats.
+
+        Returns the first one, in microseconds since the epoch.
+        """
         now = clock.now()
         if 0 <= self._newest - now < SECOND:
             now = self._newest + 1
@@ -347,7 +353,7 @@ class Subscriber:
         return now
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):  # full: it is awake already; closed: it has stopped
+        with contextlib.suppress(BlockingIOError, OSError):  # full: already awake; closed: stopped
             self._wake_write.send(b"\0")
 
 
@@ -359,5 +365,5 @@ def _wake_pipe() -> tuple[socket.socket, socket.socket]:
 
 
 def _host_of(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    address = urlsplit(url)
+    return f"{address.hostname}:{address.port}" if address.port else str(address.hostname)

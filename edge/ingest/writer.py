@@ -1,6 +1,6 @@
-"""The writer thread of ingest: takes what the network thread queued, commits it in batches, and reports what is done.
+"""Writer thread of ingest: commits queued messages in batches and reports the committed ones to the network thread.
 
-The two threads share deques and counters with one writer each, so that neither needs a lock.
+The threads share deques and counters. Only one thread writes to each of them, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 CATCH_UP_SECONDS = 0.25
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 WORTH_A_COMMIT = 500  # messages
-# Of payloads, whatever their number: read, a message takes about forty times the memory of its bytes.
+# Sum of the payloads. A parsed message needs about 40 times the memory of its payload.
 QUEUE_BYTES = 16 * 1_048_576
 BATCH_BYTES = 1_048_576
 
 
 class Writer:
-    """Hands messages in batches to `handle`, which commits the first of them and returns how many, at least 1.
+    """Pass messages in batches to `handle`.
 
-    It is called until it has committed the batch, and raises Unavailable while the store cannot take it.
+    `handle` commits the first messages and returns their number, at least 1. It is called until the batch is committed,
+    and raises Unavailable while the database cannot be written.
 
-    `catch_up` does a little of what may wait, and says whether there is more; it is called when there is nothing to
-    take, and now and then when there is. `on_done` is called after each batch, from this thread.
+    `catch_up` does some background work and returns True if there is more. It is called when the queue is empty, and
+    every `CATCH_UP_SECONDS` under load. `on_done` is called after each batch, on this thread.
     """
 
     def __init__(
@@ -55,54 +56,57 @@ class Writer:
         self._batch_size = batch_size
         self._stopping = stopping
         self._queue: deque[Message] = deque()
-        self._bytes_taken = self._bytes_done = 0  # one for each thread
-        self._done: deque[tuple[int, int]] = deque()  # (packet id, connection) committed, to be acknowledged
+        self._bytes_taken = self._bytes_done = 0  # each written by one thread
+        self._done: deque[tuple[int, int]] = deque()  # (packet ID, connection) to acknowledge
         self._has_work = threading.Event()
         self._is_quiet = threading.Event()
-        self._broker_waits_at = 0  # messages that are not acknowledged
+        self._broker_waits_at = 0  # number of unacknowledged messages at which the broker stops sending
         self._pace = Pace()
         self._caught_up_at = 0.0
         self._alive_at = time.monotonic()
         self.in_hand = 0
         self.store_problem = ""
-        # A daemon is left behind when it does not stop in time: nothing it has in hand was acknowledged.
+        # A daemon thread may be abandoned at exit: its pending messages are not acknowledged.
         self.thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
-    # What the network thread calls --------------------------------------------------------------------------------
+    # Called by the network thread ---------------------------------------------------------------------------------
 
     def has_room(self) -> bool:
         return len(self._queue) < self._queue_size and self._bytes_taken - self._bytes_done < QUEUE_BYTES
 
     def put(self, message: Message) -> None:
-        """Nothing is done with it before `wake`."""
+        """Queue a message. The writer starts with it after `wake`."""
         self._bytes_taken += len(message.payload)
         self._queue.append(message)
 
     def put_done(self, mid: int, connection: int) -> None:
-        """A message that needs no commit."""
+        """Mark a message that needs no commit as done."""
         self._done.append((mid, connection))
 
     def take_done(self) -> list[tuple[int, int]]:
-        """The (packet id, connection) of what was committed since."""
+        """Return (packet ID, connection) of the messages committed since the last call."""
         return [self._done.popleft() for _ in range(len(self._done))]
 
     def wake(self) -> None:
-        """Begin with the messages that were put."""
+        """Start processing the queued messages."""
         self._is_quiet.clear()
         self._has_work.set()
 
-    def be_quiet(self, *, is_sure: bool) -> None:
-        """For a moment no more messages came. A broker that waits for us does so at the same number each time."""
+    def note_pause(self, *, is_sure: bool) -> None:
+        """Note that no more messages arrive for now. A broker with a limit always stops at the same number.
+
+        `is_sure`: the pause was long enough to exclude delays by TCP.
+        """
         queued = len(self._queue)
         if is_sure and queued > 1:
             self._broker_waits_at = queued
         if is_sure or queued == self._broker_waits_at:
             self._is_quiet.set()
 
-    # What any thread calls ----------------------------------------------------------------------------------------
+    # Thread-safe --------------------------------------------------------------------------------------------------
 
     def requeue(self, message: Message) -> None:
-        """A message that was set aside, once more."""
+        """Queue a dead letter again."""
         self._queue.append(message)
         self._has_work.set()
 
@@ -112,7 +116,7 @@ class Writer:
     def seconds_since_progress(self) -> float:
         return time.monotonic() - self._alive_at
 
-    # The thread ---------------------------------------------------------------------------------------------------
+    # Writer thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not (self._stopping.is_set() and not self._queue):
@@ -131,15 +135,15 @@ class Writer:
                     self._catch_up_a_little()
 
     def _gather(self) -> None:
-        """While messages keep coming, commit several at once: most of the work is for the commit.
+        """Wait for more messages, because most of the cost is the commit itself.
 
-        The first one after a pause goes at once, and so do as many as are worth a commit. When no more come, the
-        broker may wait for us to acknowledge: many have 20 on the way at most.
+        Returns immediately for the first message after a pause, and when `WORTH_A_COMMIT` messages are queued. Returns
+        early when no more arrive, because the broker may be waiting for acknowledgements (often after 20 messages).
         """
         until = self._pace.commit_before()
         while len(self._queue) < min(WORTH_A_COMMIT, self._batch_size) and not self._stopping.is_set():
             left = until - time.monotonic()
-            if left <= 0 or self._is_quiet.wait(min(left, LOOK_SECONDS)):
+            if left <= 0 or self._is_quiet.wait(min(left, POLL_SECONDS)):
                 return
 
     def _catch_up_while_idle(self) -> None:
@@ -150,7 +154,7 @@ class Writer:
         try:
             return self._catch_up()
         except Unavailable:
-            return False  # the next commit tells why
+            return False  # the next commit reports the reason
         finally:
             self._caught_up_at = time.monotonic()
 
@@ -174,12 +178,12 @@ class Writer:
                 count = self._handle(batch)
             except Unavailable as error:
                 if not self.store_problem:
-                    log.error("Scans cannot be stored and stay at the broker until they can: %s", error)
+                    log.error("Scans cannot be stored; the broker keeps them until they can: %s", error)
                 self.store_problem = str(error)
                 if self._stopping.wait(RETRY_SECONDS):
-                    self._queue.clear()  # unacknowledged: the broker sends them again
+                    self._queue.clear()  # unacknowledged: the broker resends them
                     return
-                # Part of it may be in the store: a batch with a poison message is committed in pieces.
+                # Part of the batch may be committed: a batch with a poison message is split.
                 batch = [replace(message, is_redelivered=True) for message in batch]
                 continue
             self._committed(batch[:count])

@@ -18,7 +18,7 @@ class Known(NamedTuple):
     """How far the clock was ahead (microseconds) when the reader was last heard, and when that was."""
 
     offset: int | None
-    told_up_to: int
+    newest_read_at: int
     stands_at: int | None = None  # the time it shows, if it stands still
 
 

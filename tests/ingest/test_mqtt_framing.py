@@ -54,7 +54,7 @@ class Pipe:
 def drained(wire: Wire, takes: int) -> tuple[list[Delivery], bytes]:
     deliveries = [delivery for _ in range(takes) for delivery in wire.take()]
     rest = b""
-    while wire.pending():
+    while wire.has_packets():
         rest += wire.recv(3)
     return deliveries, rest
 
@@ -90,7 +90,7 @@ def test_the_end_of_the_connection_reaches_paho() -> None:
     with pytest.raises(BlockingIOError):
         wire.recv(1)
     wire.take()
-    assert wire.pending()
+    assert wire.has_packets()
     assert wire.recv(1) == b""
 
 

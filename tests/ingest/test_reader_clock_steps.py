@@ -111,7 +111,7 @@ def test_a_reader_that_sends_at_once_is_followed_within_seconds(
         moment = number * period
         is_back = moment >= 120
         told = ahead - (by if is_back else 0) - chance.uniform(0, jitter)
-        is_held = reader.hear(Sample(START + round(moment * SECOND), round(told * SECOND)), 100)
+        is_held = reader.observe(Sample(START + round(moment * SECOND), round(told * SECOND)), 100)
         assert not is_held or (ahead < 0 and moment < 10) or 120 <= moment < 127
     assert reader.offset is not None
     assert abs(reader.offset / SECOND - (ahead - by)) <= jitter + 0.1
@@ -132,5 +132,5 @@ def test_a_line_that_keeps_the_order_never_makes_a_clock_look_set_back(
         arrives = max(arrives + 0.01, second + delay)
         made = second - chance.uniform(0, age)
         sample = Sample(START + round(arrives * SECOND), round((made - arrives) * SECOND))
-        assert not reader.hear(sample, 100)
+        assert not reader.observe(sample, 100)
     assert reader.correction == 0

@@ -43,7 +43,7 @@ def test_a_time_before_2020_is_not_believed_however_long_readers_may_buffer() ->
 @pytest.mark.parametrize("reader_time", [0, EARLIEST - 1, NOW + FARTHEST + 1, 2**62])
 def test_a_time_that_no_clock_tells_teaches_nothing(reader_time: int) -> None:
     timekeeper = keeper(offset=None)
-    assert not timekeeper.hear(SOURCE, [reader_time], NOW)
+    assert not timekeeper.observe(SOURCE, [reader_time], NOW)
     assert timekeeper.offset(SOURCE) is None
 
 
@@ -70,7 +70,7 @@ def test_while_the_box_is_behind_what_it_recorded_times_are_untrusted_and_still_
     box = NOW - DAY
     first = timekeeper.receive(box)
     assert not timekeeper.is_trusted
-    assert not timekeeper.hear(SOURCE, [NOW - HOUR], first)
+    assert not timekeeper.observe(SOURCE, [NOW - HOUR], first)
     assert stamp(timekeeper, NOW, first) == Stamp(first, Quality.UNTRUSTED)
     assert timekeeper.receive(box + SECOND) == first + SECOND >= NOW
     assert timekeeper.receive(NOW + SECOND) == NOW + SECOND
@@ -116,7 +116,7 @@ def jump(timekeeper: Timekeeper, *sources: Source) -> int:
     for second in range(9):
         for source in sources:
             moment = NOW + second * SECOND
-            timekeeper.hear(source, [moment + (HOUR if second > 4 else 0)], timekeeper.receive(moment))
+            timekeeper.observe(source, [moment + (HOUR if second > 4 else 0)], timekeeper.receive(moment))
     return timekeeper.receive(NOW + 10 * SECOND) - NOW - 10 * SECOND
 
 

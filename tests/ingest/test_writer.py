@@ -65,8 +65,8 @@ def commits() -> Iterator[Commits]:
 def test_messages_that_keep_coming_are_committed_together(commits: Commits) -> None:
     for _ in range(30):
         commits.put(10)
-        commits.writer.be_quiet(is_sure=False)
-    commits.writer.be_quiet(is_sure=True)
+        commits.writer.note_pause(is_sure=False)
+    commits.writer.note_pause(is_sure=True)
     wait_for(lambda: commits.sizes == [1, 300], SOON)
 
 
@@ -77,11 +77,11 @@ def test_so_are_as_many_as_are_worth_a_commit(commits: Commits) -> None:
 
 def test_a_broker_that_waits_for_acknowledgements_is_known_by_how_many_it_waits_for(commits: Commits) -> None:
     commits.put(20)
-    commits.writer.be_quiet(is_sure=True)
+    commits.writer.note_pause(is_sure=True)
     for number in range(3):
         wait_for(lambda number=number: commits.sizes == [1] + [20] * (number + 1), SOON)
         commits.put(20)
-        commits.writer.be_quiet(is_sure=False)
+        commits.writer.note_pause(is_sure=False)
     wait_for(lambda: commits.sizes == [1] + [20] * 4, SOON)
 
 
@@ -90,7 +90,7 @@ def test_what_is_tried_again_may_be_in_the_store_in_part(commits: Commits, monke
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
     commits.failures = 2
     commits.put(20)
-    commits.writer.be_quiet(is_sure=True)
+    commits.writer.note_pause(is_sure=True)
     wait_for(lambda: commits.sizes == [1, 20], SOON)
     assert [{message.is_redelivered for message in batch} for batch in commits.tried] == [
         {False},
@@ -104,7 +104,7 @@ def test_what_is_tried_again_may_be_in_the_store_in_part(commits: Commits, monke
 def test_what_one_transaction_has_no_room_for_goes_into_the_next(commits: Commits) -> None:
     commits.most = 8
     commits.put(20)
-    commits.writer.be_quiet(is_sure=True)
+    commits.writer.note_pause(is_sure=True)
     wait_for(lambda: commits.sizes == [1, 8, 8, 4], SOON)
     assert [message for batch in commits.tried[1:] for message in batch[:8]] == list(commits.tried[1])
 
@@ -112,7 +112,7 @@ def test_what_one_transaction_has_no_room_for_goes_into_the_next(commits: Commit
 def test_a_batch_is_bounded_by_its_bytes_too(commits: Commits) -> None:
     """Read, a message takes many times the memory of its bytes."""
     commits.put(30, b" " * (module.BATCH_BYTES // 4 + 1))
-    commits.writer.be_quiet(is_sure=True)
+    commits.writer.note_pause(is_sure=True)
     commits.stopping.set()
     wait_for(lambda: sum(commits.sizes) == 31, SOON)
     assert max(commits.sizes) == 4
@@ -125,7 +125,7 @@ def test_what_was_set_aside_and_is_tried_again_makes_no_room_that_is_not_there(
     monkeypatch.setattr(module, "QUEUE_BYTES", 1_000)
     for number in range(1, 21):
         commits.writer.requeue(Message("dock", b" " * 1_000, 0, dead_letter_id=number))
-    commits.writer.be_quiet(is_sure=True)
+    commits.writer.note_pause(is_sure=True)
     commits.stopping.set()
     commits.writer.thread.join(SOON)
     assert sum(commits.sizes) == 21
