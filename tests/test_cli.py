@@ -170,7 +170,10 @@ def test_with_two_organizations_a_command_asks_which(edge: Shell) -> None:
 
 
 def _commands(group: click.Group) -> Iterator[click.Command]:
-    for command in group.commands.values():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command, name
         yield command
         if isinstance(command, click.Group):
             yield from _commands(command)

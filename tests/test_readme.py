@@ -25,8 +25,9 @@ def test_a_command_in_the_readme_exists_with_its_options(line: str) -> None:
     command: click.Command = cli
     while isinstance(command, click.Group) and (words or not command.invoke_without_command):
         assert words, f"{line} is not complete"
-        assert words[0] in command.commands, f"{line}: no such command"
-        command = command.commands[words.pop(0)]
+        subcommand = command.get_command(click.Context(command), words.pop(0))
+        assert subcommand, f"{line}: no such command"
+        command = subcommand
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
 
