@@ -81,10 +81,11 @@ def _print(item: examination.Examined) -> None:
 
 def _sync() -> str:
     try:
-        state = sync_state.of_site()
+        state = sync_state.site_state()
         lines = [*told(state)] if state else []
         lines += [
-            (row.site.code, f"{sync_state.waiting(row.waiting)}; {row.trouble}") for row in sync_state.of_sites(None)
+            (row.site.code, f"{sync_state.waiting(row.waiting)}; {row.trouble}")
+            for row in sync_state.site_statuses(None)
         ]
     except EdgeError as error:  # a damaged file must not cost the rest of the bundle
         return str(error)

@@ -54,7 +54,7 @@ def new_code(actor: Actor, code: str, url: str) -> None:
     check_address(url)
     secret = new_token()
     site = sites.find_by_code(actor.organization_id, code)
-    sites.offer_again(actor, site.no, hash_secret(secret))
+    sites.renew_code(actor, site.no, hash_secret(secret))
     click.echo(f"At a new box of {site.name}, within {sites.JOIN_DAYS} days:\n")
     click.echo(f"edge sync recover {_join_code(url, secret)}")
     click.echo("\nAt its present box, when that lost its key: edge sync join, with the same code.")
@@ -132,7 +132,7 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
 @for_organization
 def status(organization_id: int) -> None:
     """How far the hub is, or how far its sites are."""
-    state = sync_state.of_site()
+    state = sync_state.site_state()
     if state:
         print_table(["", ""], told(state))
         return
@@ -141,7 +141,7 @@ def status(organization_id: int) -> None:
             *(row.site.code, row.site.name, _when(row.site.last_contact_at), _when(row.board_at)),
             *(_when(row.history_until), row.waiting, row.trouble or "-"),
         )
-        for row in sync_state.of_sites(organization_id)
+        for row in sync_state.site_statuses(organization_id)
     ]
     if not rows:
         click.echo(
@@ -180,7 +180,7 @@ def verify(actor: Actor, wait: int) -> None:
     The service does it, once nothing waits to be sent.
     """
     began = clock.now()
-    hub_link.steer(actor, "hub.verification_asked", verify_wanted=1)
+    hub_link.steer(actor, "hub.verification_asked", is_verify_requested=1)
     for _ in range(wait):
         here = _here()
         if here.verified_at and here.verified_at > began:
@@ -216,7 +216,7 @@ def leave(actor: Actor) -> None:
 def conflicts(organization_id: int) -> None:
     """Records of two boxes with one key or tag, and what could not be taken."""
     peers = [(0, "hub")] if hub_link.find() else [(row.no, row.code) for row in sites.list_sites(organization_id)]
-    rows = [(name, row.what, row.reason) for peer, name in peers for row in sites.list_trouble(peer)]
+    rows = [(name, row.item, row.reason) for peer, name in peers for row in sites.list_trouble(peer)]
     if not rows:
         click.echo("None.")
         return

@@ -53,7 +53,7 @@ def _readers() -> Iterable[Metric]:
 
 def _sync() -> Iterable[Metric]:
     """Yield the gauges of sync; none without a hub and without sites."""
-    state = sync_state.of_site()
+    state = sync_state.site_state()
     if state:
         here = state.here
         yield GaugeMetricFamily("edge_sync_running", "1 unless paused, stopped or recovering", _is_on(state.mode))
@@ -66,7 +66,7 @@ def _sync() -> Iterable[Metric]:
         traffic.add_metric(["sent"], state.sent_today)
         traffic.add_metric(["received"], state.received_today)
         yield traffic
-    reported = sync_state.of_sites(None)
+    reported = sync_state.site_statuses(None)
     if reported:
         contact = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
         waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site reported", labels=["site"])

@@ -13,7 +13,7 @@ from edge.audit.audit import INSERT_ENTRY, Act, Entry, Subject
 from edge.database.connection import database, translating
 from edge.database.migrate import known_schema, newest_schema, schema_of
 from edge.errors import Corrupt
-from edge.sync.store.hub_link import RENEW_EPOCHS, TELL_NO_POSITION
+from edge.sync.store.hub_link import KEEP_HUB_POSITIONS, RENEW_EPOCHS
 
 # More than the ids assigned between two backups; allows 9 million restores before the range of ids is used up.
 ID_LEAP = 1_000_000_000
@@ -99,7 +99,7 @@ def move_ids_forward(path: Path, present: Path) -> None:
         id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
         count = max(count, _id_count(present, id_key))
         copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
-        for statement in (*RENEW_EPOCHS, TELL_NO_POSITION):
+        for statement in (*RENEW_EPOCHS, KEEP_HUB_POSITIONS):
             copy.execute(statement)
         copy.commit()
 

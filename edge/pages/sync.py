@@ -53,7 +53,7 @@ def add_site() -> str | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def new_code(site_no: int) -> str:
     secret = new_token()
-    return _code_page(sites.offer_again(actor(), site_no, hash_secret(secret)), secret)
+    return _code_page(sites.renew_code(actor(), site_no, hash_secret(secret)), secret)
 
 
 @pages.get("/sync/sites/<int:site_no>/remove")
@@ -80,7 +80,7 @@ def merge_agreeing(site_no: int) -> AnyResponse:
 @pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/same")
 @require_role(Role.ADMINISTRATOR)
 def same_thing(site_no: int, remote_id: int) -> AnyResponse:
-    conflicts.same_thing(actor(), site_no, remote_id)
+    conflicts.merge(actor(), site_no, remote_id)
     return done("/sync", "same")
 
 
@@ -116,16 +116,16 @@ def resume() -> AnyResponse:
 @pages.post("/sync/verify")
 @require_role(Role.ADMINISTRATOR)
 def verify() -> AnyResponse:
-    hub_link.steer(actor(), "hub.verification_asked", verify_wanted=1)
+    hub_link.steer(actor(), "hub.verification_asked", is_verify_requested=1)
     return done("/sync", "verify")
 
 
 def _page(errors: dict[str, str], entered: object) -> str:
     organization_id = current_session().organization_id
-    state = sync_state.of_site()
+    state = sync_state.site_state()
     if state and state.here.organization_id != organization_id:
         state = None
-    reported = sync_state.of_sites(organization_id)
+    reported = sync_state.site_statuses(organization_id)
     return render_template(
         "sync/sync.html",
         state=state,

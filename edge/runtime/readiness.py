@@ -14,7 +14,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.operations.health import Check
 from edge.sync import worker as sync
-from edge.sync.store.state import trouble_of_site
+from edge.sync.store.state import site_trouble
 
 WRITER_STUCK_SECONDS = 30.0
 ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
@@ -89,7 +89,7 @@ def check_sync(worker: sync.Worker) -> Check:
     """The hub being away is not our end: what is new waits here."""
     if not worker.is_alive():
         return Check("sync", False, "its thread has ended; restart the service")
-    trouble = trouble_of_site()
+    trouble = site_trouble()
     return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")
 
 

@@ -1,8 +1,8 @@
-"""How batches travel: JSON arrays, one for each column, mostly of differences, and zlib around them.
+"""Wire format of batches: JSON arrays, one per column, mostly delta-coded and zlib-compressed.
 
-A column compresses better than a row, and small differences better than long numbers: about 20 bytes for a stay.
-Whoever receives one inflates no more than MAX_INFLATED and checks every type before anything is looked up. It ignores a
-key that it does not know, and does without one that came later, so that such a key needs no new version.
+Columns compress better than rows, and small differences better than large numbers: about 20 bytes per stay. The
+receiver inflates at most MAX_INFLATED bytes and checks all types before any lookup. It ignores unknown keys and
+tolerates missing newer ones, so adding a key needs no new version.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from edge.validation import times
 from edge.validation.values import MAX_NAME
 
 VERSION = 1
-VERSIONS = (1,)  # that this program supports, newest first
-REASON = "X-Sync-Reason"  # a header of refusals that a site treats specially
+VERSIONS = (1,)  # supported versions, newest first
+REASON = "X-Sync-Reason"  # response header with the reason of a refusal
 SECOND_BOX = "second-box"
-SEEN = "seen"  # among what a hub `accepts`: last-seen times without all else, and batches without changes
+SEEN = "seen"  # a hub that `accepts` it takes last-seen times alone and batches without changes
 MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
 MOST_REPORTED = 50
-MOST_RECORDS = 12_000  # assets and locations of a batch; a site sends few but those that a hub asked for
-MOST_OF_BATCH = 64 * MB  # of memory, for the objects of a batch
-MOST_OF_QUESTION = 4 * MB  # the same, for all that is not a batch
+MOST_RECORDS = 12_000  # assets and locations per batch; needed only for those a hub asked for
+MOST_OF_BATCH = 64 * MB  # memory for the objects of one batch
+MOST_OF_QUESTION = 4 * MB  # memory for any other request
 _MAX_INT = 2**63 - 1
 _RULES = frozenset(Rule)
 _PIECE = 256 * 1024
@@ -59,7 +59,7 @@ def pack(content: object) -> bytes:
 
 
 def unpack(body: bytes) -> Any:
-    """Raises TooLarge, and Unreadable for what is not zlib around JSON."""
+    """Return the JSON content of a compressed body. Raises TooLarge, or Unreadable if it is not zlib and JSON."""
     stream = zlib.decompressobj()
     try:
         text = stream.decompress(body, MAX_INFLATED)
@@ -73,7 +73,7 @@ def unpack(body: bytes) -> Any:
 
 
 def cost(body: bytes, most: int) -> int:
-    """Bytes of memory that it takes to unpack a body, measured piece by piece. Raises TooLarge and Unreadable."""
+    """Return the memory in bytes needed to unpack a body, measured in chunks. Raises TooLarge and Unreadable."""
     stream, size, marks, taken = zlib.decompressobj(), 0, 0, 0
     try:
         while body:
@@ -86,12 +86,12 @@ def cost(body: bytes, most: int) -> int:
 
 
 def next_chain(chain: bytes, body: bytes) -> bytes:
-    """The hash over all batches so far."""
+    """Return the hash chain extended by one batch."""
     return blake2b(chain + body, digest_size=16).digest()
 
 
 def encode(base: Cursor, batch: Batch) -> bytes:
-    """A batch and the cursor that it follows on."""
+    """Return a batch, and the cursor it follows, as a request body."""
     tracks, stays = sorted(batch.tracks), [stay for patch in batch.patches for stay in patch.stays]
     since = [patch.since for patch in batch.patches]
     return pack(
@@ -120,14 +120,14 @@ def encode(base: Cursor, batch: Batch) -> bytes:
             ],
             **({"antennas": [tuple(antenna) for antenna in batch.antennas]} if batch.antennas else {}),
             **({"seen": _pairs(batch.seen)} if batch.seen else {}),
-            **({"born": _pairs(batch.born.items())} if batch.born else {}),
+            **({"born": _pairs(batch.created_at_by_ref.items())} if batch.created_at_by_ref else {}),
             **({"hub": tuple(batch.hub_seen)} if batch.hub_seen else {}),
         }
     )
 
 
 def decode(body: bytes) -> tuple[Cursor, Batch]:
-    """Raises TooLarge and Unreadable."""
+    """Return the cursor and the batch of a body. Raises TooLarge and Unreadable."""
     content = unpack(body)
     try:
         if content["v"] not in VERSIONS:
@@ -163,7 +163,7 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
 
 
 def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[Any]], origins: int) -> list[Patch]:
-    """A column at a time: value by value, this would be most of what a hub does with a batch."""
+    """Decode patches column by column, since decoding single values would dominate the hub's CPU time."""
     differences, since_differences, spans, counts = columns
     tracks, since = _undelta(differences), _undelta(since_differences)
     offsets, seqs, seen_for, stay_origins, delays, qualities, rules, rssi = stay_columns
@@ -187,7 +187,7 @@ def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[A
 
 
 def _is_sound(track: TrackState) -> bool:
-    """False for values that would break every list that shows them."""
+    """Return False for values that would break the lists that show them."""
     return all(map(times.is_representable, track[3:6])) and track.row_rule in _RULES
 
 
@@ -202,7 +202,7 @@ def _is_sound_stay(stay: Stay) -> bool:
 
 
 def _each(values: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
-    """Of each patch the value, for each of its rows."""
+    """Repeat the value of each patch for each of its rows."""
     return chain.from_iterable(map(repeat, values, counts))
 
 
@@ -219,7 +219,7 @@ def _rows(kind: type[Row], columns: Sequence[Sequence[Any]], optional: set[int])
 
 
 def _record(kind: Any, row: Sequence[Any]) -> Any:
-    """Its columns are checked by the database, which is strict, one record at a time."""
+    """Check key, name and tags; the strict tables check the other columns, one record at a time."""
     record: Record = kind(*row)
     _whole(record.ref)
     if not isinstance(record.external_key, str) or not isinstance(record.name, str):
@@ -231,7 +231,7 @@ def _record(kind: Any, row: Sequence[Any]) -> Any:
 
 
 def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
-    """Raises Unreadable."""
+    """Return asset records decoded from JSON rows. Raises Unreadable."""
     try:
         return [_record(AssetRecord, row) for row in rows]
     except (TypeError, ValueError) as error:
@@ -253,7 +253,7 @@ def _unpaired(columns: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
 
 
 def hub_state(value: Any) -> HubState | None:
-    """What a site has seen of its hub, if it says so. Raises TypeError or ValueError."""
+    """Return the hub state that the site has seen, or None. Raises TypeError or ValueError."""
     if value is None:
         return None
     epoch, number, mark = value
@@ -265,14 +265,14 @@ def _antenna(reader: Any, port: Any, name: Any) -> AntennaName:
 
 
 def checked_report(report: Any) -> dict[str, int]:
-    """Return what a site reports of itself: at most `MOST_REPORTED` numbers. Raises TypeError or ValueError."""
+    """Return a site's status report of at most `MOST_REPORTED` numbers. Raises TypeError or ValueError."""
     if len(report) > MOST_REPORTED:
         raise ValueError("a report with too many numbers")
     return {_name(name): _whole(value) for name, value in report.items()}
 
 
 def _name(name: Any) -> str:
-    """Return a name of another box as one line, shortened to what a name may have."""
+    """Return a name from another machine as one line, cut to the maximum length."""
     return "".join(letter if letter.isprintable() else " " for letter in str(name)[:MAX_NAME]).strip()
 
 
@@ -281,7 +281,7 @@ def _whole(value: Any) -> int:
 
 
 def _whole_numbers(values: Sequence[Any]) -> Sequence[int]:
-    """Raises TypeError for what the database could not keep as a number."""
+    """Return `values` if all are integers that the database can store; raises TypeError otherwise."""
     if not set(map(type, values)) <= {int} or (values and not -_MAX_INT <= min(values) <= max(values) <= _MAX_INT):
         raise TypeError("a value that is not a whole number")
     return values
@@ -296,11 +296,11 @@ def _sums(columns: Sequence[Sequence[Any]], which: Sequence[int]) -> list[Sequen
 
 
 def _deltas(numbers: Iterable[int]) -> list[int]:
-    found, before = [], 0
+    deltas, before = [], 0
     for number in numbers:
-        found.append(number - before)
+        deltas.append(number - before)
         before = number
-    return found
+    return deltas
 
 
 def _undelta(differences: Sequence[int]) -> Sequence[int]:

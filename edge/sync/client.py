@@ -1,7 +1,7 @@
-"""The hub over HTTPS, as a site sees it. The only part that talks HTTP to somebody else.
+"""HTTPS client of a site for its hub.
 
-urllib3, since it keeps the connection, takes an authority of one's own, follows no redirect unless told to, and is
-one package of its own.
+Uses urllib3: it keeps the connection open, accepts a private certificate authority, does not follow redirects and has
+no dependencies.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from edge.sync.sender import BatchRefused, LinkError, SecondBox, Stopped
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 MAX_ANSWER = 64 * 1024 * 1024
-MAX_WAIT_SECONDS = 3600.0  # whatever the hub, or a proxy before it, asks for
-REFUSED_WAIT_SECONDS = 60.0  # a key that was revoked does not come back by itself
+MAX_WAIT_SECONDS = 3600.0  # upper limit for the wait that the hub or a proxy asks for
+REFUSED_WAIT_SECONDS = 60.0  # a revoked key stays revoked, so retry slowly
 BATCH_TOO_MUCH = (400, 413, 422, 500)
 _STANDING = {"cursor", "time", "max_rows", "wait_ms", "masters"}
 _ANSWERS = {
@@ -38,7 +38,10 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class HubClient:
-    """One connection; tokens by client credentials each time, since a lost answer to a refresh would end the chain."""
+    """A connection to the hub. Gets its tokens with client credentials, never by refresh.
+
+    A lost answer to a refresh would revoke the whole token chain.
+    """
 
     def __init__(self, url: str, client_id: str, secret: str, authority_file: Path | None) -> None:
         check_address(url)
@@ -56,7 +59,7 @@ class HubClient:
         self.sent = self.received = 0  # bytes
 
     def call(self, path: str, body: bytes) -> Any:
-        """The answer to a request below /sync/v1/. Raises LinkError, BatchRefused, Stopped."""
+        """Return the answer to a request below /sync/v1/. Raises LinkError, BatchRefused or Stopped."""
         is_fresh = not self._token
         if is_fresh:
             self._token = self._new_token()
@@ -74,7 +77,7 @@ class HubClient:
         raise _error(status, headers, _detail(content), is_batch=path == "changes")
 
     def join(self, secret: str, environment: str) -> Any:
-        """Use up a one-time code: the credentials of this site."""
+        """Redeem a one-time join code and return the site's credentials."""
         body = orjson.dumps({"code": secret, "environment": environment})
         status, headers, content = self._send("/sync/v1/join", body, {"Content-Type": "application/json"})
         if status != HTTPStatus.OK:
@@ -122,9 +125,9 @@ class HubClient:
 
 
 def check_address(url: str) -> None:
-    """Raises SetupError: what a site knows travels encrypted, or not at all."""
-    parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):
+    """Raise SetupError unless the hub's address is encrypted (or loopback)."""
+    address = urlsplit(url)
+    if address.scheme == "https" or (address.scheme == "http" and address.hostname in LOOPBACK):
         return
     raise SetupError(f"The hub's address is {url}; it has to begin with https://. Switch HTTPS on at the hub first")
 
@@ -144,7 +147,7 @@ def _seconds(text: str | None) -> float:
 
 
 def _detail(content: bytes) -> str:
-    """What the hub says, or the beginning of what something before it says."""
+    """Return the hub's error detail, or the start of a proxy's response."""
     try:
         error = orjson.loads(content)["error"]
         return str(error["detail"] if isinstance(error, dict) else error)
@@ -152,27 +155,27 @@ def _detail(content: bytes) -> str:
         return content[:200].decode(errors="replace")
 
 
-def _json(content: bytes, wanted: set[str]) -> Any:
-    """An answer that has what it must have: guest networks and proxies answer with 200, too."""
+def _json(content: bytes, required: set[str]) -> Any:
+    """Return the answer if it has the required keys. Captive portals and proxies answer with 200, too."""
     try:
         answer = orjson.loads(content)
     except orjson.JSONDecodeError:
         answer = None
-    if not isinstance(answer, dict) or wanted - set(answer):
+    if not isinstance(answer, dict) or required - set(answer):
         raise LinkError("Something that is not the hub answers at its address, perhaps a proxy")
     return answer
 
 
 def _why_not_accepted(error: SSLError) -> str:
-    told = str(error)
-    if "expired" in told or "not yet valid" in told:
+    reason = str(error)
+    if "expired" in reason or "not yet valid" in reason:
         return (
             "it has expired or is not valid yet. Is the clock of this box right? Then have it renewed at the hub; this "
-            f"box goes on by itself ({told})"
+            f"box goes on by itself ({reason})"
         )
     return (
         "is it the hub that answers at its address, or a proxy? A hub that changed its address or its certificate "
-        f"authority needs a new join code ({told})"
+        f"authority needs a new join code ({reason})"
     )
 
 

@@ -1,4 +1,4 @@
-"""The files of a site's connection: its secret, and the certificate authority of its hub."""
+"""Files of a site's hub connection: its secret and the hub's certificate authority."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(data_dir: Path, secret: str, authority: str) -> None:
 
 
 def read(data_dir: Path) -> tuple[str, Path | None]:
-    """The secret, and where the authority is if the hub has its own. Raises SetupError."""
+    """Return the secret and the path of the hub's own certificate authority, if any. Raises SetupError."""
     try:
         secret = (data_dir / SECRET).read_text("ascii").strip()
     except OSError as error:

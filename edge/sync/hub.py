@@ -1,6 +1,6 @@
-"""How the hub responds to a site. Everything is committed before it is answered.
+"""Answers of the hub to its sites. Everything is committed before it is answered.
 
-The answers are dictionaries that travel as JSON; see `edge.api.sync` for the way in.
+Answers are dictionaries sent as JSON; see `edge.api.sync` for the routes.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from edge.sync.store import change_feed as feed
 from edge.sync.store import digests as compare
 from edge.sync.store import incoming, outgoing, site_copies, sites
 from edge.sync.store.change_feed import Kind
-from edge.sync.store.digests import Days, Digest, Of
+from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
-from edge.sync.store.site_copies import Rest
+from edge.sync.store.site_copies import CopyPage
 from edge.sync.store.sites import Site
 from edge.validation.values import MAX_INT64
 
-MAX_ROWS = 5000  # changes in one batch
-MAX_DAYS = 50  # whose tracks fit in one response
-MAX_MASTERS = 1000  # changes of master data in one response
-LONGEST_NAME = 64  # characters of an epoch or an instance; this program makes them of 16
+MAX_ROWS = 5000  # changes per batch
+MAX_DAYS = 50  # days compared by track per response
+MAX_MASTERS = 1000  # master data changes per response
+LONGEST_NAME = 64  # characters of an epoch or instance; ours have 16
 LONGEST_CHAIN = 32  # bytes
-MAX_METADATA = 4 * MB  # of these, and one asset more
+MAX_METADATA = 4 * MB  # of metadata per response; one more asset may exceed it
 
 
 class OtherVersion(EdgeError):
-    """Site and hub have no version in common; sync resumes when the older one is updated."""
+    """Site and hub share no version. Sync resumes when the older one is updated."""
 
 
 class Retired(Conflict):
-    """The box has a state of the database that was replaced: it is a copy and must not report as the site."""
+    """The database of this site was replaced: it is a copy and must not report as the site."""
 
 
 def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
-    """Agree on a version, and on where the site is. Raises Retired and OtherVersion."""
+    """Agree on a version and on the site's position. Raises Retired and OtherVersion."""
     try:
         version = max(set(content["versions"]) & set(batch_format.VERSIONS), default=None)
         instance, mine = _short(content["instance"]), _cursor(content["cursor"])
@@ -64,16 +64,16 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
             raise Retired(RETIRED)
         sites.begin_epoch(site, instance, _beginning(site, mine), is_recovery=bool(content.get("recovering")))
     sites.note_contact(site.no, report, received)
-    return {"version": version, "accepts": [batch_format.SEEN], **_standing(site)}
+    return {"version": version, "accepts": [batch_format.SEEN], **_status(site)}
 
 
 def _beginning(site: Site, mine: Cursor) -> Cursor:
-    """Of an epoch that is new here: where the site says, unless it was told that more is here than there is.
+    """Return the start cursor of a new epoch: the site's own, unless the hub had more data before.
 
-    Then this hub was restored from before the epoch, and the site goes back to its first change.
+    In that case this hub was restored from an older backup, and the site starts from its first change.
     """
-    is_more_told = mine.chain != b"" or (site.epoch is not None and mine.acked_seq > site.acked_seq)
-    return Cursor(mine.epoch, 0, b"") if is_more_told else mine
+    had_more = mine.chain != b"" or (site.epoch is not None and mine.acked_seq > site.acked_seq)
+    return Cursor(mine.epoch, 0, b"") if had_more else mine
 
 
 RETIRED = (
@@ -83,7 +83,7 @@ RETIRED = (
 
 
 def changes(site: Site, body: bytes) -> dict[str, Any]:
-    """Apply a batch if it follows directly on the last one. Raises Unreadable, wire.TooLarge, Retired."""
+    """Apply a batch if it directly follows the previous one. Raises Unreadable, TooLarge or Retired."""
     base, batch = batch_format.decode(body)
     if base.epoch is None or sites.is_retired(site.no, base.epoch):
         raise Retired(RETIRED)
@@ -91,7 +91,7 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
     taken = incoming.take(site.peer, base, batch, batch_format.next_chain(base.chain, body))
     sites.note_contact(site.no, batch.report, len(body))
     return {
-        **_standing(site),
+        **_status(site),
         "applied": taken.is_applied,
         "needs": taken.needs._asdict(),
         "aside": list(taken.aside),
@@ -99,7 +99,7 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
 
 
 def masters(site: Site, content: Any) -> dict[str, Any]:
-    """The assets that changed since the site last asked; all of them, page by page, when that is not known here."""
+    """Return the assets changed since the site's last request, or all assets page by page if that is unknown."""
     try:
         after, epoch, page = _number(content["after"]), content["epoch"], content["page"]
         page = None if page is None else _number(page)
@@ -119,13 +119,13 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             fitting = all_ids[: _fitting(site, all_ids)]
             following = fitting[-1] if len(fitting) == MAX_MASTERS or len(fitting) < len(all_ids) else None
             ids = set(fitting)
-        found = outgoing.assets_for_site(site.organization_id, site.no, ids)
+        site_assets = outgoing.assets_for_site(site.organization_id, site.no, ids)
         answer = {
             "epoch": sites.hub_epoch(),
             "until": until,
             "page": following,
-            "assets": [tuple(record) for record in found.assets],
-            "yours": list(found.yours),
+            "assets": [tuple(record) for record in site_assets.assets],
+            "yours": list(site_assets.yours),
         }
     return {**answer, "state": list(sites.hub_state())}
 
@@ -135,24 +135,24 @@ def _fitting(site: Site, asset_ids: list[int]) -> int:
 
 
 def digests(site: Site, content: Any) -> dict[str, Any]:
-    """The digests of the site's history here: by day, or by track for the days that are named."""
+    """Return the digests of the site's history: by day, or by track for the given days."""
     try:
         first, last = (_day(day) for day in content["range"])
         days = [_day(day) for day in content["days"]]
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
-    of = Of(site.organization_id, site.no)
+    scope = Scope(site.organization_id, site.no)
     with reading():
         if days:
-            return {"days": [[day, *_pairs(compare.of_tracks(of, day))] for day in days[:MAX_DAYS]]}
+            return {"days": [[day, *_pairs(compare.by_track(scope, day))] for day in days[:MAX_DAYS]]}
         first = max(first, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first)
-        return {"first_day": first, "digests": _pairs(compare.of_days(of, Days(first, last)))}
+        return {"first_day": first, "digests": _pairs(compare.by_day(scope, Days(first, last)))}
 
 
 def recover(site: Site, content: Any) -> dict[str, Any]:
-    """A page of what the hub has of the site, for a new box; begins with the part "locations" after [0]."""
+    """Return a page of the site's data for a new machine; starts with part "locations" after [0]."""
     try:
-        page, length = _PARTS[content["part"]]
+        page, length = _SECTIONS[content["part"]]
         after = [_number(number) for number in content["after"]]
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
@@ -164,7 +164,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
 
 
-_PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # how many numbers make a position in it
+_SECTIONS: dict[str, tuple[Callable[..., CopyPage], int]] = {  # length of a position in each section
     "locations": (lambda peer, _: site_copies.locations(peer), 1),
     "assets": (site_copies.assets, 1),
     "tracks": (site_copies.tracks, 1),
@@ -173,7 +173,7 @@ _PARTS: dict[str, tuple[Callable[..., Rest], int]] = {  # how many numbers make 
 
 
 def _number(value: Any) -> int:
-    """Raises TypeError or ValueError for what the database could not compare with its own."""
+    """Return an integer that the database can compare. Raises TypeError or ValueError."""
     number = int(value)
     if abs(number) > MAX_INT64:
         raise ValueError(f"{number} is out of range")
@@ -181,15 +181,15 @@ def _number(value: Any) -> int:
 
 
 def _day(value: Any) -> int:
-    """A day of the history; one before or after it is its first or last."""
+    """Return a day, limited to the range of the history."""
     return min(max(_number(value), compare.ALL_DAYS.first), compare.ALL_DAYS.last)
 
 
-def _pairs(found: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
-    return [(key, count, total) for key, (count, total) in found.items()]
+def _pairs(digests_by_key: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
+    return [(key, count, total) for key, (count, total) in digests_by_key.items()]
 
 
-def _standing(site: Site) -> dict[str, Any]:
+def _status(site: Site) -> dict[str, Any]:
     present, state = incoming.cursor_of(site.no), sites.hub_state()
     return {
         "cursor": [present.epoch, present.acked_seq, present.chain.hex()],
@@ -203,7 +203,7 @@ def _standing(site: Site) -> dict[str, Any]:
 
 
 def _cursor(value: Any) -> Cursor:
-    """It is stored, so its texts have a bound. Raises TypeError or ValueError."""
+    """Return a cursor with bounded texts, since it is stored. Raises TypeError or ValueError."""
     epoch, acked, chain = value
     if len(chain) > 2 * LONGEST_CHAIN:
         raise ValueError("a chain that is too long")

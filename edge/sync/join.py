@@ -1,4 +1,4 @@
-"""The one-time code by which a site joins a hub: address, secret and certificate authority in one text to paste."""
+"""One-time join code of a site: the hub's address, secret and certificate authority as one text to paste."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_LENGTH = 16_384
 
 
 class JoinCode(NamedTuple):
-    """`authority` is the hub's own certificate authority (PEM); empty if its certificate comes from a public one."""
+    """A decoded join code. `authority` is the hub's own certificate authority (PEM), or empty for a public one."""
 
     url: str
     secret: str
@@ -28,12 +28,12 @@ def write(code: JoinCode) -> str:
 
 
 def read(text: str) -> JoinCode:
-    """Raises Invalid for a text that is not a join code, or only part of one."""
+    """Return the decoded join code. Raises Invalid for an incomplete or wrong text."""
     bare = "".join(text.split()).removeprefix(_PREFIX)
     try:
         packed = base64.urlsafe_b64decode(bare[:_MAX_LENGTH] + "=" * (-len(bare[:_MAX_LENGTH]) % 4))
-        parts = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
-        url, secret, authority = map(str, parts)
+        fields = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
+        url, secret, authority = map(str, fields)
     except (binascii.Error, zlib.error, ValueError, TypeError, RecursionError) as error:
         message = "That is not a complete join code. Copy all of it from the hub's page Sync"
         raise Invalid.one("code", "invalid_value", message) from error

@@ -1,4 +1,4 @@
-"""`edge sync recover`: a new or restored box fetches what the hub has of the site, and continues from there."""
+"""`edge sync recover`: downloads the site's data from the hub to a new or restored machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEXT = {part: Progress(following, _FIRST[following]) for part, following in pai
 
 
 def recover(actor: Actor, call: Call) -> Iterator[str]:
-    """Page by page, reporting progress; continues where an earlier attempt ended. Raises what `call` raises."""
+    """Download page by page and yield progress texts; resumes an interrupted run. Raises the errors of `call`."""
     counts = dict.fromkeys(_FIRST, 0)
     while at := recovered_history.progress(_here()):
         if at.part == "tracks":
@@ -48,7 +48,7 @@ _COUNTED: dict[str, Callable[[Batch], int]] = {
 
 
 def _fetch_assets_of_others(call: Call) -> None:
-    """Those of the hub and of other sites, some of which were seen here."""
+    """Fetch the assets of the hub and of other sites; some were read here."""
     sender = Sender(call)
     sender.connect()
     sender.pull()
@@ -66,7 +66,7 @@ def _batch(text: str) -> Batch:
 
 
 def _here() -> hub_link.Target:
-    found = hub_link.find()
-    if found is None:
+    target = hub_link.find()
+    if target is None:
         raise Stopped("This box reports to no hub")
-    return found
+    return target

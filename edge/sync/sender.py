@@ -1,7 +1,7 @@
-"""What a site does: agree with the hub on where it is, and send batch after batch.
+"""The site's side of sync: agrees with the hub on a position and sends batches.
 
-Whatever is lost on the way, or when either side dies between two steps, the next round finds out: a batch is stored
-before it is sent, and the hub's cursor says whether it arrived.
+A batch is stored before it is sent, and the hub's cursor shows whether it arrived. So the next round recovers from lost
+messages and from crashes on either side.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from edge.sync.store.exchange import HUB, Batch, Cursor, Needs
 from edge.sync.store.hub_link import Target
 from edge.sync.store.mirrors import Peer, set_aside
 
-NOW_ROWS = 5000  # positions in one batch
-SILENCE = 180 * clock.SECOND  # with nothing to send, how often the hub is polled
-REFUSED_SECONDS = 60.0  # until what the hub refuses, and cannot be set aside, is sent again
-RENEW_AGAIN = 600 * clock.SECOND  # at most so often this box starts a new epoch
+NOW_ROWS = 5000  # positions per batch
+SILENCE = 180 * clock.SECOND  # poll interval without data to send
+REFUSED_SECONDS = 60.0  # retry delay for refused data that cannot be set aside
+RENEW_AGAIN = 600 * clock.SECOND  # minimum interval between new epochs
 NO_AGREEMENT = "The hub and this box do not agree on how far it has reported; trying again"
-MAX_RECORDS = 500  # in one batch: for each a hub takes as long as for fifty stays, and nobody else writes meanwhile
-MAX_ROWS = 2000  # changes in one batch, as long as the hub does not say
+MAX_RECORDS = 500  # per batch; one costs the hub as much as 50 stays under its write lock
+MAX_ROWS = 2000  # changes per batch until the hub sets a limit
 
-Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; the answer as plain values
+Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; returns decoded JSON
 
 
 class LinkError(EdgeError):
-    """The hub cannot be reached, or cannot answer now: try again. `wait_seconds` is what it asked for."""
+    """The hub is unreachable or cannot answer now; retry after at least `wait_seconds`."""
 
     def __init__(self, message: str, wait_seconds: float = 0) -> None:
         super().__init__(message)
@@ -41,19 +41,19 @@ class LinkError(EdgeError):
 
 
 class SecondBox(LinkError):
-    """Another box reports as this site: try again, and say so."""
+    """Another machine reports as this site; retry and report it."""
 
 
 class BatchRefused(EdgeError):
-    """The hub cannot take this batch: perhaps half of it."""
+    """The hub cannot accept this batch; it may accept half of it."""
 
 
 class Stopped(EdgeError):
-    """The hub refuses this box until a person does something."""
+    """The hub refuses this site until somebody intervenes."""
 
 
 class Sent(NamedTuple):
-    """`rows` changes were taken; `is_all` when nothing was waiting behind them."""
+    """Result of a push: `rows` changes were accepted; `is_all` is True if none remain."""
 
     rows: int
     is_all: bool
@@ -61,35 +61,35 @@ class Sent(NamedTuple):
 
 
 class Sender:
-    """One session with the hub. Everything that must outlive it is in the store."""
+    """A session with the hub. Persistent state is kept in the store."""
 
     def __init__(self, call: Call, seen_every: int = 0) -> None:
-        """`seen_every` (microseconds): assets that do not move are reported as seen no more often."""
+        """`seen_every` (µs): minimum interval between last-seen updates of assets that do not move."""
         self._call = call
         self._seen_every = seen_every
-        self._accepts: list[str] = []  # what the hub takes beyond its version
-        self._is_lane_clear = True  # nothing is due but changes
+        self._accepts: list[str] = []  # optional features of the hub
+        self._is_lane_clear = True  # no positions or needs are due
         self._max_rows = MAX_ROWS
         self._needs = Needs()
         self._asked: set[tuple[Any, ...]] = set()
-        self._on_its_way: Batch | None = None  # what `pending` holds, when this session made it
-        self._hub_masters: list[Any] = []  # epoch and newest change of the hub's master data, as last reported
+        self._pending_batch: Batch | None = None  # the pending batch, if this session created it
+        self._hub_masters: list[Any] = []  # epoch and newest master data change reported by the hub
         self._page: int | None = None
         self._paging_until = 0
 
     def connect(self) -> None:
-        """Raises LinkError, and Stopped when this box may no longer report as the site."""
+        """Do the handshake. Raises LinkError, or Stopped if this machine may no longer report as the site."""
         for _ in range(2):
             here = _target()
             answer = self._call("hello", batch_format.pack(_greeting(here)))
             self._accepts = answer.get("accepts", [])
-            self._heard(answer)
+            self._note_answer(answer)
             if self._reconcile(here, _cursor(answer)):
                 return
         raise LinkError(NO_AGREEMENT)
 
     def push(self, *, with_history: bool = True) -> Sent:
-        """Send the next batch, if there is something to send; without history, only where assets are."""
+        """Send the next batch if there is one. Without history, it contains positions only."""
         here = _target()
         if here.pending is None:
             self._prepare(here, with_history=with_history or batch_format.SEEN not in self._accepts)
@@ -101,33 +101,33 @@ class Sender:
             return Sent(0, True)
         rows, is_all = (here.pending_seq or 0) - here.acked_seq, self._is_lane_clear
         try:
-            answer = self._tell(here.pending)
+            answer = self._send(here.pending)
         except BatchRefused as error:
             self._take_less(here, str(error))
             return Sent(0, False)
-        for reason in answer["aside"]:
-            what, _, why = reason.partition(": ")
-            set_aside(0, what, why)
-        self._heard(answer)
+        for entry in answer["aside"]:
+            item, _, reason = entry.partition(": ")
+            set_aside(0, item, reason)
+        self._note_answer(answer)
         self._settle(here, answer)
         return Sent(rows, is_all and change_feed.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
 
-    def _tell(self, body: bytes) -> Any:
+    def _send(self, body: bytes) -> Any:
         if len(body) > batch_format.MAX_BODY:
             raise BatchRefused("it is larger than what a hub takes")
         return self._call("changes", body)
 
     def pull(self) -> None:
-        """Fetch the assets of the hub, and of the other sites, that changed since."""
+        """Fetch changed assets of the hub and of other sites."""
         here = _target()
         while self._page is not None or [here.hub_epoch, here.master_seq] != self._hub_masters:
-            asked = {
+            question = {
                 "after": here.master_seq,
                 "epoch": here.hub_epoch,
                 "page": self._page,
                 "hub": _seen(here),
             }
-            answer = self._call("masters", batch_format.pack(asked))
+            answer = self._call("masters", batch_format.pack(question))
             self._keep_masters(here, answer)
             here = _target()
 
@@ -146,7 +146,7 @@ class Sender:
         if self._page is None and self._hub_masters[:1] == [answer["epoch"]]:
             self._hub_masters = [answer["epoch"], max(self._paging_until, self._hub_masters[1])]
 
-    def _heard(self, answer: Any) -> None:
+    def _note_answer(self, answer: Any) -> None:
         self._hub_masters = answer["masters"]
         now = clock.now()
         hub_link.update(
@@ -169,7 +169,7 @@ class Sender:
             hub_link.drop_pending()
             self._declare(here, needs)
         elif not self._reconcile(here, present):
-            self.connect()  # the hub knows nothing yet of the new epoch
+            self.connect()  # announce the new epoch
 
     def _declare(self, here: Target, needs: Needs) -> None:
         if tuple(needs) in self._asked:
@@ -179,7 +179,7 @@ class Sender:
         self._needs = Needs(*(sorted({*old, *new}) for old, new in zip(self._needs, needs, strict=True)))
 
     def _prepare(self, here: Target, *, with_history: bool) -> None:
-        """Read what is due and store it as the pending batch."""
+        """Read the due changes and store them as the pending batch."""
         since = clock.now() - (here.board_at or 0)
         is_seen_due = not 0 <= since < self._seen_every
         with reading():
@@ -189,23 +189,23 @@ class Sender:
             contents.need(self._needs)
             for change in due:
                 contents.add(change, self._max_rows)
-            most_seen = NOW_ROWS if self._max_rows >= MAX_ROWS else self._max_rows
-            told = outgoing.ToTell()
+            max_seen = NOW_ROWS if self._max_rows >= MAX_ROWS else self._max_rows
+            due_tracks = outgoing.DueTracks()
             if is_seen_due:
-                told = outgoing.tracks_to_tell(here.organization_id, most_seen, MAX_RECORDS)
-            contents.add_tracks(told.changed)
+                due_tracks = outgoing.due_tracks(here.organization_id, max_seen, MAX_RECORDS)
+            contents.add_tracks(due_tracks.changed)
             is_up_to_date = with_history and (due[-1].seq if due else here.acked_seq) == until
             if is_up_to_date and batch_format.SEEN in self._accepts:
-                contents.add_seen(told.seen)
+                contents.add_seen(due_tracks.seen)
             else:
-                contents.add_tracks(told.seen)  # where they are may be among the changes that wait
-            self._is_lane_clear = told.is_all or not is_seen_due
-            is_nothing_due = not told.changed and not told.seen and not any(self._needs)
+                contents.add_tracks(due_tracks.seen)  # their location may be among the waiting changes
+            self._is_lane_clear = due_tracks.is_all or not is_seen_due
+            is_nothing_due = not due_tracks.changed and not due_tracks.seen and not any(self._needs)
             if is_nothing_due and (until == here.acked_seq or not with_history):
                 return
             last = here.acked_seq if not with_history else due[-1].seq if due else until
             batch = contents.batch(last)
-        if with_history and batch.until_seq == here.acked_seq:  # sightings only
+        if with_history and batch.until_seq == here.acked_seq:  # last-seen times only
             claimed = change_feed.claim(here.acked_seq)
             if claimed is None:
                 self._prepare(here, with_history=True)
@@ -216,17 +216,17 @@ class Sender:
         with writing():
             for piece in contents.rest:
                 change_feed.add_range(*piece)
-            hub_link.keep_pending(body, batch.until_seq, moment if told.is_all else None)
-        self._on_its_way = batch
+            hub_link.keep_pending(body, batch.until_seq, moment if due_tracks.is_all else None)
+        self._pending_batch = batch
 
     def _acknowledge(self, here: Target, cursor: Cursor) -> None:
-        batch = self._on_its_way or batch_format.decode(here.pending or b"")[1]
+        batch = self._pending_batch or batch_format.decode(here.pending or b"")[1]
         seen = [*((track.no, track.last_seen_at) for track in batch.tracks), *batch.seen]
         hub_link.acknowledge(cursor, seen, batch.gone_tracks)
-        self._on_its_way = None
+        self._pending_batch = None
 
     def _take_less(self, here: Target, reason: str) -> None:
-        """Half the batch, until a single change is left that the hub cannot take: that one is set aside."""
+        """Halve the batch size; set a change aside if the hub refuses it alone."""
         self._max_rows //= 2
         self._needs = Needs()
         self._asked.clear()
@@ -243,11 +243,11 @@ class Sender:
                 hub_link.skip(change.seq)
 
     def _reconcile(self, here: Target, hub: Cursor) -> bool:
-        """Continue from the hub's cursor; False when a new handshake is needed."""
+        """Continue from the hub's cursor. Returns False if a new handshake is needed."""
         if hub == here.cursor:
             return True
         if here.pending and hub.chain == batch_format.next_chain(here.chain, here.pending):
-            self._acknowledge(here, hub)  # it was accepted, and only the response was lost
+            self._acknowledge(here, hub)  # accepted; only the response was lost
             return True
         known = hub_link.checkpoint_chain(hub.acked_seq)
         if hub.epoch == here.epoch and hub.acked_seq <= here.acked_seq and known in (None, hub.chain):
@@ -260,16 +260,16 @@ class Sender:
         return False
 
     def _rewind(self, here: Target, hub: Cursor) -> None:
-        """The hub was restored from a backup. What is older than the feed is found by comparing digests."""
+        """Go back to a restored hub's cursor. Changes older than the feed are detected by comparing digests."""
         with writing():
-            hub_link.go_on_from(hub)
+            hub_link.continue_from(hub)
             if hub.acked_seq + 1 < change_feed.oldest_kept():
                 change_feed.add_names(here.organization_id)
-                hub_link.update(verify_wanted=1)
+                hub_link.update(is_verify_requested=1)
 
 
 def _with_few_records(due: list[Change]) -> list[Change]:
-    """The beginning of these changes, with no more than MAX_RECORDS different assets and locations."""
+    """Return the leading changes with at most MAX_RECORDS different assets and locations."""
     records = set()
     for at, change in enumerate(due):
         if change.kind in (Kind.ASSET, Kind.LOCATION):
@@ -280,10 +280,10 @@ def _with_few_records(due: list[Change]) -> list[Change]:
 
 
 def _target() -> Target:
-    found = hub_link.find()
-    if found is None:
+    target = hub_link.find()
+    if target is None:
         raise Stopped("This box reports to no hub")
-    return found
+    return target
 
 
 def _greeting(here: Target) -> dict[str, Any]:
@@ -305,13 +305,13 @@ def _seen(here: Target) -> list[Any] | None:
 
 
 def _hub_state(answer: Any) -> dict[str, Any]:
-    """What an answer says about the state of the hub, as columns; hubs of earlier releases say nothing."""
+    """Return the columns for the hub's state in an answer; empty for hubs of earlier releases."""
     state = batch_format.hub_state(answer.get("state"))
     return {"hub_seen_epoch": state.epoch, "hub_seen": state.number, "hub_seen_mark": state.mark} if state else {}
 
 
 def _report(here: Target, until_seq: int) -> dict[str, int]:
-    """For the hub's page: how far this site is, and how far its clock may be off."""
+    """Return the status that the hub shows: progress and clock offset."""
     return {
         "waiting": change_feed.count_after(until_seq),
         "board_at": here.board_at or 0,

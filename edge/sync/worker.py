@@ -1,4 +1,4 @@
-"""The thread of a site that talks to its hub. Without a hub it only looks, now and then, whether there is one."""
+"""Sync thread of a site. Without a hub it only checks periodically for one."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from edge.sync.store.hub_link import Target
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-AGAIN_SECONDS = 0.1  # the first time: a line loses a connection, and the next one works
+AGAIN_SECONDS = 0.1  # first retry, since a single connection loss is common
 UNEXPECTED_SECONDS = 60.0
-POSITIONS_SECONDS = 60.0  # between reports of positions once the bytes of a day are used up
-SEEN_EVERY = 180 * clock.SECOND  # between reports that assets were seen again where they were
-SEEN_EVERY_METERED = 600 * clock.SECOND  # where bytes are limited
-NOTE_AGAIN = 60 * clock.SECOND  # how often the same fault is recorded: each commit wears the SD card
+POSITIONS_SECONDS = 60.0  # interval of position reports after the daily limit is reached
+SEEN_EVERY = 180 * clock.SECOND  # interval of last-seen updates
+SEEN_EVERY_METERED = 600 * clock.SECOND  # with a daily limit
+NOTE_AGAIN = 60 * clock.SECOND  # interval for recording a repeated fault; each commit wears the SD card
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
-GIVE_WAY = 39  # times as long as it worked: while reads wait, sync gets a fortieth of a core
-MAX_FEED_OF_HUB = 1_000_000  # changes of master data
-MAX_FEED = 5_000_000  # changes that wait; beyond it they are found by digests instead
+GIVE_WAY = 39  # pause factor while reads wait: sync gets 1/40 of a core
+MAX_FEED_OF_HUB = 1_000_000  # master data changes kept
+MAX_FEED = 5_000_000  # waiting changes; digests detect those beyond it
 
 
 class Pace(NamedTuple):
-    """How often to send, how much a day (bytes, 0: as much as there is), and how long acknowledged changes are kept."""
+    """Send interval, daily limit in bytes (0: none), and days to keep acknowledged changes."""
 
     interval_seconds: float
     bytes_a_day: int
@@ -51,7 +51,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self._client: HubClient | None = None
         self._sender: Sender | None = None
-        self._for = ""  # the epoch and key the session was begun for
+        self._session_key = ""  # client id and URL of the session
         self._has_gone_well = False
         self._trimmed_at = time.monotonic()
 
@@ -82,7 +82,7 @@ class Worker:
                 self._note(str(error), is_rival=isinstance(error, SecondBox))
                 self._hang_up()
                 pause = max(error.wait_seconds, AGAIN_SECONDS if self._has_gone_well else RETRY_SECONDS)
-                wait = pause * random.uniform(0.8, 1.2)  # noqa: S311  so that not all come at once
+                wait = pause * random.uniform(0.8, 1.2)  # noqa: S311  jitter needs no secure random numbers
                 self._has_gone_well = False
             except (SetupError, Unavailable) as error:
                 self._note(str(error))
@@ -95,7 +95,7 @@ class Worker:
         self._hang_up()
 
     def _round(self) -> float:
-        """Seconds until the next one."""
+        """Run one round. Returns the seconds until the next."""
         here = hub_link.find()
         if here is None:
             self._trim_hub()
@@ -117,27 +117,27 @@ class Worker:
         if not sent.is_all:
             return sent.wait_seconds
         sender.pull()
-        if here.verify_wanted and self._client:
-            told = verify.repair(here, verify.compare(here, self._client.call))
-            log.info("Sync: %s", told)
-        elif self._client and verify.is_due(here) and (told := verify.next_slice(here, self._client.call)):
-            log.warning("Sync: %s", told)
+        if here.is_verify_requested and self._client:
+            summary = verify.repair(here, verify.compare(here, self._client.call))
+            log.info("Sync: %s", summary)
+        elif self._client and verify.is_due(here) and (summary := verify.next_slice(here, self._client.call)):
+            log.warning("Sync: %s", summary)
         self._count()
         return max(self._pace.interval_seconds, sent.wait_seconds)
 
     def _session(self, here: Target) -> Sender:
-        """The current session, or a new one."""
-        wanted = f"{here.client_id} {here.url}"
-        if self._sender is None or self._for != wanted:
+        """Return the current session, or a new one."""
+        session_key = f"{here.client_id} {here.url}"
+        if self._sender is None or self._session_key != session_key:
             self._hang_up()
             secret, authority = files.read(self._data_dir)
             self._client = HubClient(here.url, here.client_id, secret, authority)
             sender = Sender(self._client.call, SEEN_EVERY_METERED if self._pace.bytes_a_day else SEEN_EVERY)
             sender.connect()
             if here.last_error:
-                log.info("Sync: the hub answers again")
+                log.info("Sync: connection to the hub restored")
                 hub_link.update(last_error=None, last_error_at=None)
-            self._sender, self._for = sender, wanted
+            self._sender, self._session_key = sender, session_key
         return self._sender
 
     def _hang_up(self) -> None:
@@ -158,23 +158,25 @@ class Worker:
         while hub_link.trim(before, TRIM_ROWS) and not self._stopping.wait(0.05):
             pass
         if change_feed.count_after(here.acked_seq) > MAX_FEED:
-            log.warning("More than %d changes wait for the hub: the oldest will be found by comparing", MAX_FEED)
-            hub_link.update(verify_wanted=1)
+            log.warning(
+                "More than %d changes wait for the hub; dropping the oldest, a comparison will resend them", MAX_FEED
+            )
+            hub_link.update(is_verify_requested=1)
             while change_feed.trim(change_feed.newest() - MAX_FEED, TRIM_ROWS) and not self._stopping.wait(0.05):
                 pass
 
     def _trim_hub(self) -> None:
-        """A site that asks for older changes of master data gets all of it, page by page."""
+        """Drop old master data changes. A site that asks for older ones gets all master data, page by page."""
         while change_feed.newest() - change_feed.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
             change_feed.trim(change_feed.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
 
     def _note(self, fault: str, stopped: str | None = None, *, is_rival: bool = False) -> None:
-        """The store itself may be what failed, and that must not end the thread."""
+        """Log and record a fault. A failing store must not end the thread."""
         try:
-            found = hub_link.find()
-            if found and found.last_error != fault:
+            target = hub_link.find()
+            if target and target.last_error != fault:
                 log.warning("Sync: %s", fault)
-            elif found and not stopped and 0 <= clock.now() - (found.last_error_at or 0) < NOTE_AGAIN:
+            elif target and not stopped and 0 <= clock.now() - (target.last_error_at or 0) < NOTE_AGAIN:
                 return
             columns: dict[str, Any] = {} if stopped is None else {"stopped": stopped}
             if is_rival:

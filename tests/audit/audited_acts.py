@@ -92,7 +92,7 @@ NOT_AUDITED = {
         "sites.admit", "sites.check_not_behind", "sites.hub_state", "hub_link.skip_ids", "recovered_history.join",
         "recovered_history.reserve_tracks", "recovered_history.take",
         "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "hub_link.acknowledge", "hub_link.count_bytes",
-        "sites.note_refusal", "hub_link.drop_pending", "hub_link.go_on_from", "hub_link.keep_pending",
+        "sites.note_refusal", "hub_link.drop_pending", "hub_link.continue_from", "hub_link.keep_pending",
         "hub_link.renew_epoch", "hub_link.skip", "hub_link.trim", "hub_link.update",
     },
     "outbound events: what happened, and how far each destination was told": {
@@ -271,8 +271,8 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
                     changed_settings.reset_setting(on.ada, "pages.session_hours", "12")),
         "setting.reset", "pages.session_hours",
     ),
-    "conflicts.same_thing": (
-        lambda on: conflicts.same_thing(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
+    "conflicts.merge": (
+        lambda on: conflicts.merge(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
     ),
     "conflicts.merge_agreeing": (
         lambda on: conflicts.merge_agreeing(on.ada, agreeing_clash(on)), "asset.merged", "Pallet (A-1)",
@@ -337,7 +337,7 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         "hub.paused", "Hub",
     ),
     "sites.add_site": (lambda on: add_site(on), "site.created", "North"),
-    "sites.offer_again": (lambda on: sites.offer_again(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
+    "sites.renew_code": (lambda on: sites.renew_code(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
     "sites.join": (lambda on: (add_site(on), sites.join(b"code", b"hash")), "site.joined", "North"),
     "sites.make_hub": (lambda on: sites.make_hub(on.ada), "box.made_hub", "this box"),
     "sites.remove_site": (lambda on: sites.remove_site(on.ada, add_site(on).no), "site.removed", "North"),

@@ -86,7 +86,7 @@ def make(folder: Path, stays: int) -> None:
         ]
         record(scans, GAP)
     with hub.in_use():
-        sites.offer_again(hub.actor, ber.site_no, hash_secret("code"))
+        sites.renew_code(hub.actor, ber.site_no, hash_secret("code"))
         joined = sites.join(hash_secret("code"), hash_secret(SECRET))
         assert joined
         assert joined.api_key_id

@@ -63,7 +63,7 @@ class Connected:
         self.site = site
         with site.hub.in_use():
             app = create_app(AppSettings(environment, "test", (), 1000, 1000), Health())
-            sites.offer_again(site.hub.actor, site.site_no, hash_secret("code"))
+            sites.renew_code(site.hub.actor, site.site_no, hash_secret("code"))
             joined = sites.join(hash_secret("code"), hash_secret(SECRET))
             assert joined
             assert joined.api_key_id

@@ -225,7 +225,7 @@ def test_a_clash_with_a_record_of_the_hub_ends_when_that_takes_another_key(compa
     company.settle()
     with hub.in_use():
         [clash] = conflicts.list_conflicts(hub.organization_id).rows
-        assert clash.ends_by_renaming
+        assert clash.may_rename
         with pytest.raises(Conflict, match="that both have"):
             conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "P-1")
         conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "OUR-1")
@@ -245,7 +245,7 @@ def test_a_clash_of_two_sites_is_not_ended_by_renaming_at_the_hub(company: Compa
     company.settle()
     with company.hub.in_use():
         [clash] = conflicts.list_conflicts(company.hub.organization_id).rows
-        assert not clash.ends_by_renaming
+        assert not clash.may_rename
         with pytest.raises(Conflict, match="at BER"):
             conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-9")
 
@@ -258,7 +258,7 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
     hub = company.hub
     with hub.in_use():
         [clash] = conflicts.list_conflicts(hub.organization_id).rows
-        conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
+        conflicts.merge(hub.actor, clash.site_no, clash.remote_id)
         asset = lookup.asset_by_key(hub.organization_id, "P-1")
         assert asset
         assert report.list_history(hub.organization_id, asset.id, limit=10).total_count == 2

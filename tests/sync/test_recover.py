@@ -37,7 +37,7 @@ class NewBox(SiteBox):
 
     def join_again(self) -> None:
         with self.hub.in_use():
-            sites.offer_again(self.hub.actor, self.site_no, hash_secret("again"))
+            sites.renew_code(self.hub.actor, self.site_no, hash_secret("again"))
             sites.join(hash_secret("again"), hash_secret("another secret"))
         with self.in_use():
             recovered_history.join(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
@@ -139,7 +139,7 @@ def test_assets_of_other_sites_and_adopted_ones_come_back_too(ber: SiteBox, hub:
     ham.sync()
     with hub.in_use():
         [clash] = conflicts.list_conflicts(hub.organization_id).rows
-        conflicts.same_thing(hub.actor, clash.site_no, clash.remote_id)
+        conflicts.merge(hub.actor, clash.site_no, clash.remote_id)
     for site in (ber, ham, ber, ham):
         site.sync()
         site.fetch()

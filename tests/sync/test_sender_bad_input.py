@@ -103,7 +103,7 @@ def test_a_key_that_is_revoked_meanwhile(ber: SiteBox) -> None:
     ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
     assert "refuses the key of this site" in refused(link)
     with ber.hub.in_use():
-        assert "its key was revoked" in state.of_sites(ber.hub.organization_id)[0].trouble
+        assert "its key was revoked" in state.site_statuses(ber.hub.organization_id)[0].trouble
     link = Connected(ber)  # a new code
     with ber.in_use():
         hub_link.renew_key(ber.actor, hub_link.HubAccess("https://hub", "BER", "The hub", "new"))
@@ -341,9 +341,9 @@ def test_a_clock_that_is_off_is_told_at_both_ends_and_changes_nothing(
     link.line.spoil = ahead
     attempt(link)
     with ber.in_use():
-        assert "10800 s apart" in state.trouble_of_site() or "10799 s apart" in state.trouble_of_site()
+        assert "10800 s apart" in state.site_trouble() or "10799 s apart" in state.site_trouble()
         hub_link.update(last_contact_at=0)
     attempt(link)
     with ber.hub.in_use():
-        assert "s apart" in state.of_sites(ber.hub.organization_id)[0].trouble
+        assert "s apart" in state.site_statuses(ber.hub.organization_id)[0].trouble
     assert_equal(ber)

@@ -132,7 +132,7 @@ def die(folder: Path, prepare: Callable[[World], None], every: int, monkeypatch:
         assert_equal(world.ber)
         assert world.ber.rows("SELECT * FROM set_aside") == world.hub.rows("SELECT * FROM set_aside") == []
         with world.ber.in_use():
-            assert state.trouble_of_site() == ""
+            assert state.site_trouble() == ""
         commit += every
     return deaths
 

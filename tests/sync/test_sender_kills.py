@@ -41,7 +41,7 @@ def kill(folder: Path, kills: int, seed: int) -> str:
         people.add_person(ber.actor, "Ann", Role.OPERATOR)
     ber.join()
     with hub.in_use():
-        sites.offer_again(hub.actor, ber.site_no, hash_secret("code"))
+        sites.renew_code(hub.actor, ber.site_no, hash_secret("code"))
         joined = sites.join(hash_secret("code"), hash_secret(SECRET))
         assert joined
         assert joined.api_key_id

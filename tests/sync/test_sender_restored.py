@@ -103,7 +103,7 @@ def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_compari
     with ber.in_use():
         here = hub_link.find()
         assert here
-        assert here.verify_wanted
+        assert here.is_verify_requested
         assert "Sent again" in verify.repair(here, verify.compare(here, ber.call))
     ber.sync()
     assert_equal(ber)

@@ -47,8 +47,8 @@ class Clone(SiteBox):
 def trouble(box: Box) -> str:
     with box.in_use():
         if box.name != "hub":
-            return state.trouble_of_site()
-        [reported] = state.of_sites(box.organization_id)
+            return state.site_trouble()
+        [reported] = state.site_statuses(box.organization_id)
         return reported.trouble
 
 

@@ -141,8 +141,8 @@ def test_a_hub_of_an_earlier_release_gets_positions_as_it_knows_them(
     monkeypatch.setattr("edge.sync.batch_format.SEEN", "unheard of")
     monkeypatch.setattr("edge.sync.hub.hello", without("accepts"))
     sent: list[bytes] = []
-    tell = Sender._tell
-    monkeypatch.setattr(Sender, "_tell", lambda self, body: (sent.append(body), tell(self, body))[1])
+    tell = Sender._send
+    monkeypatch.setattr(Sender, "_send", lambda self, body: (sent.append(body), tell(self, body))[1])
     standing.pass_time(5 * MINUTE)
     standing.now += worker.SEEN_EVERY
     with standing.site.in_use():

@@ -182,7 +182,7 @@ class SiteBox(Box):
     def join_again(self) -> None:
         """With a new code, since the hub does not listen to this box any more."""
         with self.hub.in_use():
-            sites.offer_again(self.hub.actor, self.site_no, hash_secret("again"))
+            sites.renew_code(self.hub.actor, self.site_no, hash_secret("again"))
             sites.join(hash_secret("again"), hash_secret("another secret"))
         with self.in_use():
             hub_link.renew_key(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
@@ -211,7 +211,7 @@ class SiteBox(Box):
                 sender.pull()
                 here = hub_link.find()
                 assert here
-                if not here.verify_wanted:
+                if not here.is_verify_requested:
                     return
                 verify.repair(here, verify.compare(here, self.call))
         raise AssertionError("still not in sync")

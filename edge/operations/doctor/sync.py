@@ -10,7 +10,7 @@ SECRET = "sync-secret"  # noqa: S105  a file name
 
 def upstream(subject: Subject) -> Finding:
     """Check this box as a site."""
-    state = sync_state.of_site()
+    state = sync_state.site_state()
     if state is None:
         return ok("reports to no hub")
     hub = f"{state.here.hub_name} at {state.here.url}"
@@ -23,7 +23,7 @@ def upstream(subject: Subject) -> Finding:
         )
     if state.mode == "paused":
         return warning(f"paused; {sync_state.waiting(state.waiting)} for {hub}", "edge sync resume")
-    trouble = sync_state.trouble_of_site()
+    trouble = sync_state.site_trouble()
     if trouble:
         return warning(trouble, "edge sync status; is the hub there, and the way to it?")
     if state.here.restored_from is not None:
@@ -37,7 +37,7 @@ def upstream(subject: Subject) -> Finding:
 
 def downstream(_: Subject) -> Finding:
     """Check this box as a hub, for all organizations."""
-    reported = sync_state.of_sites(None)
+    reported = sync_state.site_statuses(None)
     if not reported:
         return ok("is a hub of no site")
     troubled = [f"{row.site.code}: {row.trouble}" for row in reported if row.trouble]

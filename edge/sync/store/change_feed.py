@@ -1,8 +1,8 @@
-"""The change feed: which rows changed, in the order of the commits.
+"""Change feed: keys of changed rows, in commit order.
 
-It is filled by triggers, so that no write can bypass it, whichever part or process makes it. The triggers exist only
-while somebody wants the feed, so that a box without sync pays nothing. Only keys are kept; the row is read when it is
-sent, so no harm is done if the feed is lost or sent twice.
+Triggers fill it, so every write is recorded, whichever module or process makes it. They exist only on sites and hubs;
+without sync the feed costs nothing. It stores keys only and rows are read when they are sent, so a lost or repeated
+change does no harm.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from edge.database.triggers import FEED_OF_HUB, FEED_OF_SITE
 
 
 class Kind(IntEnum):
-    """What changed; the letters are the columns of `change`."""
+    """Kinds of changes; the letters are columns of `change`."""
 
-    STAY = 1  # the history rows of track `a` at the time `b`
-    ASSET = 2  # asset `a`, or its tags
+    STAY = 1  # history rows of track `a` at time `b`
+    ASSET = 2  # asset `a` or its tags
     LOCATION = 3
     READER = 4  # the name of reader `a`
     PERSON = 5
-    TRACK = 6  # track `a` is gone
-    RANGE = 7  # all history rows of track `a` that begin from `b` to `c`: a repair or a first copy
+    TRACK = 6  # track `a` was deleted
+    RANGE = 7  # history rows of track `a` that begin from `b` to `c` (repair or first copy)
 
 
 class Change(NamedTuple):
@@ -35,14 +35,14 @@ class Change(NamedTuple):
 
 
 def start(*, tracking: bool) -> None:
-    """Fill the feed from now on. A site also sends what it tracks; a hub sends its sites master data only."""
+    """Install the triggers. With `tracking` (sites) the feed includes history; a hub feeds master data only."""
     with writing():
         for statement in (FEED_OF_SITE if tracking else FEED_OF_HUB).values():
             execute(statement)
 
 
 def stop() -> None:
-    """Nobody wants the feed any more."""
+    """Remove the triggers and empty the feed."""
     with writing():
         for name in FEED_OF_SITE:
             execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -50,29 +50,29 @@ def stop() -> None:
 
 
 def after(seq: int, limit: int) -> list[Change]:
-    found = execute("SELECT seq, kind, a, b, c FROM change WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
-    return [Change(*row) for row in found]
+    rows = execute("SELECT seq, kind, a, b, c FROM change WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
+    return [Change(*row) for row in rows]
 
 
 def newest() -> int:
-    """The last number that was given out, even if its row has been dropped since."""
+    """Return the highest number ever assigned, even if its row was dropped."""
     row = execute("SELECT seq FROM sqlite_sequence WHERE name = 'change'").fetchone()
     return row[0] if row else 0
 
 
 def claim(after_seq: int) -> int | None:
-    """A number for a batch without changes, so that every batch has a number; None when there is a change to send."""
+    """Assign a number to a batch without changes. Returns None if there are changes to send."""
     with writing():
         if newest() != after_seq:
             return None
         execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'change'")
-        if newest() == after_seq:  # nothing was ever in it
+        if newest() == after_seq:  # the table has never had a row
             execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('change', ?)", (after_seq + 1,))
         return after_seq + 1
 
 
 def oldest_kept() -> int:
-    """All changes from this number on are still in the feed."""
+    """Return the number from which on all changes are kept."""
     row = execute("SELECT min(seq) FROM change").fetchone()
     return newest() + 1 if row[0] is None else row[0]
 
@@ -82,17 +82,17 @@ def count_after(seq: int) -> int:
 
 
 def add_range(track: int, since: int, until: int) -> None:
-    """Queue the history of a track, to be sent as it is now."""
+    """Queue the history of a track in a time range."""
     execute("INSERT INTO change (kind, a, b, c) VALUES (?, ?, ?, ?)", (Kind.RANGE, track, since, until))
 
 
 def add_asset(asset_id: int) -> None:
-    """Queue an asset, to be sent as it is now; for what changes about it without a write of its row."""
+    """Queue an asset, for changes that do not write its row."""
     execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.ASSET, asset_id))
 
 
 def add_everything(organization_id: int) -> None:
-    """Queue everything for a first copy, records before the history that refers to them."""
+    """Queue all data for a first copy, records before the history that refers to them."""
     with writing():
         add_names(organization_id)
         execute(
@@ -103,7 +103,7 @@ def add_everything(organization_id: int) -> None:
 
 
 def add_names(organization_id: int) -> None:
-    """Queue all records, to be sent as they are now, but no history."""
+    """Queue all records without history."""
     with writing():
         for sql in (
             "INSERT INTO change (kind, a) SELECT 3, id FROM location WHERE organization_id = ? ORDER BY id",
@@ -113,13 +113,13 @@ def add_names(organization_id: int) -> None:
 
 
 def tracks_after(seq: int) -> set[int]:
-    """The tracks whose history changed."""
+    """Return the tracks with history changes after `seq`."""
     kinds = (Kind.STAY, Kind.RANGE)
     return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
 
 
 def trim(until_seq: int, limit: int) -> int:
-    """Drop the oldest changes up to a number; returns how many."""
+    """Drop the oldest changes up to a number. Returns how many."""
     with writing():
         return execute(
             "DELETE FROM change WHERE seq IN (SELECT seq FROM change WHERE seq <= ? ORDER BY seq LIMIT ?)",

@@ -1,4 +1,4 @@
-"""Records of two boxes that clash at a hub, and how a person resolves that."""
+"""Conflicts between records of two machines at a hub, and their resolution by a person."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from edge.records.tags import TagRow
 from edge.sync.store import mirrors, record_copies, sites
 
 PER_PAGE = 50
-MOST = 200  # merged in one transaction
+MOST = 200  # merged per transaction
 
 
-class Clash(NamedTuple):
-    """`key` and `name` are those of the incoming record; `local_id` is the record that was here before."""
+class SyncConflict(NamedTuple):
+    """A conflict. `key` and `name` belong to the incoming record; `local_id` is the existing record."""
 
     site_no: int
     site_code: str
@@ -34,13 +34,13 @@ class Clash(NamedTuple):
     local_name: str
     home: str
     since: int
-    is_kept_here: int  # the record that was here before: whether this hub is its home
+    is_kept_here: int  # 1 if this hub is the home of the existing record
 
     @property
-    def ends_by_renaming(self) -> bool:
-        """Whether the two share a key, and the record that was here before may be changed here."""
-        wanted = self.key if self.kind == "asset" else f"{self.site_code}-{self.key}"
-        return bool(self.is_kept_here) and self.local_key == wanted
+    def may_rename(self) -> bool:
+        """Return True if both share a key and the existing record may be changed here."""
+        incoming_key = self.key if self.kind == "asset" else f"{self.site_code}-{self.key}"
+        return bool(self.is_kept_here) and self.local_key == incoming_key
 
 
 _SELECT = """
@@ -57,58 +57,58 @@ WHERE s.organization_id = ?
 
 def list_conflicts(
     organization_id: int, *, site_no: int | None = None, limit: int | None = None, offset: int = 0
-) -> Page[Clash]:
-    """One page of the conflicts at a hub, of one site or of all; the newest first."""
-    wanted = f"{_SELECT} AND ifnull(c.peer = ?, 1) "
-    count = execute(f"SELECT count(*) FROM ({wanted})", (organization_id, site_no)).fetchone()[0]
+) -> Page[SyncConflict]:
+    """Return one page of the conflicts of one site or of all sites, newest first."""
+    query = f"{_SELECT} AND ifnull(c.peer = ?, 1) "
+    count = execute(f"SELECT count(*) FROM ({query})", (organization_id, site_no)).fetchone()[0]
     rows = execute(
-        wanted + "ORDER BY c.since DESC, c.peer, c.remote_id LIMIT ? OFFSET ?",
+        query + "ORDER BY c.since DESC, c.peer, c.remote_id LIMIT ? OFFSET ?",
         (organization_id, site_no, limit or PER_PAGE, offset),
     )
-    return Page([Clash(*row) for row in rows], count)
+    return Page([SyncConflict(*row) for row in rows], count)
 
 
-def same_thing(actor: Actor, site_no: int, remote_id: int) -> None:
-    """Merge two assets that are one thing: the hub adopts it, with the tags of both, and both sites mirror it.
+def merge(actor: Actor, site_no: int, remote_id: int) -> None:
+    """Merge two assets that are the same. The hub becomes its home, it gets the tags of both, and both sites mirror it.
 
-    Raises NotFound without such a clash, Conflict where it is not between two assets.
+    Raises NotFound if there is no such conflict, Conflict unless it is between two assets.
     """
     with acting(actor) as act:
-        clash = _get(actor.organization_id, site_no, remote_id)
+        conflict = _get(actor.organization_id, site_no, remote_id)
         record = json.loads(
             execute("SELECT record FROM conflict WHERE peer = ? AND remote_id = ?", (site_no, remote_id)).fetchone()[0]
         )
         kept = execute(
             "SELECT id, external_key, name, description, is_active, valid_from, valid_to, deleted_at, updated_at "
             "FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",
-            (clash.local_id, actor.organization_id),
+            (conflict.local_id, actor.organization_id),
         ).fetchone()
-        if clash.kind != "asset" or kept is None:
+        if conflict.kind != "asset" or kept is None:
             raise Conflict("only two assets can be the same thing; give one of the two another key or tag at its home")
-        _merge(actor.organization_id, clash)
+        _merge(actor.organization_id, conflict)
         for tag_type, value in record[11]:
-            _add_tag(actor.organization_id, clash.local_id, tag_type, value)
-        execute("UPDATE asset SET updated_at = ? WHERE id = ?", (next_update(kept[8]), clash.local_id))
-        found_tags = execute(
-            "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS NULL", (clash.local_id,)
+            _add_tag(actor.organization_id, conflict.local_id, tag_type, value)
+        execute("UPDATE asset SET updated_at = ? WHERE id = ?", (next_update(kept[8]), conflict.local_id))
+        tag_rows = execute(
+            "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS NULL", (conflict.local_id,)
         )
         search.remember(
-            "asset", actor.organization_id, search.Searchable(*kept[:8]), [TagRow(*tag) for tag in found_tags]
+            "asset", actor.organization_id, search.Searchable(*kept[:8]), [TagRow(*tag) for tag in tag_rows]
         )
-        subject = Subject("asset", clash.local_id, f"{kept[2]} ({kept[1]})")
-        act.note("asset.merged", subject, {"site": clash.site_code, "was_kept_at": clash.home})
+        subject = Subject("asset", conflict.local_id, f"{kept[2]} ({kept[1]})")
+        act.note("asset.merged", subject, {"site": conflict.site_code, "was_kept_at": conflict.home})
 
 
 def merge_agreeing(actor: Actor, site_no: int) -> int:
-    """Merge the assets of a site that agree with the one here in key, name and a tag; returns how many, at most MOST.
+    """Merge up to MOST assets of a site that match the hub's in key, name and one tag. Returns how many.
 
-    Whoever calls it again gets the next ones. Raises NotFound for an unknown site.
+    Call again for more. Raises NotFound for an unknown site.
     """
     sites.get_site(actor.organization_id, site_no)
     with writing():
         agreeing = execute(_AGREEING, (site_no, actor.organization_id, MOST)).fetchall()
         for (remote_id,) in agreeing:
-            same_thing(actor, site_no, remote_id)
+            merge(actor, site_no, remote_id)
     return len(agreeing)
 
 
@@ -123,47 +123,47 @@ ORDER BY c.since, c.remote_id LIMIT ?
 
 
 def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> None:
-    """Give the record that was here before another key, so that the incoming one can have its own.
+    """Give the existing record another key; the incoming record gets the current one.
 
-    Raises NotFound without such a clash; Conflict where the record is kept elsewhere, or for a key that is taken.
+    Raises NotFound if there is no such conflict, Conflict if the record's home is elsewhere or the key is taken.
     """
     with writing():
-        clash = _get(actor.organization_id, site_no, remote_id)
-        if not clash.ends_by_renaming:
-            raise Conflict(f"another key at this hub does not resolve it: change the key or the tag at {clash.home}")
-        if external_key == clash.local_key:
+        conflict = _get(actor.organization_id, site_no, remote_id)
+        if not conflict.may_rename:
+            raise Conflict(f"another key at this hub does not resolve it: change the key or the tag at {conflict.home}")
+        if external_key == conflict.local_key:
             raise Conflict(f"{external_key} is the key that both have; choose another")
-        if clash.kind == "asset":
-            assets.rename(actor, clash.local_id, external_key)
+        if conflict.kind == "asset":
+            assets.rename(actor, conflict.local_id, external_key)
         else:
-            locations.rename(actor, clash.local_id, external_key)
+            locations.rename(actor, conflict.local_id, external_key)
         mirrors.retry_conflicts(sites.get_site(actor.organization_id, site_no).peer, remote_id)
 
 
-def _get(organization_id: int, site_no: int, remote_id: int) -> Clash:
+def _get(organization_id: int, site_no: int, remote_id: int) -> SyncConflict:
     row = execute(_SELECT + "AND c.peer = ? AND c.remote_id = ?", (organization_id, site_no, remote_id)).fetchone()
     if row is None:
         raise NotFound("this conflict no longer exists")
-    return Clash(*row)
+    return SyncConflict(*row)
 
 
-def _merge(organization_id: int, clash: Clash) -> None:
-    """Link the site's asset to the record that was here, and make the hub its home."""
-    shell = execute(
-        "SELECT local_id FROM link WHERE peer = ? AND remote_id = ?", (clash.site_no, clash.remote_id)
+def _merge(organization_id: int, conflict: SyncConflict) -> None:
+    """Link the site's asset to the existing record, and make the hub its home."""
+    placeholder = execute(
+        "SELECT local_id FROM link WHERE peer = ? AND remote_id = ?", (conflict.site_no, conflict.remote_id)
     ).fetchone()[0]
     execute(
         "UPDATE link SET local_id = ? WHERE peer = ? AND remote_id = ?",
-        (clash.local_id, clash.site_no, clash.remote_id),
+        (conflict.local_id, conflict.site_no, conflict.remote_id),
     )
-    execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (clash.site_no, clash.remote_id))
-    execute("DELETE FROM mirror WHERE record_id = ?", (clash.local_id,))
-    if shell != clash.local_id:
+    execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (conflict.site_no, conflict.remote_id))
+    execute("DELETE FROM mirror WHERE record_id = ?", (conflict.local_id,))
+    if placeholder != conflict.local_id:
         execute(
             "UPDATE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
-            (clash.local_id, shell, organization_id),
+            (conflict.local_id, placeholder, organization_id),
         )
-        record_copies.retire(organization_id, "asset", shell, moment())
+        record_copies.retire(organization_id, "asset", placeholder, moment())
 
 
 def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> None:

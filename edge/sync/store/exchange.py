@@ -1,7 +1,7 @@
-"""What a site and its hub send each other, as plain values: the same types on both sides, whatever the wire format.
+"""Data that a site and its hub exchange, as plain values independent of the wire format.
 
-Records are identified by their id at their home. A site refers to a record that it only mirrors, because its home is
-the hub, by the hub's id negated: so the sign says whose number it is.
+Records are identified by their id at their home. A site refers to a mirrored record by the hub's id negated, so the
+sign shows which id it is.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-HUB = 0  # as `peer` in the tables of a site; on a hub a peer is the number of a site
+HUB = 0  # value of `peer` on a site; on a hub, `peer` is a site number
 
 
 class AssetRecord(NamedTuple):
-    """An asset with its live tags, each (tag_type, value). Times in microseconds."""
+    """An asset with its live tags as (tag_type, value). Times are in µs."""
 
     ref: int
     external_key: str
@@ -27,7 +27,7 @@ class AssetRecord(NamedTuple):
     updated_at: int
     deleted_at: int | None
     tags: Sequence[tuple[str, str]]
-    home: str = ""  # the name of the box it is kept at, where that is not the sender
+    home: str = ""  # name of its home, unless that is the sender
 
 
 class LocationRecord(NamedTuple):
@@ -50,7 +50,7 @@ Record = AssetRecord | LocationRecord
 
 
 class Origin(NamedTuple):
-    """Where scans came from: at which location, by which reader and antenna or which person of the site."""
+    """Origin of reads: a location with a reader and antenna, or with a person."""
 
     location: int
     reader: int | None
@@ -59,7 +59,7 @@ class Origin(NamedTuple):
 
 
 class AntennaName(NamedTuple):
-    """What the site calls an antenna that has a name; see edge.tracking.antenna_names."""
+    """A named antenna of the site; see edge.tracking.antenna_names."""
 
     reader: int
     port: int
@@ -67,7 +67,7 @@ class AntennaName(NamedTuple):
 
 
 class TrackState(NamedTuple):
-    """Where an asset is as far as the site knows. `asset` is given where the hub may not know the track yet."""
+    """The current position of an asset at the site. `asset` is set if the hub may not know the track yet."""
 
     no: int
     asset: int | None
@@ -80,7 +80,7 @@ class TrackState(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A row of history; `origin` is its index in the origins of the batch."""
+    """A row of history; `origin` is an index into the batch's origins."""
 
     observed_at: int
     seq: int
@@ -88,12 +88,12 @@ class Stay(NamedTuple):
     origin: int
     delay: int
     quality: int
-    rule: int  # why it is there; see edge.tracking.evidence.Rule
+    rule: int  # reason; see edge.tracking.evidence.Rule
     rssi: int | None
 
 
 class Patch(NamedTuple):
-    """All rows of one track from one time to another, both included: these and no others."""
+    """The complete rows of one track from `since` to `until`, inclusive."""
 
     track: int
     since: int
@@ -102,7 +102,7 @@ class Patch(NamedTuple):
 
 
 class HubState(NamedTuple):
-    """A state of the hub's database: its epoch, the number of its newest change, and the random mark of that."""
+    """A state of the hub's database: its epoch, its newest change number, and a random mark for that change."""
 
     epoch: str
     number: int
@@ -110,10 +110,10 @@ class HubState(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The state behind the changes up to `until_seq`. Assets and locations come before what refers to them."""
+    """The current state of all changes up to `until_seq`. Assets and locations precede their references."""
 
     until_seq: int
-    horizon: int  # nothing is said of stays that ended before
+    horizon: int  # stays that ended earlier are not included
     assets: Sequence[AssetRecord]
     locations: Sequence[LocationRecord]
     readers: Mapping[int, str]  # names
@@ -122,16 +122,16 @@ class Batch(NamedTuple):
     gone_tracks: Sequence[int]
     origins: Sequence[Origin]
     patches: Sequence[Patch]
-    report: Mapping[str, int] = {}  # the site's own status: how much waits, and so on
+    report: Mapping[str, int] = {}  # status of the site, such as the number of waiting changes
     antennas: Sequence[AntennaName] = ()
-    refused: Sequence[str] = ()  # positions that arrived with values no box records; they do not travel
-    seen: Sequence[tuple[int, int]] = ()  # tracks of which nothing else changed, and when their assets were last seen
-    born: Mapping[int, int] = {}  # when the assets that tracks name were created, by ref
+    refused: Sequence[str] = ()  # positions with invalid values; set by `decode`, never sent
+    seen: Sequence[tuple[int, int]] = ()  # (track, last-seen time) of tracks without other changes
+    created_at_by_ref: Mapping[int, int] = {}  # creation time of the assets of the tracks, by ref
     hub_seen: HubState | None = None
 
 
 class Needs(NamedTuple):
-    """What a batch referred to and the hub does not know: the next attempt declares it."""
+    """Records that a batch referred to and the hub does not know; the next attempt includes them."""
 
     assets: Sequence[int] = ()
     locations: Sequence[int] = ()
@@ -139,7 +139,7 @@ class Needs(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """How far a hub has a site's data: the database's epoch, the last change, and the hash chain over all batches."""
+    """The hub's position in a site's data: database epoch, last change, and hash chain of all batches."""
 
     epoch: str | None
     acked_seq: int

@@ -1,4 +1,4 @@
-"""The hub that this box reports to: what it has, what is on its way, the last error. One row, absent without sync."""
+"""The connection of this site to its hub: cursor, pending batch, last error. One row, absent without sync."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from edge.errors import Conflict, NotFound
 from edge.sync.store import change_feed
 from edge.sync.store.exchange import Cursor, HubState
 
-ID_LEAP = 1_000_000_000  # ids that may have been assigned since a copy of the database was made
-TRACK_LEAP = 1_000_000  # track numbers that may have been used since a copy of the database was made
-EXACT_CHECKPOINTS = 1000  # the newest, which are all kept; of older ones, one an hour
+ID_LEAP = 1_000_000_000  # margin for ids assigned since a copy of the database was made
+TRACK_LEAP = 1_000_000  # margin for track numbers used since a copy was made
+EXACT_CHECKPOINTS = 1000  # newest checkpoints kept in full; older ones are thinned to one per hour
 
 
 class Target(NamedTuple):
-    """The row of the table `target`."""
+    """A row of the table `target`."""
 
     organization_id: int
     url: str
@@ -42,9 +42,9 @@ class Target(NamedTuple):
     horizon: int
     restored_from: int | None
     recovering: str | None
-    verify_wanted: int
+    is_verify_requested: int
     verify_from: int | None
-    verify_found: int
+    verify_differences: int
     verified_at: int | None
     verify_result: str | None
     master_seq: int
@@ -70,7 +70,7 @@ class Target(NamedTuple):
 
     @property
     def hub_state(self) -> HubState | None:
-        """The newest state of the hub's database that this box has seen."""
+        """Return the newest state of the hub's database seen by this site."""
         if self.hub_seen_epoch is None or self.hub_seen_mark is None:
             return None
         return HubState(self.hub_seen_epoch, self.hub_seen, self.hub_seen_mark)
@@ -80,13 +80,17 @@ class Target(NamedTuple):
         return Cursor(self.epoch, self.acked_seq, self.chain)
 
 
+_COLUMNS = {"is_verify_requested": "verify_wanted", "verify_differences": "verify_found"}  # of fields with another name
+
+
 def find() -> Target | None:
-    row = execute(f"SELECT {', '.join(Target._fields)} FROM target").fetchone()
+    columns = ", ".join(_COLUMNS.get(name, name) for name in Target._fields)
+    row = execute(f"SELECT {columns} FROM target").fetchone()
     return Target(*row) if row else None
 
 
 class HubAccess(NamedTuple):
-    """Where the hub is, the site code of this box there, and its key."""
+    """The hub's address and name, this site's code there, and its key."""
 
     url: str
     code: str
@@ -95,10 +99,10 @@ class HubAccess(NamedTuple):
 
 
 def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery: bool = False) -> None:
-    """Report to a hub from now on, beginning with everything there is; `is_instead` leaves the present hub first.
+    """Start reporting to a hub, beginning with a full copy. `is_instead` leaves the current hub first.
 
-    A box that recovers sends nothing until it has what the hub knows; see `regained`. Raises Conflict if this box has a
-    hub, or is one.
+    A recovering site sends nothing until it has the hub's data; see `recovered_history`. Raises Conflict if this
+    machine already has a hub, or is one.
     """
     with acting(actor) as act:
         if is_instead:
@@ -119,20 +123,20 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
 
 
 def renew_key(actor: Actor, hub: HubAccess) -> None:
-    """The same site with a new key, as after a restore on another box. Raises Conflict for another site's code."""
+    """Replace the key of this site, as after a restore on another machine. Raises Conflict for another site's code."""
     with acting(actor) as act:
-        found = find()
-        if found is None or found.organization_id != actor.organization_id:
+        target = find()
+        if target is None or target.organization_id != actor.organization_id:
             raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
-        if found.code != hub.code:
+        if target.code != hub.code:
             raise Conflict(
-                f"This box is the site {found.code}, and the code is for {hub.code}. To be that one: edge sync leave"
+                f"This box is the site {target.code}, and the code is for {hub.code}. To be that one: edge sync leave"
             )
         execute("DELETE FROM told")
         update(
             **hub._asdict(),
             epoch=new_epoch(),
-            former_epochs=json.dumps([*found.former, found.epoch]),
+            former_epochs=json.dumps([*target.former, target.epoch]),
             chain=b"",
             pending=None,
             pending_seq=None,
@@ -141,50 +145,50 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
             last_error_at=None,
             hub_seen_epoch=None,
             rival_at=None,
-            verify_wanted=1,  # the hub may have been restored, or another box may have reported as this site
+            is_verify_requested=1,  # the hub may have been restored, or had data from another machine
         )
         change_feed.add_names(actor.organization_id)
         act.note("hub.key_renewed", Subject("hub", hub.url, hub.hub_name), {"code": hub.code})
 
 
 def end(actor: Actor) -> None:
-    """Stop reporting. What came from the hub becomes this box's own."""
+    """Stop reporting. Records received from the hub become this machine's own."""
     with acting(actor) as act:
-        found = find()
-        if found is None:
+        target = find()
+        if target is None:
             return
         change_feed.stop()
         for table in ("target", "checkpoint", "told"):
             execute(f"DELETE FROM {table}")
         for table in ("link", "mirror", "conflict", "set_aside"):
             execute(f"DELETE FROM {table} WHERE peer = 0")
-        act.note("hub.left", Subject("hub", found.url, found.hub_name))
+        act.note("hub.left", Subject("hub", target.url, target.hub_name))
 
 
 def steer(actor: Actor, action: str, **values: Any) -> None:
-    """Pause, resume or compare, by a person. Raises NotFound where the organization reports to no hub."""
+    """Pause, resume or request a comparison, audited. Raises NotFound if the organization reports to no hub."""
     with acting(actor) as act:
-        found = find()
-        if found is None or found.organization_id != actor.organization_id:
+        target = find()
+        if target is None or target.organization_id != actor.organization_id:
             raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
         update(**values)
-        act.note(action, Subject("hub", found.url, found.hub_name))
+        act.note(action, Subject("hub", target.url, target.hub_name))
 
 
 def update(**values: Any) -> None:
-    """Change columns of the row, if there is one."""
+    """Change fields of the row, if it exists."""
     with writing():
-        columns = ", ".join(f"{name} = ?" for name in values)
+        columns = ", ".join(f"{_COLUMNS.get(name, name)} = ?" for name in values)
         execute(f"UPDATE target SET {columns}", tuple(values.values()))
 
 
 def keep_pending(body: bytes, until_seq: int, board_at: int | None) -> None:
-    """Keep a batch before it is sent, so that the very same one is sent again if the answer is lost."""
+    """Store a batch before sending it, so that the identical batch is resent if the answer is lost."""
     update(pending=body, pending_seq=until_seq, pending_board_at=board_at)
 
 
 def acknowledge(cursor: Cursor, seen: Iterable[tuple[int, int]], gone: Iterable[int]) -> None:
-    """The hub has the pending batch on its disk, with these tracks in it and when they were seen."""
+    """Record that the hub has committed the pending batch, with its tracks and their last-seen times."""
     moment = clock.now()
     with writing():
         execute(
@@ -215,7 +219,7 @@ def drop_pending() -> None:
 
 
 def skip(seq: int) -> None:
-    """Continue after a change that the hub cannot take. The hub is at the one before, so the next batch covers both."""
+    """Skip a change that the hub refuses. The hub's cursor stays before it, so the next batch covers both."""
     execute("DELETE FROM change WHERE seq = ?", (seq,))
     drop_pending()
 
@@ -225,14 +229,14 @@ def checkpoint_chain(seq: int) -> bytes | None:
     return row[0] if row else None
 
 
-def go_on_from(cursor: Cursor) -> None:
-    """The hub is not where this box thought: send what it lacks again, and where everything is."""
+def continue_from(cursor: Cursor) -> None:
+    """Set the cursor back to the hub's and resend all positions."""
     execute("DELETE FROM told")
     update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, board_at=None)
 
 
 def renew_epoch() -> None:
-    """This database is a copy, and the hub has more of this site. What the hub has stays; see `restored_from`."""
+    """Start a new epoch because this database is a copy and the hub has newer data; see `restored_from`."""
     with writing():
         for statement in RENEW_EPOCHS:
             execute(statement)
@@ -241,14 +245,14 @@ def renew_epoch() -> None:
 
 
 def skip_ids() -> None:
-    """Ids that were assigned after a copy of the database was made must not be assigned again."""
+    """Skip the ids that may have been assigned after a copy of the database was made."""
     execute("UPDATE instance SET id_count = id_count + ?", (ID_LEAP,))
 
 
-# Numbers that were used after the copy was made must not be used again for something else.
+# Skips numbers that may have been used after the copy was made.
 SKIP_NUMBERS = (
     'INSERT INTO sqlite_sequence (name, seq) SELECT value, 0 FROM json_each(\'["track", "change"]\') '
-    "WHERE value NOT IN (SELECT name FROM sqlite_sequence)",  # nothing was ever in them
+    "WHERE value NOT IN (SELECT name FROM sqlite_sequence)",  # the tables have never had a row
     f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
 )
 RENEW_EPOCHS = (
@@ -258,8 +262,10 @@ RENEW_EPOCHS = (
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
     *SKIP_NUMBERS,
 )
-# Nothing in a backup is newer than what the hub has: the hub knows better where everything is, until it is seen again.
-TELL_NO_POSITION = "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
+# A backup has no newer positions than the hub, so none are sent until the next read.
+KEEP_HUB_POSITIONS = (
+    "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
+)
 
 
 def new_epoch() -> str:
@@ -267,7 +273,7 @@ def new_epoch() -> str:
 
 
 def count_bytes(sent: int, received: int) -> None:
-    """Add to the counters of today (UTC)."""
+    """Add to today's counters (UTC)."""
     today = clock.now() // clock.DAY
     with writing():
         execute(
@@ -278,7 +284,7 @@ def count_bytes(sent: int, received: int) -> None:
 
 
 def trim(before: int, limit: int) -> int:
-    """Drop changes that the hub acknowledged before a time, and thin out the checkpoints."""
+    """Drop changes that the hub acknowledged before a time, and thin out checkpoints. Returns the number dropped."""
     with writing():
         row = execute("SELECT max(seq) FROM checkpoint WHERE at < ?", (before,)).fetchone()
         execute(_THIN_OUT, (EXACT_CHECKPOINTS, clock.HOUR))

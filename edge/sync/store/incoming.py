@@ -1,6 +1,6 @@
-"""What a hub does with a site's batch: it copies the site's rows as they are and never computes them again.
+"""The hub's handling of batches: it copies the site's rows unchanged and never recomputes them.
 
-The hub answers after its commit, and the cursor moves in the same transaction as the data.
+The hub answers after its commit. The cursor moves in the same transaction as the data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from edge.validation.values import MAX_INT64
 
 
 class Taken(NamedTuple):
-    """The result of a batch. `is_applied` is False when the cursor did not match or something was unknown."""
+    """Result of a batch. `is_applied` is False if the cursor did not match or a record was unknown."""
 
     is_applied: bool
     cursor: Cursor
@@ -52,11 +52,11 @@ class _NotKnown(Exception):
 
 
 def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
-    """Apply a batch that directly follows what the hub has of the site, whole or not at all."""
+    """Apply a batch that directly follows the site's cursor, completely or not at all."""
     try:
         with writing():
             present = cursor_of(peer.no)
-            if present != base or batch.until_seq < base.acked_seq:  # equal: positions only
+            if present != base or batch.until_seq < base.acked_seq:  # equal for batches with positions only
                 return Taken(False, present)
             aside = _apply(peer, batch)
             execute(
@@ -94,7 +94,7 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
 
 
 class _Track(NamedTuple):
-    """A track here, and what a site tells of it."""
+    """A track at this hub, with its current values."""
 
     no: int
     asset_id: int
@@ -102,7 +102,7 @@ class _Track(NamedTuple):
 
 
 class _Here(NamedTuple):
-    """Ids here, by those of the site."""
+    """Ids at this hub by the site's refs."""
 
     assets: Mapping[int, int]
     locations: Mapping[int, int]
@@ -111,7 +111,7 @@ class _Here(NamedTuple):
 def _resolve(peer: Peer, batch: Batch) -> _Here:
     names = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
     assets = [state.asset for state in batch.tracks if state.asset is not None]
-    return _Here(mirrors.resolve(peer, assets, batch.born), mirrors.resolve(peer, names))
+    return _Here(mirrors.resolve(peer, assets, batch.created_at_by_ref), mirrors.resolve(peer, names))
 
 
 def _check_declared(
@@ -121,7 +121,7 @@ def _check_declared(
     assets: Sequence[AssetRecord] = (),
     locations: Sequence[LocationRecord] = (),
 ) -> None:
-    """Raises _NotKnown for what is neither here nor among these records, which are about to be taken."""
+    """Raise _NotKnown for refs that are neither known nor among these records."""
     tracks = {state.no for state in batch.tracks}
     unknown = {state.no for state in batch.tracks if state.asset is None and state.no not in known}
     named = {state.location for state in batch.tracks} | {origin.location for origin in batch.origins}
@@ -167,26 +167,26 @@ _VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq
 
 
 def _known_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, _Track]:
-    found = execute(
+    rows = execute(
         f"SELECT remote_no, no, asset_id, {', '.join(_VALUES)} FROM track "
         "WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))",
         (site_no, json.dumps(list(remote_numbers))),
     )
-    return {remote_no: _Track(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in found}
+    return {remote_no: _Track(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in rows}
 
 
 def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Track], here: _Here) -> dict[int, int]:
-    """The numbers here, by those of the site.
+    """Store the tracks and return their numbers here, by the site's numbers.
 
-    The site's values always replace the hub's, also older ones: an undo moves the last sighting backwards. A site that
-    catches up tells the same in batch after batch, so only what differs is written.
+    The site's values always replace the hub's, even older ones: an undo moves last-seen times backward. A site that
+    catches up repeats states in many batches, so only differences are written.
     """
     changed = []
     for state in states:
         values = (here.locations[state.location], *state[3:])
         track = known.get(state.no)
         if track and state.asset is not None and track.asset_id != here.assets[state.asset]:
-            # A database that was copied back used the number a second time: keep the history of its first use.
+            # A restored database reused the number: keep the history of its first use.
             execute("UPDATE track SET remote_no = -no WHERE no = ?", (track.no,))
             track = None
         if track is None:
@@ -198,7 +198,7 @@ def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Tra
 
 
 def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
-    """Raises _NotKnown for tracks that were never declared."""
+    """Update last-seen times. Raises _NotKnown for unknown tracks."""
     known = _known_tracks(site_no, [no for no, _ in seen])
     if unknown := sorted({no for no, _ in seen}.difference(known)):
         raise _NotKnown(Needs(tracks=unknown))
@@ -228,45 +228,45 @@ def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
     return number_of(peer.organization_id, source)
 
 
-_Key = tuple[int, int, int]  # of a row of history
+_Key = tuple[int, int, int]  # track, observed_at, seq
 
 
 def _replace_stays(patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int) -> None:
-    """What the site's retention has dropped, before its horizon, stays here."""
-    told: dict[_Key, tuple[int | None, ...]] = {
+    """Replace the rows inside the patches, except those before `horizon`, which the site's retention dropped."""
+    new_rows: dict[_Key, tuple[int | None, ...]] = {
         (tracks[patch.track], stay.observed_at, stay.seq): (stay.seen_for, sources[stay.origin], *stay[4:])
         for patch in patches
         for stay in patch.stays
     }
     there = _rows_within([(tracks[patch.track], patch.since, patch.until) for patch in patches], horizon)
-    gone = there - told.keys()
-    there |= _rows_within([(no, at, at) for no, at, _ in told if at < horizon], -MAX_INT64)
+    gone = there - new_rows.keys()
+    there |= _rows_within([(no, at, at) for no, at, _ in new_rows if at < horizon], -MAX_INT64)
     execute_many("DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?", gone)
     execute_many(
         "INSERT OR REPLACE INTO history "
         "(position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*key, *values) for key, values in told.items()],
+        [(*key, *values) for key, values in new_rows.items()],
     )
-    more = Counter(no for no, _, _ in told.keys() - there)
+    more = Counter(no for no, _, _ in new_rows.keys() - there)
     more.subtract(no for no, _, _ in gone)
     _count_rows(more, {tracks[patch.track] for patch in patches if patch.since < patch.until})
 
 
-def _count_rows(more: Mapping[int, int], anew: Collection[int]) -> None:
-    """A track that was sent in whole spans is counted anew: a repair has to mend its number, too."""
+def _count_rows(more: Mapping[int, int], recounted: Collection[int]) -> None:
+    """Update row counts. Tracks patched over a range are recounted, because a repair must also correct the count."""
     execute_many(
         "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
-        [(rows, no) for no, rows in more.items() if rows and no not in anew],
+        [(rows, no) for no, rows in more.items() if rows and no not in recounted],
     )
     execute_many(
         "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
-        [(no,) for no in anew],
+        [(no,) for no in recounted],
     )
 
 
 def _rows_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[_Key]:
-    """The rows of these tracks that begin in these ranges, and did not end before a time."""
+    """Return the keys of rows that begin in these ranges and end at or after `ended_from`."""
     return set(
         execute(
             "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "

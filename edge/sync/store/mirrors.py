@@ -1,7 +1,7 @@
-"""Assets and locations whose home is another box: kept as they are there. A clash is listed, never resolved by guess.
+"""Mirrors: copies of records from another machine, which is their home. Conflicts are listed, never resolved by guess.
 
-A hub keeps the assets and locations of its sites this way, and a site the assets of its hub. Their changes are audited
-at their home.
+A hub mirrors the assets and locations of its sites, and a site the assets of its hub. Changes are audited at their
+home.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
 from edge.validation.values import MAX_KEY
 
-MOST_RETRIED = 200  # clashes, with each batch
-MOST_ASIDE = 1000  # entries of one peer
+MOST_RETRIED = 200  # conflicts per batch
+MOST_ASIDE = 1000  # entries per peer
 MOST_REASON = 1000  # characters
 
 
 class Peer(NamedTuple):
-    """The other side: a site of this hub by its number, or HUB. The locations of a site are below `location_id`."""
+    """The other side: a site of this hub by number, or HUB. The site's locations are below `location_id`."""
 
     no: int
     organization_id: int
@@ -37,29 +37,28 @@ class Peer(NamedTuple):
     location_id: int = 0
 
 
-class _Clash(NamedTuple):
-    """What holds the record's key or one of its tags here, and the part of the record that can be kept nevertheless."""
+class _RecordConflict(NamedTuple):
+    """The record that holds the key or a tag, and the part of the incoming record that can be stored anyway."""
 
     local_id: int
     reason: str
     rest: Record
 
 
-def resolve(peer: Peer, refs: Iterable[int], born: Mapping[int, int] | None = None) -> dict[int, int]:
-    """The ids here of the records that are known, by the ids of the peer.
+def resolve(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int] | None = None) -> dict[int, int]:
+    """Return the local ids of known records by the peer's refs.
 
-    A database whose files were copied back assigns ids a second time. So a ref of a record that was created at another
-    time than `born` says is unknown.
+    A restored database assigns ids again, so a record with a creation time other than `created_at_by_ref` is unknown.
     """
-    wanted, born = list(refs), born or {}
-    found = execute(
+    ref_list, created_at_by_ref = list(refs), created_at_by_ref or {}
+    rows = execute(
         "SELECT remote_id, local_id, created_at FROM link "
         "WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
-        (peer.no, json.dumps(wanted)),
+        (peer.no, json.dumps(ref_list)),
     )
-    known = {ref: local for ref, local, at in found if at is None or born.get(ref, at) == at}
+    known = {ref: local for ref, local, at in rows if at is None or created_at_by_ref.get(ref, at) == at}
     if peer.no != HUB:
-        ours = json.dumps([-ref for ref in wanted if ref < 0 and ref not in known])
+        ours = json.dumps([-ref for ref in ref_list if ref < 0 and ref not in known])
         for table in ("asset", "location"):
             known |= {
                 -own: own
@@ -68,26 +67,26 @@ def resolve(peer: Peer, refs: Iterable[int], born: Mapping[int, int] | None = No
                     "WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
                     (peer.organization_id, ours),
                 )
-                if born.get(-own, at) == at
+                if created_at_by_ref.get(-own, at) == at
             }
     return known
 
 
 def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[LocationRecord]) -> list[str]:
-    """Make the records what they are at their home; returns in words what could not be taken."""
+    """Store the records as they are at their home. Returns a text for each refused record."""
     fresh: list[Record] = [*in_order(locations), *assets]
     for record in fresh:
-        if _is_sound(peer, record):  # otherwise it is refused, and what is here stays
+        if _is_sound(peer, record):  # an invalid record is refused and changes nothing
             _make_way(peer, record)
-    aside = [told for record in fresh if (told := _take(peer, record))]
+    aside = [fault for record in fresh if (fault := _take(peer, record))]
     retry_conflicts(peer)
     return aside
 
 
 def retry_conflicts(peer: Peer, first: int = 0) -> None:
-    """Try them again: perhaps what they clashed with has gone, or has another key now. Each gets its turn.
+    """Retry a random selection of conflicts, since the other record may have changed.
 
-    `first` is the peer's id of the one that is to be tried in any case.
+    `first` is the peer's id of the conflict to retry in any case.
     """
     for kind, text in execute(
         "SELECT kind, record FROM (SELECT kind, record, since FROM conflict WHERE peer = ? "
@@ -98,7 +97,7 @@ def retry_conflicts(peer: Peer, first: int = 0) -> None:
 
 
 def _make_way(peer: Peer, record: Record) -> None:
-    """Keys and tags may have moved between the records of one batch: first free them all, then assign them."""
+    """Free all keys and tags that a batch changes before assigning them, since they may move between its records."""
     local = _known(peer, record)
     if local is None or home_of(local) != peer.no:
         return
@@ -107,19 +106,19 @@ def _make_way(peer: Peer, record: Record) -> None:
         f"UPDATE {table} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND external_key <> ?",
         (record.updated_at, local, _key(peer, record)),
     )
-    wanted = json.dumps(list(record.tags) if record.deleted_at is None else [])
+    tags_json = json.dumps(list(record.tags) if record.deleted_at is None else [])
     execute(
         f"UPDATE tag SET deleted_at = ? WHERE {table}_id = ? AND deleted_at IS NULL "
         "AND json_array(tag_type, value) NOT IN (SELECT value FROM json_each(?))",
-        (moment(), local, wanted),
+        (moment(), local, tags_json),
     )
 
 
 def _known(peer: Peer, record: Record) -> int | None:
-    """The id of the record here, if it is known.
+    """Return the local id of the record, or None.
 
-    A database that was copied back assigns ids a second time. The time of creation never changes, so it tells the two
-    apart: the earlier record is released, and gets no more updates.
+    A restored database assigns ids again. The creation time identifies the earlier record, which is released and gets
+    no more updates.
     """
     local = resolve(peer, [record.ref], {record.ref: record.created_at}).get(record.ref)
     linked = execute(
@@ -138,7 +137,7 @@ def _known(peer: Peer, record: Record) -> int | None:
 
 
 def _is_earlier_record(peer: Peer, record: Record, local: int) -> bool:
-    """For links from before the time of creation was kept in them."""
+    """Compare creation times for links that were made before they stored one."""
     if peer.no == HUB or record.ref < 0 or home_of(local) != peer.no:
         return False
     same = execute(
@@ -148,7 +147,7 @@ def _is_earlier_record(peer: Peer, record: Record, local: int) -> bool:
 
 
 def _release(peer: Peer, remote_id: int, local: int) -> None:
-    """The peer uses the id for another record now. Without its home, a record of the hub becomes this box's own."""
+    """Unlink a record after the peer reused its id. A record of the hub becomes this machine's own."""
     if peer.no == HUB:
         execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB))
         change_feed.add_asset(local)
@@ -160,24 +159,24 @@ def _release(peer: Peer, remote_id: int, local: int) -> None:
 
 
 def _take(peer: Peer, record: Record) -> str:
-    """Return why the record was set aside; empty if it was taken."""
-    what = f"{table_of(record)} {record.external_key[:MAX_KEY]}"
+    """Store a record. Returns why it was set aside, or an empty text."""
+    label = f"{table_of(record)} {record.external_key[:MAX_KEY]}"
     try:
         with database.savepoint():
-            clash = _store(peer, record_checks.checked(record, _key(peer, record)))
+            conflict = _store(peer, record_checks.checked(record, _key(peer, record)))
     except EdgeError as error:
-        set_aside(peer.no, what, str(error))
-        return f"{what}: {error}"
-    execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, what))
-    if clash is None:
+        set_aside(peer.no, label, str(error))
+        return f"{label}: {error}"
+    execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, label))
+    if conflict is None:
         execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
     else:
-        _keep_conflict(peer, record, clash)
+        _keep_conflict(peer, record, conflict)
     return ""
 
 
-def _store(peer: Peer, record: Record) -> _Clash | None:
-    """Write the record, or the part of it that does not clash. Raises Conflict if it cannot be kept at all."""
+def _store(peer: Peer, record: Record) -> _RecordConflict | None:
+    """Write the record without its conflicting part. Raises Conflict if it cannot be stored at all."""
     key = _key(peer, record)
     local = _known(peer, record)
     if record.deleted_at is None and (same := _same_record(peer, record, key, local)):
@@ -191,8 +190,8 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
         raise Conflict(f"it was changed at {peer.code}, but that is no longer its home")
     if record.deleted_at is None and peer.no != HUB and record.ref > 0:
         _make_way_at_home(peer, record, key, local)
-    clash = _find_clash(peer, record, key, local) if record.deleted_at is None else None
-    kept = _valid_here(clash.rest if clash else record, local)
+    conflict = _find_conflict(peer, record, key, local) if record.deleted_at is None else None
+    kept = _valid_here(conflict.rest if conflict else record, local)
     local_id = new_id() if local is None else local
     parent_id = _parent_id(peer, kept, local) if isinstance(kept, LocationRecord) else None
     record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
@@ -200,11 +199,11 @@ def _store(peer: Peer, record: Record) -> _Clash | None:
         _link(peer.no, record.ref, local_id, record.created_at)
     if record.ref > 0:
         _set_home(peer, local_id, record)
-    return clash
+    return conflict
 
 
 def _valid_here(record: Record, local: int | None) -> Record:
-    """A record that is valid since it was created is valid now, also if the clock of its box was ahead then."""
+    """Return the record valid from now if it is valid since its creation by a clock that was ahead."""
     now = moment()
     if record.valid_from != record.created_at or record.valid_from <= now:
         return record
@@ -222,16 +221,16 @@ def _set_home(peer: Peer, local_id: int, record: Record) -> None:
 
 
 def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
-    """Find the same record under another id, as it comes back after a restore or after its site was away.
+    """Return the same record under another id, as it comes back after a restore or a disconnection.
 
-    It was created at the same moment, when no other record was, and has the same key or at least one of the tags.
+    It was created at the same moment as no other record, and has the same key or one of the tags.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
-    if holder is not None and _is_born_with(peer, record, holder):
+    if holder is not None and _is_created_with(peer, record, holder):
         return holder
     for holder, _, _ in holders_of_tags(peer.organization_id, record, local):
-        is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # it may have an old key
-        if is_copy and _is_born_with(peer, record, holder):
+        is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # the key may be outdated
+        if is_copy and _is_created_with(peer, record, holder):
             return holder
     if peer.no == HUB or record.ref < 0 or local is not None:
         return None
@@ -240,22 +239,22 @@ def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int
         "AND link.created_at = ? AND external_key = ?",
         (peer.no, record.created_at, key),
     ).fetchone()
-    return row[0] if row and _is_born_with(peer, record, row[0]) else None
+    return row[0] if row and _is_created_with(peer, record, row[0]) else None
 
 
-def _is_born_with(peer: Peer, record: Record, holder: int) -> bool:
-    """Whether the holder was created at the same moment as the record, and no other record was.
+def _is_created_with(peer: Peer, record: Record, holder: int) -> bool:
+    """Return True if `holder` is the only record created at the same moment.
 
-    All rows of an import are created at one moment, so for them the time proves nothing.
+    All rows of an import share one moment, so for them the time proves nothing.
     """
     sql = f"SELECT id FROM {table_of(record)} WHERE organization_id = ? AND created_at = ? LIMIT 2"
     return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
 
 
-def absorb(peer: Peer, record: Record, shell: int | None, into: int) -> None:
-    """Link the peer's record to one that is here, with the history that came for it meanwhile.
+def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> None:
+    """Link the peer's record to an existing one, and move the history received for it.
 
-    The home stays, unless this box only kept the record for others, or it is the peer's own under an earlier id.
+    The home stays, unless this machine only kept the record for others, or it is the peer's own under an earlier id.
     """
     if peer.no == HUB:
         execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (HUB, into))
@@ -269,19 +268,19 @@ def absorb(peer: Peer, record: Record, shell: int | None, into: int) -> None:
         "AND remote_id IN (SELECT remote_id FROM link WHERE peer = ?1 AND local_id = ?2)",
         (peer.no, into),
     )
-    if shell is not None and shell != into:
+    if placeholder is not None and placeholder != into:
         execute(
             "UPDATE OR IGNORE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
-            (into, shell, peer.organization_id),
+            (into, placeholder, peer.organization_id),
         )
-        execute("DELETE FROM mirror WHERE record_id = ?", (shell,))
-        record_copies.retire(peer.organization_id, table_of(record), shell, moment())
+        execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
+        record_copies.retire(peer.organization_id, table_of(record), placeholder, moment())
     if peer.no != HUB and isinstance(record, AssetRecord):
-        change_feed.add_asset(into)  # so that the site learns what its record is here
+        change_feed.add_asset(into)  # sends the site the record's id here
 
 
 def _is_kept_for_others(local: int) -> bool:
-    """A record that this hub got back from sites that only mirror it."""
+    """Return True if this hub got the record back from sites that only mirror it."""
     row = execute(
         "SELECT count(*), max(remote_id) FROM link WHERE local_id = ?1 "
         "AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = ?1)",
@@ -291,7 +290,7 @@ def _is_kept_for_others(local: int) -> bool:
 
 
 def _is_waiting(peer: Peer, record: Record) -> bool:
-    """A record of this hub, which it got back from the peer and which clashes with another one."""
+    """Return True if a record of this hub came back from the peer and is in conflict."""
     sql = "SELECT 1 FROM conflict WHERE peer = ? AND remote_id = ?"
     return record.ref < 0 and execute(sql, (peer.no, record.ref)).fetchone() is not None
 
@@ -302,9 +301,9 @@ def _is_older(record: Record, local: int) -> bool:
 
 
 def _make_way_at_home(peer: Peer, record: Record, key: str, local: int | None) -> None:
-    """A site decides on its own keys and tags: an earlier record of the same site gives them up.
+    """Take keys and tags from earlier records of the same site, which decides on its own records.
 
-    It is one that a restored site no longer has, and that somebody there created again before it was recovered.
+    Such a record was lost in a restore of the site and created again before the recovery.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
     if holder is not None and home_of(holder) == peer.no:
@@ -323,9 +322,9 @@ def _is_sound(peer: Peer, record: Record) -> bool:
 
 
 def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
-    """The root locations of a site are below the location that represents it. Raises Conflict.
+    """Return the local parent; the site's root locations are below the site's location. Raises Conflict.
 
-    A location that is new here has nothing below it yet, so only a known one that moves can make a cycle.
+    Only a known location that moves can make a cycle, since a new one has no children.
     """
     parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
     if parent is None:
@@ -345,37 +344,37 @@ def _link(peer_no: int, remote_id: int, local_id: int, created_at: int | None = 
     )
 
 
-def _find_clash(peer: Peer, record: Record, key: str, local: int | None) -> _Clash | None:
-    """With a clashing key, a deleted record is kept for its history to belong to; a clashing tag is left out."""
+def _find_conflict(peer: Peer, record: Record, key: str, local: int | None) -> _RecordConflict | None:
+    """Return the conflict, if any. With a taken key the record is stored as deleted; taken tags are omitted."""
     holder = holder_of_key(peer.organization_id, record, key, local)
     if holder:
         reason = f"{table_of(record)} {key} is here already"
-        return _Clash(holder, reason, record._replace(deleted_at=record.updated_at, tags=()))
+        return _RecordConflict(holder, reason, record._replace(deleted_at=record.updated_at, tags=()))
     taken = holders_of_tags(peer.organization_id, record, local)
     if not taken:
         return None
     gone = {(kind, value) for _, kind, value in taken}
     free = [(kind, value) for kind, value in record.tags if (kind, value) not in gone]
-    words = ", ".join(f"{kind}:{value}" for kind, value in sorted(gone))
-    return _Clash(taken[0][0], f"tag {words} is on something else here", record._replace(tags=free))
+    tag_list = ", ".join(f"{kind}:{value}" for kind, value in sorted(gone))
+    return _RecordConflict(taken[0][0], f"tag {tag_list} is on something else here", record._replace(tags=free))
 
 
-def _keep_conflict(peer: Peer, record: Record, clash: _Clash) -> None:
+def _keep_conflict(peer: Peer, record: Record, conflict: _RecordConflict) -> None:
     kind = Kind.ASSET if isinstance(record, AssetRecord) else Kind.LOCATION
     execute(
         "INSERT INTO conflict (peer, remote_id, kind, local_id, reason, record, since) VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET local_id = excluded.local_id, reason = excluded.reason, record = excluded.record "
         "WHERE (local_id, reason, record) IS NOT (excluded.local_id, excluded.reason, excluded.record)",
-        (peer.no, record.ref, kind, clash.local_id, clash.reason, json.dumps(record), clock.now()),
+        (peer.no, record.ref, kind, conflict.local_id, conflict.reason, json.dumps(record), clock.now()),
     )
 
 
-def set_aside(peer_no: int, what: str, reason: str) -> None:
-    """Record what could not be accepted and why; the oldest of `MOST_ASIDE` entries of a peer go first."""
+def set_aside(peer_no: int, item: str, reason: str) -> None:
+    """Record refused data with the reason. Only the newest `MOST_ASIDE` entries per peer are kept."""
     execute(
         "INSERT INTO set_aside (peer, what, reason, since) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
-        (peer_no, what, reason[:MOST_REASON], clock.now()),
+        (peer_no, item, reason[:MOST_REASON], clock.now()),
     )
     execute(
         "DELETE FROM set_aside WHERE peer = ?1 AND what IN (SELECT what FROM set_aside WHERE peer = ?1 "
@@ -385,16 +384,16 @@ def set_aside(peer_no: int, what: str, reason: str) -> None:
 
 
 def _key(peer: Peer, record: Record) -> str:
-    """Every site has a DOCK-1, so at the hub the keys of its locations begin with the site's code."""
+    """Return the key here. At the hub, a location's key begins with the site's code, since every site has a DOCK-1."""
     if isinstance(record, LocationRecord) and peer.no != HUB:
         return f"{peer.code}-{record.external_key}"
     return record.external_key
 
 
 def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
-    """Records of this box whose home is the hub now, by the hub's ids: from now on they mirror the hub's.
+    """Turn records of this machine that moved to the hub into mirrors. `yours` has pairs (hub id, own id).
 
-    A negative id is one of the hub's own, from before it was restored: the record has another id there now.
+    A negative id is one that the hub had before it was restored.
     """
     for remote_id, own in yours:
         local_id = own if own > 0 else resolve(peer, [-own]).get(-own)
@@ -402,7 +401,7 @@ def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
         before = resolve(peer, [remote_id]).get(remote_id)
         if local_id is None or owned.fetchone() is None or before == local_id:
             continue
-        if before is not None:  # the substitute for the hub's record while the two clashed
+        if before is not None:  # the placeholder for the hub's record during the conflict
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
             execute("DELETE FROM mirror WHERE record_id = ?", (before,))
             execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))

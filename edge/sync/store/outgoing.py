@@ -1,4 +1,4 @@
-"""What a site sends to its hub: for every change, the current state of what changed."""
+"""Assembles a site's batches: for every change, the current state of the changed row."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from edge.tracking.antenna_names import FIRST_PORT
 
 
 class Contents:
-    """A batch that is being put together, within one view of the database. It writes nothing."""
+    """A batch under construction, within one database snapshot. Writes nothing."""
 
     def __init__(self, organization_id: int, horizon: int) -> None:
-        self.rest: list[tuple[int, int, int]] = []  # of ranges that did not fit: track, since, until
+        self.rest: list[tuple[int, int, int]] = []  # ranges that did not fit: track, since, until
         self._organization_id = organization_id
         self._horizon = horizon
         self._assets: set[int] = set()
@@ -36,16 +36,16 @@ class Contents:
         self._people: set[int] = set()
         self._tracks: set[int] = set()
         self._gone: set[int] = set()
-        self._needed: set[int] = set()  # names of mirrors
-        self._asked: set[int] = set()  # tracks that the hub did not know
-        self._seen: set[int] = set()  # tracks that were seen again where they were
+        self._needed: set[int] = set()  # refs of requested mirrors
+        self._asked: set[int] = set()  # tracks requested by the hub
+        self._seen: set[int] = set()  # tracks with a new last-seen time only
         self._instants: set[tuple[int, int]] = set()
         self._origins: dict[Origin, int] = {}
         self._ranges: list[Patch] = []
         self._rows = 0
 
     def add(self, change: Change, max_rows: int) -> None:
-        """Include a change. A range with more rows than still fit is included in part; see `rest`."""
+        """Include a change. A range that does not fit is included in part; see `rest`."""
         kind, key = change.kind, change.a
         if kind == Kind.STAY and change.b is not None:
             self._instants.add((key, change.b))
@@ -64,7 +64,7 @@ class Contents:
             self._add_range(key, change.b, change.c, max_rows)
 
     def need(self, needs: Needs) -> None:
-        """Include what the hub did not know; also mirrors, which a restored hub may have lost."""
+        """Include records that the hub did not know; also mirrors, which a restored hub may have lost."""
         self._assets.update(local_ids(needs.assets))
         self._locations.update(local_ids(needs.locations))
         self._needed.update((*needs.assets, *needs.locations))
@@ -74,7 +74,7 @@ class Contents:
         self._tracks.update(numbers)
 
     def add_seen(self, numbers: Iterable[int]) -> None:
-        """Include when the assets of these tracks were last seen; of those that also changed, everything."""
+        """Include last-seen times; tracks that also changed are included completely."""
         self._seen.update(numbers)
 
     def batch(self, until_seq: int) -> Batch:
@@ -94,7 +94,7 @@ class Contents:
             [patch for patch in patches if patch.track in known],
             antennas=_antennas(self._origins),
             seen=_seen(self._organization_id, self._seen - self._tracks - self._asked),
-            born=_born(track.asset for track in tracks if track.asset is not None),
+            created_at_by_ref=_created_at(track.asset for track in tracks if track.asset is not None),
         )
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
@@ -103,7 +103,7 @@ class Contents:
         rows = execute(_SELECT_RANGE, (track, since, until, owner, room + 1)).fetchall()
         if len(rows) > room:
             last = rows[-1][1]
-            if rows[0][1] == last:  # more rows of one instant than fit: they go together
+            if rows[0][1] == last:  # more rows of one instant than fit are sent together
                 rows, last = execute(_SELECT_RANGE, (track, last, last, owner, -1)).fetchall(), last + 1
             rows = [row for row in rows if row[1] < last]
             self.rest.append((track, last, until))
@@ -115,12 +115,12 @@ class Contents:
 
     def _instant_patches(self) -> Iterable[Patch]:
         keys = json.dumps(sorted(self._instants))
-        found: dict[tuple[int, int], list[Stay]] = {}
+        stays_by_instant: dict[tuple[int, int], list[Stay]] = {}
         for row in execute(_SELECT_INSTANTS, (keys, self._organization_id)).fetchall():
-            found.setdefault((row[0], row[1]), []).append(self._stay(row))
+            stays_by_instant.setdefault((row[0], row[1]), []).append(self._stay(row))
         for track, at in self._instants:
-            stays = found.get((track, at), [])
-            if stays or at >= self._horizon:  # before it, retention may have dropped the row
+            stays = stays_by_instant.get((track, at), [])
+            if stays or at >= self._horizon:  # retention may have dropped earlier rows
                 yield Patch(track, at, at, stays)
 
     def _stay(self, row: Sequence[Any]) -> Stay:
@@ -157,58 +157,58 @@ _SELECT_INSTANTS = (
 
 
 def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[TrackState]:
-    """The tracks that still exist, in the order of their numbers; with the asset where the hub cannot know it."""
-    found = execute(
+    """Return the tracks that still exist, by number; with the asset if the hub may not know it."""
+    rows = execute(
         f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "
         f"NULL), {_REF.format('location_id')}, track.last_seen_at, dwell_started_at, row_at, row_seq, row_rule "
         "FROM track LEFT JOIN told ON told.track_no = track.no "
         "WHERE no IN (SELECT value FROM json_each(?1)) AND organization_id = ?2 AND site_no IS NULL ORDER BY no",
         (json.dumps(list(numbers)), organization_id, json.dumps(list(asked))),
     )
-    return [TrackState(*row) for row in found]
+    return [TrackState(*row) for row in rows]
 
 
-def _born(refs: Iterable[int]) -> dict[int, int]:
-    """When these assets were created: an id alone may mean another record at a hub whose files were copied back."""
+def _created_at(refs: Iterable[int]) -> dict[int, int]:
+    """Return creation times by ref, since a restored hub may use an id for another record."""
     named = list(refs)
-    found = execute(
+    rows = execute(
         "SELECT value, iif(value > 0, (SELECT created_at FROM asset WHERE id = value), "
         "(SELECT created_at FROM link WHERE peer = 0 AND remote_id = -value)) FROM json_each(?)",
         (json.dumps(named),),
     )
-    return {ref: at for ref, at in found if at is not None}
+    return {ref: at for ref, at in rows if at is not None}
 
 
 def _seen(organization_id: int, numbers: set[int]) -> list[tuple[int, int]]:
-    found = execute(
+    rows = execute(
         "SELECT no, last_seen_at FROM track WHERE no IN (SELECT value FROM json_each(?)) AND organization_id = ? "
         "AND site_no IS NULL ORDER BY no",
         (json.dumps(list(numbers)), organization_id),
     )
-    return found.fetchall()
+    return rows.fetchall()
 
 
-class ToTell(NamedTuple):
-    """Tracks whose last sighting the hub does not know; whether these are all."""
+class DueTracks(NamedTuple):
+    """Tracks with a last-seen time that the hub does not have."""
 
-    changed: Sequence[int] = ()  # of which the hub may know nothing, or another location than this restored box
-    seen: Sequence[int] = ()  # of which nothing else changed but by a change in the feed
+    changed: Sequence[int] = ()  # unknown to the hub, or possibly older here after a restore
+    seen: Sequence[int] = ()  # known to the hub; other changes are in the feed
     is_all: bool = False
 
 
-def tracks_to_tell(organization_id: int, limit: int, most_new: int) -> ToTell:
-    """The track reported longest ago first; at most `most_new` new ones, since each may bring its asset with it."""
-    found = execute(
+def due_tracks(organization_id: int, limit: int, max_new: int) -> DueTracks:
+    """Return the tracks reported longest ago first; at most `max_new` new ones, since each may need its asset."""
+    rows = execute(
         "SELECT no, told.track_no IS NULL, told.last_seen_at <= (SELECT restored_from FROM target) "
         "FROM track LEFT JOIN told ON told.track_no = track.no "
         "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
         "ORDER BY told.last_seen_at, no LIMIT ?",
         (organization_id, limit),
     ).fetchall()
-    new = [no for no, is_new, _ in found if is_new]
-    unsure = [no for no, is_new, is_unsure in found if is_unsure and not is_new]
-    seen = [no for no, is_new, is_unsure in found if not is_new and not is_unsure]
-    return ToTell([*new[:most_new], *unsure], seen, len(found) < limit and len(new) <= most_new)
+    new = [no for no, is_new, _ in rows if is_new]
+    unsure = [no for no, is_new, is_unsure in rows if is_unsure and not is_new]
+    seen = [no for no, is_new, is_unsure in rows if not is_new and not is_unsure]
+    return DueTracks([*new[:max_new], *unsure], seen, len(rows) < limit and len(new) <= max_new)
 
 
 def _is_track(no: int) -> bool:
@@ -220,72 +220,72 @@ _TAGS = (
     "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
 )
 _HOME = "ifnull((SELECT home FROM mirror WHERE record_id = r.id), '')"
-_TOLD = (
+_IS_OWN_OR_NEEDED = (
     "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND (SELECT -remote_id FROM link "
     "WHERE local_id = r.id AND peer = 0) NOT IN (SELECT value FROM json_each(?)))"
 )
 
 
 def _assets(organization_id: int, ids: set[int], needed: set[int]) -> list[AssetRecord]:
-    found = execute(_SELECT_ASSETS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
-    return [AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found]
+    rows = execute(_SELECT_ASSETS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
+    return [AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in rows]
 
 
 def _locations(organization_id: int, ids: set[int], needed: set[int]) -> list[LocationRecord]:
-    found = execute(_SELECT_LOCATIONS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
-    return [LocationRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found]
+    rows = execute(_SELECT_LOCATIONS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
+    return [LocationRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in rows]
 
 
 _SELECT_ASSETS = (
     f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
-    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
 )
 _SELECT_LOCATIONS = (
     f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "
     "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')}, {_HOME} FROM location r "
-    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_TOLD} ORDER BY r.id"
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
 )
 
 
 class ForSite(NamedTuple):
-    """Assets whose home is not the site, and which of them the site knows by an id of its own."""
+    """Assets whose home is not the site, and the ids by which the site knows them."""
 
     assets: Sequence[AssetRecord]
-    yours: Sequence[tuple[int, int]]  # its id here, and at the site; negative: by which the site knows it as ours
+    yours: Sequence[tuple[int, int]]  # id here and at the site; negative if the site knows it as the hub's
 
 
 def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
-    """At a hub: these assets, as the site should have them, without those that still have a clash here."""
-    wanted = json.dumps(list(ids))
-    found = execute(_SELECT_FOR_SITE, (wanted, organization_id, site_no)).fetchall()
+    """Return assets for a site, without those that are in conflict. For hubs."""
+    ids_json = json.dumps(list(ids))
+    rows = execute(_SELECT_FOR_SITE, (ids_json, organization_id, site_no)).fetchall()
     yours = execute(
         "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id <> -local_id "
         "AND local_id IN (SELECT value FROM json_each(?)) ORDER BY local_id, remote_id",
-        (site_no, json.dumps([row[0] for row in found])),
+        (site_no, json.dumps([row[0] for row in rows])),
     )
-    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in found], yours.fetchall())
+    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in rows], yours.fetchall())
 
 
 def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> int:
-    """How many of these assets, from the first, have metadata of this size together; at least one."""
-    found = execute(
+    """Return how many leading assets have at most `size` bytes of metadata in total; at least one."""
+    rows = execute(
         "SELECT ifnull(length(CAST(asset.metadata AS BLOB)), 0) FROM json_each(?) listed "
         "LEFT JOIN asset ON asset.id = listed.value AND asset.organization_id = ? ORDER BY listed.key",
         (json.dumps(asset_ids), organization_id),
     )
-    totals: Iterable[int] = accumulate(length for (length,) in found)
+    totals: Iterable[int] = accumulate(length for (length,) in rows)
     return max(1, sum(total <= size for total in totals))
 
 
 def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:
-    """The live assets of an organization, page by page."""
-    found = execute(
+    """Return one page of the live assets of an organization."""
+    rows = execute(
         "SELECT id FROM asset WHERE organization_id = ? AND id > ? AND deleted_at IS NULL ORDER BY id LIMIT ?",
         (organization_id, after_id, limit),
     )
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 _SELECT_FOR_SITE = (
@@ -302,29 +302,29 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
-    found = execute(
+    rows = execute(
         f"SELECT id, name FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
         (organization_id, json.dumps(list(ids))),
     )
-    return dict(found.fetchall())
+    return dict(rows.fetchall())
 
 
 def _antennas(origins: Iterable[Origin]) -> list[AntennaName]:
-    """The names of the antennas that have one, among those that stays came from."""
+    """Return the names of the antennas in these origins."""
     named = [[origin.reader, origin.port] for origin in origins if (origin.port or 0) >= FIRST_PORT]
-    found = execute(
+    rows = execute(
         "SELECT DISTINCT reader_id, port, name FROM json_each(?) k "
         "JOIN antenna_name ON reader_id = k.value ->> 0 AND port = k.value ->> 1 ORDER BY reader_id, port",
         (json.dumps(named),),
     )
-    return [AntennaName(*row) for row in found]
+    return [AntennaName(*row) for row in rows]
 
 
 def local_ids(refs: Sequence[int]) -> list[int]:
-    """The ids here of the records that these refs name."""
+    """Return the local ids of these refs."""
     own = [ref for ref in refs if ref > 0]
     mirrored = json.dumps([-ref for ref in refs if ref < 0])
-    found = execute(
+    rows = execute(
         "SELECT local_id FROM link WHERE peer = 0 AND remote_id IN (SELECT value FROM json_each(?))", (mirrored,)
     )
-    return [*own, *(row[0] for row in found)]
+    return [*own, *(row[0] for row in rows)]

@@ -1,7 +1,6 @@
-"""Checks a record that another box sent by the rules of the API: what a request could not create, sync cannot either.
+"""Validates records from another machine by the rules of the API.
 
-Lists are rendered from rows without looking at them again, so a time that no calendar has, or metadata that is not
-JSON, would break the lists of every site.
+Lists are rendered from rows without checks, so an invalid time or metadata that is not JSON would break them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from edge.validation import strict_json, times, values
 
 
 def checked(record: Record, key: str) -> Record:
-    """Return the record with its metadata as canonical JSON; `key` is its key here. Raises Invalid with every fault."""
+    """Return the record with canonical metadata; `key` is its key here. Raises Invalid with all faults."""
     faults: list[Invalid] = []
     for check, name, value in _rules(record, key):
         try:
@@ -64,8 +63,10 @@ def _optional(rule: Callable[[str, Any], object]) -> Callable[[str, Any], object
     return lambda name, value: None if value is None else rule(name, value)
 
 
-def _number_of_tags(name: str, found: Sequence[str]) -> None:
-    values.number_of_tags(name, len(found), sum(len(value.encode("utf-8", "surrogatepass")) for value in found))
+def _number_of_tags(name: str, tag_values: Sequence[str]) -> None:
+    values.number_of_tags(
+        name, len(tag_values), sum(len(value.encode("utf-8", "surrogatepass")) for value in tag_values)
+    )
 
 
 def _flag(name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Write an asset or a location as it is at another box: its row, its tags, and its entry in the search index."""
+"""Writes a copy of a record from another machine: its row, its tags and its search entry."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def table_of(record: Record) -> search.Kind:
 
 
 def write(organization_id: int, local_id: int, record: Record, *, key: str, parent_id: int | None = None) -> None:
-    """Make the record with this id equal to its original. Nothing else may have its key or one of its tags.
+    """Make the record equal to its original. Its key and tags must be free.
 
-    A record that is equal already is not written: each write is a change, which travels to every site and back.
+    An equal record is not written, since each write is a change that travels to every site and back.
     """
     if isinstance(record, AssetRecord):
         is_changed = _write_asset(organization_id, local_id, record)
@@ -43,7 +43,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
 
 
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
-    """The live record that has the key, other than `except_id`."""
+    """Return the live record that has the key, other than `except_id`."""
     row = execute(
         f"SELECT id FROM {table_of(record)} "
         "WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL AND id IS NOT ?",
@@ -53,18 +53,18 @@ def holder_of_key(organization_id: int, record: Record, key: str, except_id: int
 
 
 def holders_of_tags(organization_id: int, record: Record, except_id: int | None) -> list[tuple[int, str, str]]:
-    """(record, tag_type, value) of the record's tags that are on something else here."""
-    found = execute(
+    """Return (record, tag_type, value) for the record's tags that another record has here."""
+    rows = execute(
         "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM json_each(?) k "
-        "CROSS JOIN tag ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "  # by the index, not tag by tag
+        "CROSS JOIN tag ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "  # forces use of the index
         "WHERE organization_id = ? AND deleted_at IS NULL AND ifnull(asset_id, location_id) IS NOT ?",
         (json.dumps(list(record.tags)), organization_id, except_id),
     )
-    return found.fetchall()
+    return rows.fetchall()
 
 
 def retire(organization_id: int, kind: search.Kind, record_id: int, at: int) -> None:
-    """Delete a live record softly, with its tags; its history stays."""
+    """Soft-delete a live record and its tags; its history stays."""
     execute(f"UPDATE tag SET deleted_at = ? WHERE {kind}_id = ? AND deleted_at IS NULL", (at, record_id))
     execute(
         f"UPDATE {kind} SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL AND organization_id = ?",
@@ -74,7 +74,7 @@ def retire(organization_id: int, kind: search.Kind, record_id: int, at: int) -> 
 
 
 def drop_tag(organization_id: int, record_id: int, tag_type: str, value: str) -> None:
-    """Take a tag off a record, because another record has it at their home."""
+    """Remove a tag from a record, because another record has it at their home."""
     execute(
         "UPDATE tag SET deleted_at = ? WHERE organization_id = ? AND tag_type = ? AND value = ? "
         "AND ifnull(asset_id, location_id) = ? AND deleted_at IS NULL",
@@ -83,7 +83,7 @@ def drop_tag(organization_id: int, record_id: int, tag_type: str, value: str) ->
 
 
 def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
-    """Parents first. A parent that is not among them is known already, or is asked for."""
+    """Return parents before children. Missing parents are known already or will be requested."""
     waiting = {record.ref: record for record in locations}
     ordered: list[LocationRecord] = []
     for first in list(waiting):
@@ -97,7 +97,7 @@ def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
 
 
 def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> bool:
-    """Returns True if the row differed."""
+    """Write the row. Returns True if it differed."""
     sql = (
         "INSERT INTO asset (id, organization_id, key_number, external_key, name, description, is_active, metadata, "
         "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -109,7 +109,7 @@ def _write_asset(organization_id: int, local_id: int, record: AssetRecord) -> bo
 def _write_location(
     organization_id: int, local_id: int, record: LocationRecord, key: str, parent_id: int | None
 ) -> bool:
-    """Returns True if the row differed."""
+    """Write the row. Returns True if it differed."""
     sql = (
         "INSERT INTO location (id, organization_id, key_number, parent_id, external_key, name, description, is_active, "
         "valid_from, valid_to, created_at, updated_at, deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -125,7 +125,7 @@ _COLUMNS = (
 
 
 def _overwrite(column: str) -> str:
-    """For the columns that both tables have, and one more."""
+    """Return the upsert clause for the common columns and one more."""
     columns = (column, *_COLUMNS)
     values = ", ".join(f"{name} = excluded.{name}" for name in columns)
     differs = " OR ".join(f"{name} IS NOT excluded.{name}" for name in columns)
@@ -133,9 +133,9 @@ def _overwrite(column: str) -> str:
 
 
 def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
-    """Returns True if the tags differed."""
+    """Write the tags. Returns True if they differed."""
     table = table_of(record)
-    wanted = {(kind, value) for kind, value in record.tags} if record.deleted_at is None else set()
+    new_tags = {(kind, value) for kind, value in record.tags} if record.deleted_at is None else set()
     held = {
         (kind, value): tag_id
         for tag_id, kind, value in execute(
@@ -145,9 +145,9 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
     }
     now = moment()
     execute_many(
-        "UPDATE tag SET deleted_at = ? WHERE id = ?", [(now, held[pair]) for pair in sorted(set(held) - wanted)]
+        "UPDATE tag SET deleted_at = ? WHERE id = ?", [(now, held[pair]) for pair in sorted(set(held) - new_tags)]
     )
-    missing = sorted(wanted - set(held))
+    missing = sorted(new_tags - set(held))
     execute_many(
         f"INSERT INTO tag (id, organization_id, {table}_id, tag_type, value, match_key, gs1_key, created_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -157,4 +157,4 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
         ],
     )
     tagging.take_over(organization_id, [NewTag(*pair) for pair in missing])
-    return set(held) != wanted
+    return set(held) != new_tags

@@ -1,7 +1,7 @@
-"""A site's records and history, fetched back from its hub into the database of a new or restored box.
+"""Stores a site's records and history, downloaded from its hub, in the database of a new or restored machine.
 
-Nothing that is here is lost: of each record the newer state counts, and only missing rows of history are added. Taking
-a page twice does no harm, so it resumes where it was interrupted.
+Local data is never lost: the newer state of a record wins, and only missing history rows are added. Storing a page
+twice does no harm, so an interrupted recovery resumes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edge.tracking.stays import ScanSource, number_of
 
 
 class Progress(NamedTuple):
-    """How far it has got: the part, and the end of the last page taken."""
+    """Progress of the recovery: the part, and the end of the last stored page."""
 
     part: str
     after: Sequence[int]
@@ -35,7 +35,7 @@ START = Progress("locations", [0])
 
 
 def check_empty(organization_id: int) -> None:
-    """Raises Conflict if there are records: keys would clash, and nobody could tell which record is meant."""
+    """Raise Conflict if there are records, since keys would conflict ambiguously."""
     for table in ("asset", "location"):
         if execute(f"SELECT 1 FROM {table} WHERE organization_id = ? LIMIT 1", (organization_id,)).fetchone():
             raise Conflict(
@@ -49,9 +49,9 @@ def progress(here: Target) -> Progress | None:
 
 
 def join(actor: Actor, hub: HubAccess) -> None:
-    """Join the hub as the site that it knows, in one step: the service must not send anything in between.
+    """Join the hub as a known site, in one transaction, so that the service sends nothing in between.
 
-    Raises Conflict as `check_empty` does, and for the code of a site other than the restored box's own.
+    Raises Conflict like `check_empty`, and for the code of a site other than the restored one.
     """
     with writing():
         if hub_link.find():
@@ -63,7 +63,7 @@ def join(actor: Actor, hub: HubAccess) -> None:
 
 
 def begin(actor: Actor) -> None:
-    """Send the hub nothing until everything it has is here. Raises NotFound without a hub."""
+    """Start the recovery; nothing is sent until it is complete. Raises NotFound without a hub."""
     with acting(actor) as act:
         here = hub_link.find()
         if here is None or here.organization_id != actor.organization_id:
@@ -73,7 +73,7 @@ def begin(actor: Actor) -> None:
 
 
 def reserve_tracks(last_track: int) -> None:
-    """Make sure that numbers which were used before, perhaps unknown to the hub, are never used again."""
+    """Skip track numbers that were used before, including some that the hub may not know."""
     with writing():
         execute("DELETE FROM sqlite_sequence WHERE name = 'track' AND seq < ?", (last_track + TRACK_LEAP,))
         execute(
@@ -84,7 +84,7 @@ def reserve_tracks(last_track: int) -> None:
 
 
 def take(here: Target, batch: Batch, following: Progress) -> None:
-    """Take one page and note the progress, in one transaction."""
+    """Store one page and the progress in one transaction."""
     organization_id = here.organization_id
     with writing():
         _keep_readers(organization_id, batch.readers)
@@ -102,12 +102,12 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
 
 
 def finish(actor: Actor) -> None:
-    """From now on the box reports as any site does; once everything is sent, the two are compared."""
+    """End the recovery: start reporting and request a comparison."""
     with acting(actor) as act:
         here = hub_link.find()
         if here is None:
             return
-        hub_link.update(recovering=None, restored_from=None, verify_wanted=1)
+        hub_link.update(recovering=None, restored_from=None, is_verify_requested=1)
         execute("DELETE FROM told")
         change_feed.start(tracking=True)
         change_feed.add_names(actor.organization_id)
@@ -123,19 +123,19 @@ def _take_record(organization_id: int, record: Record) -> None:
     key, parent = record.external_key, record.parent if isinstance(record, LocationRecord) else None
     if record.deleted_at is None:
         if record_copies.holder_of_key(organization_id, record, key, record.ref):
-            # It was created again before it was recovered: the newer one keeps key and tags, this one its history.
+            # Created again before the recovery: the new record keeps key and tags, this one its history.
             record = record._replace(deleted_at=moment(), updated_at=moment(), tags=())
         taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
         if taken and record.deleted_at is None:
-            words = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
-            set_aside(HUB, f"{table} {key}", f"its tag {words} is on something else here")
+            tag_list = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
+            set_aside(HUB, f"{table} {key}", f"its tag {tag_list} is on something else here")
             free = [(kind, value) for kind, value in record.tags if (kind, value) not in taken]
             record = record._replace(tags=free)
     record_copies.write(organization_id, record.ref, record, key=key, parent_id=parent)
 
 
 def _keep_readers(organization_id: int, names: Mapping[int, str]) -> None:
-    """As removed readers: history needs their names, but the hub never had their settings."""
+    """Store readers as removed: history needs their names, but the hub does not have their settings."""
     now = clock.now()
     execute_many(
         "INSERT OR IGNORE INTO reader (id, organization_id, name, topic, format, is_enabled, created_at, updated_at, "
@@ -159,9 +159,9 @@ def _keep_people(names: Mapping[int, str]) -> None:
 
 
 def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
-    """The ids of records that are here: the site's own keep their ids, the hub's are found by their links."""
-    found = resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
-    known = {-ref: local for ref, local in found.items()}
+    """Return local ids by ref: the site's own ids are unchanged, the hub's are resolved by links."""
+    local_ids = resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
+    known = {-ref: local for ref, local in local_ids.items()}
     own = json.dumps([ref for ref in refs if ref > 0])
     for table in ("asset", "location"):
         rows = execute(
@@ -173,7 +173,7 @@ def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
 
 
 def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int]) -> int | None:
-    """The track here that the history belongs to; None where the asset or the location is not here."""
+    """Store a track and return its number, or None if its asset or location is missing."""
     asset, location = known.get(state.asset or 0), known.get(state.location)
     if asset is None or location is None:
         set_aside(HUB, f"history {state.no}", "its asset or location is not here; the hub keeps it")
@@ -188,7 +188,7 @@ def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int
         )
         return state.no
     no, last_seen_at = row
-    if no != state.no:  # it was seen here since, and has another number now: the hub forgets the one before
+    if no != state.no:  # it was read here since and has a new number; the hub drops the old one
         execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.TRACK, state.no))
     if last_seen_at < state.last_seen_at:
         execute(_CLOSE_NEWEST, (no,))
@@ -215,7 +215,7 @@ def _source(organization_id: int, origin: Origin, known: Mapping[int, int]) -> i
 
 
 def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sources: Sequence[int | None]) -> None:
-    """Only rows that are not here."""
+    """Add the missing rows."""
     rows = [
         (numbers.get(patch.track), stay.observed_at, stay.seq, stay.seen_for, sources[stay.origin], *stay[4:])
         for patch in patches

@@ -1,6 +1,6 @@
-"""What a hub has of one of its sites, page by page: for a new box that replaces the site's (`edge sync recover`).
+"""The hub's data of one site, page by page, for a new machine of that site (`edge sync recover`).
 
-Everything has the id that it had at the site, so that ids which somebody wrote down stay valid.
+Records keep the ids that they had at the site, so ids used elsewhere stay valid.
 """
 
 from __future__ import annotations
@@ -14,54 +14,54 @@ from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import AntennaName, AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
 from edge.sync.store.mirrors import Peer
 
-RECORDS = 1000  # in one page
+RECORDS = 1000  # per page
 TRACKS = 2000
 STAYS = 20_000
 
-PageEnd = tuple[int, int, int]  # where a page of history ended: the site's track, time, seq
+PageEnd = tuple[int, int, int]  # end of a page of history: the site's track, time, seq
 
 
-class Rest(NamedTuple):
-    """One page, and where the next one begins; None when this was the last."""
+class CopyPage(NamedTuple):
+    """One page, and the start of the next; None after the last."""
 
     batch: Batch
     after: Sequence[int] | None
 
 
 def last_track(site_no: int) -> int:
-    """The highest number that any box of the site gave to a track."""
+    """Return the highest track number used by any machine of the site."""
     row = execute("SELECT max(abs(remote_no)) FROM track WHERE site_no = ?", (site_no,)).fetchone()
     return row[0] or 0
 
 
-def locations(peer: Peer) -> Rest:
-    """All of them, with the names of readers, antennas and people."""
-    found = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
+def locations(peer: Peer) -> CopyPage:
+    """Return all locations, with the names of readers, antennas and people."""
+    copies = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
     kept = _kept_in_conflicts(peer.no, Kind.LOCATION)
-    records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in found]
+    records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in copies]
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
-    return Rest(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
+    return CopyPage(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
 
 
-def assets(peer: Peer, after: int) -> Rest:
-    """The assets whose home is, or once was, the site."""
-    found = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
+def assets(peer: Peer, after: int) -> CopyPage:
+    """Return assets whose home is, or was, the site."""
+    copies = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
     kept = _kept_in_conflicts(peer.no, Kind.ASSET)
-    records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in found]
-    return Rest(_batch(assets=records), [found[-1].ref] if len(found) == RECORDS else None)
+    records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in copies]
+    return CopyPage(_batch(assets=records), [copies[-1].ref] if len(copies) == RECORDS else None)
 
 
-def tracks(peer: Peer, after: int) -> Rest:
-    """Where everything is, each with its newest stay."""
+def tracks(peer: Peer, after: int) -> CopyPage:
+    """Return current positions, each with its newest stay."""
     states = [TrackState(*row) for row in execute(_TRACKS, (peer.no, after, TRACKS))]
     keys = json.dumps([[state.no, state.row_at, state.row_seq] for state in states])
     origins, patches = _patches(execute(_NEWEST_STAYS, (peer.no, keys)).fetchall())
     following = [states[-1].no] if len(states) == TRACKS else None
-    return Rest(_batch(tracks=states, origins=origins, patches=patches), following)
+    return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 
 
-def history(peer: Peer, after: PageEnd) -> Rest:
-    """Stays, track by track, together with the tracks."""
+def history(peer: Peer, after: PageEnd) -> CopyPage:
+    """Return stays ordered by track, together with their tracks."""
     rows: list[Sequence[Any]] = []
     track, at, seq = after
     begun = execute(_TRACK_NUMBERS, (peer.no, track)).fetchall()
@@ -74,7 +74,7 @@ def history(peer: Peer, after: PageEnd) -> Rest:
     numbers = json.dumps([patch.track for patch in patches])
     states = [TrackState(*row) for row in execute(_TRACKS_OF, (peer.no, numbers))]
     following = list(rows[-1][:3]) if len(rows) == STAYS else None
-    return Rest(_batch(tracks=states, origins=origins, patches=patches), following)
+    return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 
 
 def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
@@ -82,19 +82,19 @@ def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
 
 
 def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
-    """Records that clash are incomplete here; the list of conflicts has them as the site sent them."""
-    found = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
-    return {ref: json.loads(record) for ref, record in found}
+    """Return the original records in conflicts, since their copies here are incomplete."""
+    rows = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
+    return {ref: json.loads(record) for ref, record in rows}
 
 
 def _names(site_no: int, kind: Kind) -> dict[int, str]:
-    found = execute("SELECT remote_id, name FROM remote_name WHERE site_no = ? AND kind = ?", (site_no, kind))
-    return dict(found.fetchall())
+    rows = execute("SELECT remote_id, name FROM remote_name WHERE site_no = ? AND kind = ?", (site_no, kind))
+    return dict(rows.fetchall())
 
 
 def _antennas(site_no: int) -> list[AntennaName]:
-    found = execute("SELECT remote_reader, port, name FROM remote_antenna_name WHERE site_no = ?", (site_no,))
-    return [AntennaName(*row) for row in found]
+    rows = execute("SELECT remote_reader, port, name FROM remote_antenna_name WHERE site_no = ?", (site_no,))
+    return [AntennaName(*row) for row in rows]
 
 
 def _patches(rows: Sequence[Sequence[Any]]) -> tuple[list[Origin], list[Patch]]:
@@ -107,16 +107,16 @@ def _patches(rows: Sequence[Sequence[Any]]) -> tuple[list[Origin], list[Patch]]:
     return list(origins), patches
 
 
-def _batch(**parts: Any) -> Batch:
+def _batch(**fields: Any) -> Batch:
     empty = Batch(0, 0, [], [], {}, {}, [], [], [], [])
-    return empty._replace(**parts)
+    return empty._replace(**fields)
 
 
 _TAGS = (
     "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
     "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
 )
-# A site may have several ids for one record; this always chooses the same one.
+# A record may have several ids at a site; always use the lowest.
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
 _ASSETS = (
     "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "

@@ -1,4 +1,4 @@
-"""The sites of a hub: joined by a one-time code, each with a key of its own, each with its branch of the locations."""
+"""The sites of a hub. Each joins with a one-time code and has its own key and its own branch of locations."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from edge.sync.store.mirrors import Peer
 log = logging.getLogger(__name__)
 
 JOIN_DAYS = 7
-MOST_RETIRED = 1_000  # epochs of a site; each restore and each copy of its database begins one
-RENEW_AGAIN = 600 * clock.SECOND  # at most so often, whatever sites report
-SILENT = 300 * clock.SECOND  # after that, another box may report as the site
-MARKS = 10_000  # states of a hub that it recognizes
+MOST_RETIRED = 1_000  # epochs per site; each restore or copy starts one
+RENEW_AGAIN = 600 * clock.SECOND  # minimum interval, regardless of the sites' reports
+SILENT = 300 * clock.SECOND  # after this silence, another machine may report as the site
+MARKS = 10_000  # hub states kept for recognition
 RIVAL_SHOWN = 15 * 60 * clock.SECOND
 SECOND_BOX = (
     "another box reports as this site, or did until a moment ago. If this one was just started or restored, it "
@@ -75,7 +75,7 @@ _SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL 
 
 
 def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
-    """A site that may join within a week. Raises Conflict for a code that another site or a location has."""
+    """Add a site that may join within a week. Raises Conflict if the code is taken by a site or a location."""
     organization_id = actor.organization_id
     with acting(actor) as act:
         if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
@@ -93,7 +93,7 @@ def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
 
 
 def make_hub(actor: Actor) -> None:
-    """Make this box a hub, which takes what sites send and sends them its assets. Nothing undoes it."""
+    """Make this machine a hub, which receives the sites' data and sends them its assets. Cannot be undone."""
     with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
         if execute("SELECT 1 FROM target").fetchone():
             raise Conflict("This box reports to a hub itself, so it cannot be one")
@@ -104,8 +104,8 @@ def make_hub(actor: Actor) -> None:
             act.note("box.made_hub", Subject("box", 0, "this box"))
 
 
-def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
-    """A new one-time code, for a new box of the site. Raises NotFound."""
+def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
+    """Create a new one-time code for a new machine of the site. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
         execute(
@@ -117,7 +117,7 @@ def offer_again(actor: Actor, site_no: int, join_hash: bytes) -> Site:
 
 
 def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
-    """Use up a code: the site gets a key of its own, and that of an earlier box ends. None: there is no such code."""
+    """Redeem a join code: create the site's key and revoke the previous one. Returns None for an unknown code."""
     with writing():
         row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
         if row is None:
@@ -139,14 +139,14 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
 
 
 def _end_key(actor: Actor, site: Site) -> None:
-    """Revoke the site's key, unless somebody has done so before."""
+    """Revoke the site's key, if it is still active."""
     if site.api_key_id:
         with suppress(NotFound):
             revoke_key(actor, site.api_key_id)
 
 
 def remove_site(actor: Actor, site_no: int) -> None:
-    """Its key is revoked; what it sent stays, and belongs to the hub from now on. Raises NotFound."""
+    """Remove a site and revoke its key. Its data stays and becomes the hub's. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
         _end_key(actor, site)
@@ -159,7 +159,7 @@ def remove_site(actor: Actor, site_no: int) -> None:
 
 
 def get_site(organization_id: int, site_no: int) -> Site:
-    """Raises NotFound."""
+    """Return a site. Raises NotFound."""
     row = execute(_SELECT + "AND organization_id = ? AND no = ?", (organization_id, site_no)).fetchone()
     if row is None:
         raise NotFound("no such site")
@@ -167,7 +167,7 @@ def get_site(organization_id: int, site_no: int) -> Site:
 
 
 def find_by_code(organization_id: int, code: str) -> Site:
-    """Raises NotFound."""
+    """Return a site by its code. Raises NotFound."""
     row = execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone()
     if row is None:
         raise NotFound(f"there is no site {code}")
@@ -175,15 +175,15 @@ def find_by_code(organization_id: int, code: str) -> Site:
 
 
 def find_by_key(api_key_id: str) -> Site | None:
-    """The one site that a key is bound to."""
+    """Return the site bound to an API key."""
     row = execute(_SELECT + "AND api_key_id = ?", (api_key_id,)).fetchone()
     return Site(*row) if row else None
 
 
 def list_sites(organization_id: int | None) -> list[Site]:
-    """Of one organization; None: all, for whoever runs the box."""
-    found = execute(_SELECT + "AND ifnull(organization_id = ?, 1) ORDER BY organization_id, code", (organization_id,))
-    return [Site(*row) for row in found]
+    """Return the sites of one organization; of all if `organization_id` is None, for diagnosis only."""
+    rows = execute(_SELECT + "AND ifnull(organization_id = ?, 1) ORDER BY organization_id, code", (organization_id,))
+    return [Site(*row) for row in rows]
 
 
 def hub_epoch() -> str:
@@ -192,15 +192,15 @@ def hub_epoch() -> str:
 
 
 def check_not_behind(seen: HubState | None) -> None:
-    """Renew this hub's epoch and skip ids if a site has seen a later state of its database.
+    """Renew this hub's epoch and skip ids if a site has seen a newer state of its database.
 
-    Then its files were copied back, and ids it assigned since are known to sites. Raises Unavailable if that was found
-    a moment ago: a site that reports nonsense must not make all others start over, again and again.
+    In that case the hub's files were copied back, and sites know ids that it assigned since. Raises Unavailable if that
+    happened recently, so that a site with wrong reports cannot make all others start over repeatedly.
     """
     if seen is None or not _is_behind(seen):
         return
     with writing():
-        if not _is_behind(seen):  # another request was first
+        if not _is_behind(seen):  # another request has just done it
             return
         now = clock.now()
         renewed_at = execute("SELECT renewed_at FROM hub").fetchone()[0]
@@ -210,7 +210,7 @@ def check_not_behind(seen: HubState | None) -> None:
         own_epoch = hub_epoch()
         log.warning("Sync: the files of this hub were copied back; it starts a new epoch and skips ids")
         execute("UPDATE hub SET epoch = ?, renewed_at = ?", (new_epoch(), now))
-        if seen.epoch != own_epoch:  # this copy never knew that epoch, and the other sites will report it, too
+        if seen.epoch != own_epoch:  # unknown to this copy; the other sites will report it, too
             execute("INSERT INTO former_hub_epoch (epoch) VALUES (?)", (seen.epoch,))
         for statement in SKIP_NUMBERS:
             execute(statement)
@@ -218,7 +218,7 @@ def check_not_behind(seen: HubState | None) -> None:
 
 
 def hub_state() -> HubState:
-    """The state of this hub's database, marked, so that it is recognized when a site reports it."""
+    """Return the state of this hub's database with a random mark, which identifies it when a site reports it."""
     number = change_feed.newest()
     sql = "SELECT mark FROM hub_mark WHERE number = ?"
     if row := execute(sql, (number,)).fetchone():
@@ -257,7 +257,7 @@ def is_retired(site_no: int, epoch: str) -> bool:
 
 
 def _retire(site_no: int, epoch: str) -> None:
-    """Raises Conflict where a site has begun anew too often: they are kept for ever."""
+    """Retire an epoch. Raises Conflict after too many, since they are kept forever."""
     (count,) = execute("SELECT count(*) FROM retired_epoch WHERE site_no = ?", (site_no,)).fetchone()
     if count >= MOST_RETIRED:
         raise Conflict(
@@ -267,10 +267,10 @@ def _retire(site_no: int, epoch: str) -> None:
 
 
 def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool) -> None:
-    """From now on another database represents the site, beginning at its cursor.
+    """Let another database represent the site from its cursor on.
 
-    Another box numbers its tracks anew, so the old box's tracks keep their history under numbers that no box uses. A
-    box that recovers continues with the numbers it finds here.
+    A new machine restarts its track numbers, so the old tracks keep their history under negative numbers. A recovering
+    machine continues the numbers it downloads.
     """
     with writing():
         if site.epoch and site.epoch != cursor.epoch:
@@ -284,11 +284,11 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
 
 
 class SecondBox(Unavailable):
-    """Another box reports as the site at the moment."""
+    """Another machine currently reports as the site."""
 
 
 def admit(site: Site, box: str) -> None:
-    """Let a box report as the site. Raises SecondBox while another one does: both may be copies of one disk."""
+    """Let a machine report as the site. Raises SecondBox while another one does, since both may be copies of a disk."""
     now = clock.now()
     if site.box == box:
         return
@@ -302,12 +302,12 @@ def admit(site: Site, box: str) -> None:
 
 
 def has_rival(site: Site) -> bool:
-    """Whether another box wanted to report as the site a moment ago, and was refused."""
+    """Return True if another machine was recently refused as this site."""
     return site.rival_at is not None and 0 <= clock.now() - site.rival_at < RIVAL_SHOWN
 
 
 def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None:
-    """Note what the site reports about itself, and how much it sent today (UTC)."""
+    """Record the site's status report and the bytes received today (UTC)."""
     now = clock.now()
     with writing():
         execute(
@@ -318,7 +318,7 @@ def note_contact(site_no: int, report: Mapping[str, Any], received: int) -> None
 
 
 def note_refusal(site_no: int, error: str) -> None:
-    """Note why the site was refused, for whoever looks at the hub; kept until its next success."""
+    """Record why the site was refused, for display on the hub until its next success."""
     with writing():
         execute(
             "UPDATE site SET last_error = ?, last_error_at = ? WHERE no = ? AND last_error IS NOT ?",
@@ -327,31 +327,31 @@ def note_refusal(site_no: int, error: str) -> None:
 
 
 class AsideRow(NamedTuple):
-    what: str
+    item: str
     reason: str
     since: int
 
 
 def list_trouble(peer: int) -> list[AsideRow]:
-    """What clashes and what could not be taken, newest first."""
-    found = execute(
+    """Return conflicts and refused data of a peer, newest first."""
+    rows = execute(
         "SELECT iif(kind = 2, 'asset ', 'location ') || (record ->> 1), reason, since FROM conflict WHERE peer = ?1 "
         "UNION ALL SELECT what, reason, since FROM set_aside WHERE peer = ?1 ORDER BY 3 DESC LIMIT 100",
         (peer,),
     )
-    return [AsideRow(*row) for row in found]
+    return [AsideRow(*row) for row in rows]
 
 
 def list_set_aside(peer: int) -> list[AsideRow]:
-    """What could not be taken, without the clashes."""
-    found = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY since DESC LIMIT 100", (peer,))
-    return [AsideRow(*row) for row in found]
+    """Return refused data of a peer, without conflicts."""
+    rows = execute("SELECT what, reason, since FROM set_aside WHERE peer = ? ORDER BY since DESC LIMIT 100", (peer,))
+    return [AsideRow(*row) for row in rows]
 
 
 def names_by_location(organization_id: int) -> dict[int, str]:
-    """The names of this hub's sites, by the locations that represent them."""
-    found = execute(
+    """Return the names of this hub's sites by location id."""
+    rows = execute(
         "SELECT location_id, name FROM site WHERE organization_id = ? AND removed_at IS NULL ORDER BY name",
         (organization_id,),
     )
-    return dict(found.fetchall())
+    return dict(rows.fetchall())

@@ -1,4 +1,4 @@
-"""The state of sync, for people and monitoring: how far the hub is with a site, or the sites with a hub."""
+"""Sync status for pages, commands and monitoring, on a site and on a hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edge.sync.store.hub_link import Target
 from edge.sync.store.sites import Site
 
 _MINUTE = 60 * clock.SECOND
-BEHIND = 15 * _MINUTE  # without an answer: reason for a warning
+BEHIND = 15 * _MINUTE  # warn after this time without an answer
 CLOCK_OFF = 60 * clock.SECOND
 _RATE_OVER = 2 * _MINUTE
 RIVAL_AT_SITE = (
@@ -27,7 +27,10 @@ RIVAL_AT_HUB = (
 
 
 class SiteState(NamedTuple):
-    """This box as a site. `rate`: changes per second that the hub took lately; `history_until`: None before any."""
+    """Status of this machine as a site.
+
+    `rate`: changes per second recently acknowledged; `history_until`: None if unknown.
+    """
 
     here: Target
     mode: str  # running, trying, paused, stopped, recovering
@@ -39,8 +42,8 @@ class SiteState(NamedTuple):
     set_aside: int
 
 
-class Reported(NamedTuple):
-    """A site as its hub knows it: what it reported, and what is wrong, in words (empty: nothing)."""
+class SiteStatus(NamedTuple):
+    """Status of a site at its hub. `trouble` is a text, empty if there is none."""
 
     site: Site
     waiting: int
@@ -52,7 +55,7 @@ class Reported(NamedTuple):
     trouble: str
 
 
-def of_site() -> SiteState | None:
+def site_state() -> SiteState | None:
     here = hub_link.find()
     if here is None:
         return None
@@ -81,7 +84,7 @@ def _mode(here: Target) -> str:
 
 
 def history_until(here: Target) -> int | None:
-    """Until when the hub has all history: the time of the first stay that waits, or of the last answer."""
+    """Return the time up to which the hub has all history: the first waiting stay, or the last answer."""
     if change_feed.count_after(here.acked_seq) == 0:
         return here.board_at
     row = execute(
@@ -92,7 +95,7 @@ def history_until(here: Target) -> int | None:
 
 
 def _rate() -> float:
-    """From what the hub acknowledged in the last minutes."""
+    """Return the rate of acknowledged changes in the last minutes."""
     row = execute(
         "SELECT max(seq) - min(seq), max(at) - min(at) FROM checkpoint WHERE at > ?", (clock.now() - _RATE_OVER,)
     ).fetchone()
@@ -103,9 +106,9 @@ def waiting(count: int) -> str:
     return "1 change waits" if count == 1 else f"{count} changes wait"
 
 
-def trouble_of_site() -> str:
-    """What somebody should know about, in words; empty when all is well or there is no hub."""
-    state = of_site()
+def site_trouble() -> str:
+    """Return a warning for people, or an empty text."""
+    state = site_state()
     if state is None or state.mode == "paused":
         return ""
     here = state.here
@@ -124,16 +127,16 @@ def trouble_of_site() -> str:
     return ""
 
 
-def of_sites(organization_id: int | None) -> list[Reported]:
-    """This box as a hub, of one organization; None: of all, for whoever runs the box."""
-    return [_reported(site) for site in sites.list_sites(organization_id)]
+def site_statuses(organization_id: int | None) -> list[SiteStatus]:
+    """Return the status of the sites of one organization; of all if `organization_id` is None."""
+    return [_site_status(site) for site in sites.list_sites(organization_id)]
 
 
-def _reported(site: Site) -> Reported:
+def _site_status(site: Site) -> SiteStatus:
     report = json.loads(site.report)
     conflicts = execute("SELECT count(*) FROM conflict WHERE peer = ?", (site.no,)).fetchone()[0]
     aside = count_set_aside(site.no)
-    return Reported(
+    return SiteStatus(
         site,
         report.get("waiting", 0),
         report.get("board_at") or None,
