@@ -1,4 +1,4 @@
-"""The `edge` command: parse, call one function, print."""
+"""The `edge` command. Each subcommand parses its arguments, calls one function and prints the result."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from edge import __version__
 from edge.errors import Damaged, EdgeError
 from edge.terminal import PrintableStream
 
-DAMAGED = 3  # exit code; systemd does not restart the service then
-# Name of a command, and the function in edge/commands that is it.
+DAMAGED = 3  # exit code after which systemd does not restart the service
+# Function in edge/commands by command name.
 COMMANDS = {
     "account": "readers.broker_accounts:account",
     "accounts": "readers.broker_accounts:list_accounts",
@@ -52,7 +52,7 @@ COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Imports a command when it is used: together they load all of edge, which takes a second on a small box."""
+    """Imports each command on first use: importing all of them takes a second on a small box."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -79,7 +79,7 @@ def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> No
 
 
 def main() -> None:
-    os.umask(0o077)  # the data, and every copy of it, is readable by the user of the service only
+    os.umask(0o077)  # only the service's user may read the data and its copies
     with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):
         code = _run()
     if code:
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command that was typed, and return its exit code."""
+    """Run the command line and return the exit code."""
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
@@ -102,7 +102,7 @@ def _run() -> int:
         click.echo(f"edge: {error}", err=True)
         return 1
     except OSError as error:
-        if error.filename is None:  # not about a file: a bug, whose traceback must be seen
+        if error.filename is None:  # not about a file: a bug that needs its traceback
             raise
         click.echo(f"edge: {error.filename} cannot be used: {error.strerror}", err=True)
         return 1

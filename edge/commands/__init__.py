@@ -1,1 +1,1 @@
-"""The subcommands of `edge`, one file for each group."""
+"""Subcommands of `edge`, one file for each group."""

@@ -1,4 +1,4 @@
-"""`edge audit`: who changed what, in the shell."""
+"""`edge audit`: the audit trail in the shell."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def audit(
 ) -> None:
     """Show who changed what, the newest first."""
     zone = clock.zone(in_force(setup).time_zone)
-    wanted = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since, zone), _micros(until, zone))
-    rows = trail.list_page(organization_id, wanted, limit=limit).rows
+    query = AuditFilter(actor_kind or "", actor_id, kind, record_id, name, _micros(since, zone), _micros(until, zone))
+    rows = trail.list_page(organization_id, query, limit=limit).rows
     if as_json:
         for row in rows:
             click.echo(orjson.dumps({**row._asdict(), "at": clock.rfc3339(row.at)}).decode())

@@ -1,4 +1,4 @@
-"""`edge config`: the settings, and those that can be changed while the service runs."""
+"""`edge config`: show all settings, and change those that may change while the service runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change(setup: Setup, name: str, value: str) -> None:
     """Change a setting while the service runs; it counts over the settings file until it is reset."""
     open_site(setup)
     live.change(setup.config, _actor(), name, value)
-    _tell(name)
+    _print_effect(name)
 
 
 @config.command("reset")
@@ -46,13 +46,13 @@ def reset(setup: Setup, name: str) -> None:
     """Let the settings file, the environment or the default count again."""
     open_site(setup)
     live.reset(setup.config, _actor(), name)
-    _tell(name)
+    _print_effect(name)
 
 
 def shown(setup: Setup) -> list[Value]:
-    """With what was changed, where there is a site. One that cannot be read must not hide the rest.
+    """Return all settings, including live changes if there is a site. An unreadable database does not hide the rest.
 
-    Scripts that root runs read this by lines, so no name in the database may add one.
+    Root scripts parse the output by line, so names from the database must not add lines.
     """
     if not (setup.config.data_dir / FILE_NAME).exists():
         return setup.shown
@@ -71,11 +71,11 @@ def shown(setup: Setup) -> list[Value]:
 
 
 def _actor() -> Actor:
-    """So that the administrators of a box with one organization find it in their audit."""
+    """Return the actor for a change: of the only organization, so that its administrators see it in their audit."""
     rows = organizations.list_organizations()
     return shell(rows[0].id if len(rows) == 1 else THE_BOX)
 
 
-def _tell(name: str) -> None:
+def _print_effect(name: str) -> None:
     at_once = CHANGEABLE[name].counts_at_once
     click.echo("It counts within seconds." if at_once else "It counts after: sudo systemctl restart edge")

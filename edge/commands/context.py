@@ -1,7 +1,4 @@
-"""What every command needs: the settings, an open site, and the organization it works for.
-
-Finds records by what a person types.
-"""
+"""Helpers of all commands: settings, open site, organization, actor, and records by their typed name or key."""
 
 from __future__ import annotations
 
@@ -32,16 +29,16 @@ from edge.records.locations import LocationFilter, LocationRow
 
 
 class Setup(NamedTuple):
-    """The settings in force, as every command gets them."""
+    """The settings, as every command receives them."""
 
     config: Config
     shown: list[Value]
 
 
 def open_site(setup: Setup) -> None:
-    """For commands that work on a site that exists; they never change its schema, since the service may be running.
+    """Open the database without migrating it, because the service may be running.
 
-    Raises SetupError when there is none, or it is of another version of this program.
+    Raises SetupError if there is no database or its schema is of another version.
     """
     open_file(setup)
     listeners.connect()
@@ -49,7 +46,7 @@ def open_site(setup: Setup) -> None:
 
 
 def open_file(setup: Setup) -> None:
-    """For commands that must work with any schema, and with a damaged file. Raises SetupError when there is none."""
+    """Open the database whatever its schema, even if damaged. Raises SetupError if there is none."""
     require_database(setup)
     open_database(setup.config.data_dir / FILE_NAME, checkpoints=False)
 
@@ -62,45 +59,45 @@ def require_database(setup: Setup) -> None:
 
 
 def for_organization(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command `--org`, an open site, and the organization's id as its first argument."""
+    """Decorate a command with `--org`, an open site, and the organization's id as first argument."""
 
     @click.option("--org", help="Organization; not needed where there is only one.")
     @click.pass_obj
     @functools.wraps(command)
-    def opened(setup: Setup, /, *, org: str | None, **options: Any) -> None:
+    def with_site(setup: Setup, /, *, org: str | None, **options: Any) -> None:
         open_site(setup)
         command(organizations.find_organization(org).id, **options)
 
-    return opened
+    return with_site
 
 
 def for_actor(command: Callable[..., None]) -> Callable[..., None]:
-    """As `for_organization`, for commands that write: the first argument says who acts."""
+    """Like `for_organization`, for commands that write: the first argument is the Actor."""
 
     @for_organization
     @functools.wraps(command)
-    def acting(organization_id: int, /, **options: Any) -> None:
+    def with_actor(organization_id: int, /, **options: Any) -> None:
         command(shell(organization_id), **options)
 
-    return acting
+    return with_actor
 
 
 def in_force(setup: Setup) -> Config:
-    """With what was changed while the service ran. The site must be open."""
+    """Return the settings with live changes. The site must be open."""
     return live.in_force(setup.config)
 
 
 def shell(organization_id: int = actors.THE_BOX) -> Actor:
-    """Whoever types: the account that signed in, also behind sudo."""
+    """Return the shell user as Actor: the account that signed in, also behind sudo."""
     try:
         user = os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a number without a name, as in a container
+    except (KeyError, OSError):  # an id without a name, as in a container
         user = str(os.getuid())
     return actors.shell(organization_id, user)
 
 
 def ask_password() -> str:
-    """Typed twice, or one line of standard input; never an argument, which others on the box could read."""
+    """Read a password: typed twice, or one line of standard input. Never an argument, which `ps` would show."""
     if sys.stdin.isatty():
         answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
         return answer
@@ -108,7 +105,7 @@ def ask_password() -> str:
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Columns as wide as their widest value; None is an empty cell."""
+    """Print columns as wide as their widest value. None is an empty cell."""
     cells = [[str(cell) for cell in head], *[["" if cell is None else str(cell) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     for row in cells:
@@ -116,23 +113,23 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def asset_of(organization_id: int, key: str) -> AssetRow:
-    """The asset with this external key. Raises NotFound."""
-    found = assets.list_page(organization_id, AssetFilter(external_keys=[key]), limit=1).rows
-    if not found:
+    """Return the asset with this external key. Raises NotFound."""
+    rows = assets.list_page(organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    if not rows:
         raise NotFound(f"There is no asset {key}. `edge asset list` shows them.")
-    return found[0]
+    return rows[0]
 
 
 def location_of(organization_id: int, key: str) -> LocationRow:
-    """The location with this external key. Raises NotFound."""
-    found = locations.list_page(organization_id, LocationFilter(external_keys=[key]), limit=1).rows
-    if not found:
+    """Return the location with this external key. Raises NotFound."""
+    rows = locations.list_page(organization_id, LocationFilter(external_keys=[key]), limit=1).rows
+    if not rows:
         raise NotFound(f"There is no location {key}. `edge location list` shows them.")
-    return found[0]
+    return rows[0]
 
 
 def reader_of(organization_id: int, name: str) -> ReaderRow:
-    """The reader with this name. Raises NotFound."""
+    """Return the reader with this name. Raises NotFound."""
     for row in readers.list_readers(organization_id):
         if row.name == name:
             return row
@@ -140,7 +137,7 @@ def reader_of(organization_id: int, name: str) -> ReaderRow:
 
 
 def person_of(organization_id: int, email: str) -> PersonRow:
-    """The person with this email. Raises NotFound."""
+    """Return the person with this email. Raises NotFound."""
     for row in people.list_people(organization_id):
         if (row.email or "").lower() == email.strip().lower():
             return row
@@ -148,7 +145,7 @@ def person_of(organization_id: int, email: str) -> PersonRow:
 
 
 def location_id_of(organization_id: int, key: str | None) -> int | None:
-    """None for no key. Raises NotFound."""
+    """Return the id of the location with this external key, None for no key. Raises NotFound."""
     return location_of(organization_id, key).id if key else None
 
 

@@ -1,4 +1,4 @@
-"""`edge demo`: the whole service, with nothing else installed."""
+"""`edge demo`: a complete site with simulated readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that systemd/edge-disaster and the installer call as root, to make a disaster file and to take it apart."""
+"""Hidden commands that pack and unpack a disaster file. systemd/edge-disaster and the installer run them as root."""
 
 from __future__ import annotations
 

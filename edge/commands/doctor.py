@@ -1,4 +1,4 @@
-"""`edge doctor`: what is wrong with this site, and what to do."""
+"""`edge doctor`: run all checks of this site and print their findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from edge import __version__
 from edge.commands.config import shown
 from edge.commands.context import Setup, in_force, open_file
-from edge.commands.sync import told
+from edge.commands.sync import state_rows
 from edge.config.settings import Config, Value, read_secret
 from edge.database import migrate
 from edge.errors import EdgeError, Unavailable
@@ -65,7 +65,7 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> N
 
 
 def _publish(config: Config, findings: str) -> None:
-    """To this box's own broker and nowhere else. An unreachable broker is a finding itself, and no reason to fail."""
+    """Publish to this box's broker. An unreachable broker is a finding of its own, so it does not fail here."""
     last_findings.keep(config.data_dir, findings)
     try:
         broker_probe.publish(_own_broker(config), DOCTOR_TOPIC, findings.encode(), retain=True)
@@ -82,12 +82,12 @@ def _print(item: examination.Examined) -> None:
 def _sync() -> str:
     try:
         state = sync_state.site_state()
-        lines = [*told(state)] if state else []
+        lines = [*state_rows(state)] if state else []
         lines += [
             (row.site.code, f"{sync_state.waiting(row.waiting)}; {row.trouble}")
             for row in sync_state.site_statuses(None)
         ]
-    except EdgeError as error:  # a damaged file must not cost the rest of the bundle
+    except EdgeError as error:  # a damaged file must not prevent the rest of the bundle
         return str(error)
     return "".join(f"{name}: {value}\n" for name, value in lines) or "neither a site nor a hub\n"
 
@@ -100,12 +100,12 @@ def _settings_in_force(setup: Setup) -> Config:
     try:
         migrate.check_schema(setup.config.data_dir)
         return in_force(setup)
-    except EdgeError:  # a damaged file, or one of another release, is just what the bundle is needed for
+    except EdgeError:  # a damaged database, or one of another release, is when the bundle is needed
         return setup.config
 
 
 def _subject(config: Config) -> Subject:
-    @cache  # two checks need the answer, and an unreachable broker takes long
+    @cache  # two checks use the answer, and an unreachable broker takes long
     def ask_broker() -> Mapping[str, str]:
         return broker_probe.ask(_own_broker(config), BROKER_TOPICS)
 
@@ -131,7 +131,7 @@ def _subject(config: Config) -> Subject:
 
 
 def _own_broker(config: Config) -> Broker:
-    """With the doctor's account, where accounts are kept."""
+    """Return the broker with the doctor's account, if edge manages accounts."""
     file = config.mqtt_password_file
     password = read_secret(file, "mqtt.password_file") if file else None
     ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None

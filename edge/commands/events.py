@@ -1,4 +1,4 @@
-"""`edge events`: the destinations of events, from a shell."""
+"""`edge events`: manage event destinations."""
 
 from __future__ import annotations
 
@@ -185,9 +185,9 @@ def _add(
     network: str,
     topic: str = "",
 ) -> Destination:
-    wanted = Filter(rules.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
+    selection = Filter(rules.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
     title = values.name("name", name)
-    return store.add(actor, NewDestination(kind, title, url, secrets.seal(secret), wanted, Network(network), topic))
+    return store.add(actor, NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic))
 
 
 def _find(organization_id: int, name: str) -> Destination:

@@ -1,4 +1,4 @@
-"""`edge backup`, `edge restore`, `edge repair`: keeping what was recorded."""
+"""`edge backup`, `edge restore`, `edge repair` and related commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from edge.operations.snapshots import CopySummary
 @click.pass_obj
 def backup(setup: Setup) -> None:
     """Back up the database, while the service runs, and remove the backups that are too old to be kept."""
-    open_file(setup)  # also of an older schema: an upgrade begins with a backup
+    open_file(setup)  # accepts an older schema: an upgrade begins with a backup
     config = setup.config
     kept = backups.Rotation(config.backup_daily, config.backup_weekly)
     second = None
@@ -31,7 +31,7 @@ def backup(setup: Setup) -> None:
         second = backups.SecondFolder(config.backup_second_dir, config.backup_second_recipient)
     made = backups.make_backup(config.data_dir, config.backup_folder, kept, second)
     click.echo(
-        f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_told(made.summary)}. It was read back whole."
+        f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_summary(made.summary)}. It was read back whole."
     )
     for path in made.removed:
         click.echo(f"Removed {path.name}")
@@ -53,7 +53,7 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
     config, folder = setup.config, setup.config.backup_continuous_dir
     if at is not None and (file is not None or folder is None):
         raise click.UsageError("--at takes the continuous backup: without FILE, and with backup.continuous_dir set")
-    moment = _moment(at, config.time_zone) if at is not None else None
+    moment = _parse_time(at, config.time_zone) if at is not None else None
     if file is None and folder is None:
         file = _newest_backup(config)
     source = str(file) if file else f"the continuous backup in {folder}, {f'of {at}' if at else 'as it last was'}"
@@ -64,7 +64,7 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
             restored = backups.restore_backup(shell(), file, config.data_dir, identity)
         elif folder:
             restored = backups.restore_continuous(shell(), folder, config.data_dir, moment)
-    click.echo(f"Restored {source}: {_told(restored.summary)}.")
+    click.echo(f"Restored {source}: {_summary(restored.summary)}.")
     click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
     if restored.summary.is_site:
         click.echo("The hub may know what came after this backup. To get that back: edge sync recover")
@@ -108,14 +108,14 @@ def repair(setup: Setup, yes: bool) -> None:
     folders = [folder for folder in (config.backup_folder, config.backup_second_dir) if folder]
     with hold(config.data_dir):
         repaired = backups.repair_database(shell(), config.data_dir, folders, config.backup_continuous_dir)
-    click.echo(f"Recovered {_told(repaired.summary)}.")
+    click.echo(f"Recovered {_summary(repaired.summary)}.")
     for line in _origins(repaired):
         click.echo(line)
     click.echo(f"The damaged database is {repaired.previous_database}; delete it when all is well.")
 
 
 def _origins(repaired: backups.Repaired) -> Iterator[str]:
-    """Which rows came from where, and what is lost."""
+    """Yield lines that describe the origin of the recovered rows, and the losses."""
     recovered, origin = repaired.recovered, repaired.backup
     kept = sum(recovered.rows.values()) - sum(recovered.from_backup.values()) - sum(recovered.from_search.values())
     yield f"{kept} rows come from the damaged database"
@@ -142,8 +142,8 @@ def _newest_backup(config: Config) -> Path:
     return newest.path
 
 
-def _moment(text: str, time_zone: str) -> int:
-    """A time without an offset is one of this site."""
+def _parse_time(text: str, time_zone: str) -> int:
+    """Parse a time; one without an offset is in the site's time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -159,6 +159,6 @@ def backup_key() -> None:
     click.echo(f'second_recipient = "{public}"\n    goes into the settings, under [backup].')
 
 
-def _told(summary: CopySummary) -> str:
+def _summary(summary: CopySummary) -> str:
     newest = clock.rfc3339(summary.newest_scan_at) if summary.newest_scan_at is not None else "none"
     return f"{summary.organizations} organizations, {summary.assets} assets, newest scan {newest}"

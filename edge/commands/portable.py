@@ -1,4 +1,4 @@
-"""`edge export`, `edge import`: everything that was recorded, in a file that any release can read."""
+"""`edge export` and `edge import`: a site's records in a file that later releases can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def export_site(setup: Setup, file: Path) -> None:
     """
     open_site(setup)
     made = portable_file.write_export(file)
-    click.echo(f"Wrote {file} ({made.size >> 10} KB): {_told(made.rows)}")
+    click.echo(f"Wrote {file} ({made.size >> 10} KB): {_count_text(made.rows)}")
 
 
 @click.command("import")
@@ -47,7 +47,7 @@ def import_site(setup: Setup, file: Path, yes: bool) -> None:
         click.echo(f"The previous database is {done.previous_database}; delete it when all is well.")
 
 
-def _told(rows: dict[str, int]) -> str:
+def _count_text(rows: dict[str, int]) -> str:
     shown = {"asset": "assets", "location": "locations", "tag": "tags", "reader": "readers", "person": "people"}
     counted = [f"{rows[table]} {name}" for table, name in shown.items()]
     return ", ".join([*counted, f"{rows['history']} rows of history"])

@@ -1,4 +1,4 @@
-"""Commands that systemd/edge-upgrade calls before and after it switches to another release."""
+"""Hidden commands that systemd/edge-upgrade runs before and after the switch to another release."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class _Noted(NamedTuple):
 
 def _read(file: Path) -> _Noted | None:
     try:
-        found = json.loads(file.read_text("utf-8"))
+        saved = json.loads(file.read_text("utf-8"))
         samples = [
-            Sample(at, {name: Tally(*counts) for name, counts in readers.items()}) for at, readers in found["samples"]
+            Sample(at, {name: Tally(*counts) for name, counts in readers.items()}) for at, readers in saved["samples"]
         ]
-        return _Noted(found["since_hour"], found["was_ready"], samples)
+        return _Noted(saved["since_hour"], saved["was_ready"], samples)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,4 +1,4 @@
-"""`edge org`, `edge user`, `edge location`, `edge asset`, `edge tag`: what a technician adds from a shell."""
+"""`edge org`, `edge user`, `edge location`, `edge asset`, `edge tag`: manage records from a shell."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def set_topics(actor: Actor, prefix: str) -> None:
 @click.pass_obj
 def list_orgs(setup: Setup) -> None:
     """List the organizations."""
-    open_file(setup)  # also of an older schema: the installer asks before the service has changed it
+    open_file(setup)  # accepts an older schema: the installer runs it before the service has migrated
     rows = organizations.list_organizations()
     print_table(["ID", "NAME", "TOPICS"], [(row.id, row.name, _topics(row.topic_prefix)) for row in rows])
 
@@ -201,13 +201,13 @@ def list_assets(organization_id: int, search: str) -> None:
     while page := assets.list_page(organization_id, AssetFilter(q=search), limit=PAGE, offset=offset).rows:
         rows += page
         offset += PAGE
-    print_table(["KEY", "NAME", "TAGS"], [(row.external_key, row.name, _words(row.tags)) for row in rows])
+    print_table(["KEY", "NAME", "TAGS"], [(row.external_key, row.name, _tag_list(row.tags)) for row in rows])
 
 
 @asset.command("why")
 @click.argument("key")
 @for_organization
-def tell_why(organization_id: int, key: str) -> None:
+def explain_location(organization_id: int, key: str) -> None:
     """Explain why an asset is where it is: what was heard, which rule decided, what is held back."""
     why = why_here(organization_id, asset_of(organization_id, key).id)
     if why is None:
@@ -226,7 +226,7 @@ def tell_why(organization_id: int, key: str) -> None:
 
 
 def _print_competitors(competitors: Sequence[Competitor], reason: Reason | None = None) -> None:
-    """Of a move that was made for a `reason`, or as it stands."""
+    """Print the competing locations, of the move decided for `reason` or at present."""
     if competitors:
         print_table(
             ["  LOCATION", "SECONDS", "STRONGEST", "AVERAGE", "LAST HEARD", "LEAD"],
@@ -291,5 +291,5 @@ def _tag(tag_type: str, value: str) -> NewTag:
     return NewTag(values.tag_type("tag_type", tag_type), values.tag_value("value", value))
 
 
-def _words(attached: Sequence[TagRow]) -> str:
+def _tag_list(attached: Sequence[TagRow]) -> str:
     return " ".join(f"{one.tag_type}:{one.value}" for one in attached)

@@ -1,4 +1,4 @@
-"""`edge sync`: a site and its hub, from a shell."""
+"""`edge sync`: connect a site and its hub."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def recover(actor: Actor, code: str | None) -> None:
 
 
 def _use_code(code: str | None, of_site: str = "") -> HubAccess:
-    """Turn a join code into the key of this site, which is kept in its file.
+    """Exchange a join code for the site's key, and store the key in its file.
 
-    Until the hub has answered, the key that is there stays. Raises Conflict for a code that is not `of_site`.
+    The present key is kept until the hub has answered. Raises Conflict if the code is for another site than `of_site`.
     """
     read = join_codes.read(code or click.prompt("Join code"))
     config = _setup().config
@@ -134,7 +134,7 @@ def status(organization_id: int) -> None:
     """How far the hub is, or how far its sites are."""
     state = sync_state.site_state()
     if state:
-        print_table(["", ""], told(state))
+        print_table(["", ""], state_rows(state))
         return
     rows = [
         (
@@ -224,20 +224,20 @@ def conflicts(organization_id: int) -> None:
 
 
 def _setup() -> Setup:
-    found: Setup = click.get_current_context().obj
-    return found
+    setup: Setup = click.get_current_context().obj
+    return setup
 
 
 def _here() -> Target:
-    return hub_link.find() or _none()
+    return hub_link.find() or _not_joined()
 
 
-def _none() -> Target:
+def _not_joined() -> Target:
     raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
 
 
-def told(state: SiteState) -> list[tuple[str, str]]:
-    """The state of the hub, line by line."""
+def state_rows(state: SiteState) -> list[tuple[str, str]]:
+    """Return the sync state as rows of label and value."""
     here = state.here
     return [
         ("Hub", f"{here.hub_name}, {here.url}"),

@@ -1,4 +1,4 @@
-"""`edge trial`: tries this release on a copy of the site; systemd/edge-upgrade runs it before it switches."""
+"""`edge trial`: try this release on a copy of the site. systemd/edge-upgrade runs it before it switches."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def try_release(context: click.Context, backup: Path, folder: Path, before: Path
     with _scratch(folder):
         archives.unpack(backup, folder / FILE_NAME)
         schema, seconds = _migrate(folder)
-        made = _make_synthetic()
+        synthetic = _make_synthetic()
         messages = all_messages()
         after = migrate.present_schema()
         close_database()
         expected = _outcome_before(context, backup, folder / "before", before, messages) if before else None
         with trial.broker(folder) as port:
-            started = _follow_read(context, folder, made, port, messages, expected)
-    told = {
+            started = _follow_read(context, folder, synthetic, port, messages, expected)
+    report = {
         "messages_replayed": len(messages) if expected else 0,
         "schema_before": schema,
         "schema_after": after,
@@ -61,12 +61,12 @@ def try_release(context: click.Context, backup: Path, folder: Path, before: Path
         "start_seconds": started,
         "start_limit": trial.start_limit(started, seconds),
     }
-    click.echo(json.dumps(told))
+    click.echo(json.dumps(report))
 
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[None]:
-    """An empty folder, removed afterwards; what an interrupted trial left in it is removed first."""
+    """Create an empty folder and remove it afterwards. Leftovers of an interrupted trial are removed first."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     try:
@@ -76,7 +76,7 @@ def _scratch(folder: Path) -> Iterator[None]:
 
 
 def _migrate(folder: Path) -> tuple[int, float]:
-    """The schema it had, and the seconds it took to bring it to this release's."""
+    """Migrate the copy. Returns its previous schema and the seconds it took."""
     open_database(folder / FILE_NAME)
     before, began = migrate.present_schema(), time.monotonic()
     migrate.migrate(folder, keeps_copy=False)
@@ -84,7 +84,7 @@ def _migrate(folder: Path) -> tuple[int, float]:
 
 
 def _make_synthetic() -> trial.Synthetic:
-    """In an organization of its own, so that nothing of the site interferes."""
+    """Create records for the trial in a separate organization, isolated from those of the site."""
     name = f"Trial {secrets.token_hex(4)}"
     organization_id = organizations.add_organization(actors.service(), name, TOPICS).id
     actor = actors.service(organization_id)
@@ -102,7 +102,7 @@ def _make_synthetic() -> trial.Synthetic:
 def _outcome_before(
     context: click.Context, backup: Path, folder: Path, program: Path, messages: list[ReaderMessage]
 ) -> Outcome | None:
-    """What the release that runs makes of the messages, on a copy of its own; None if there are none."""
+    """Replay the messages to the running release on its own copy. Returns its outcome, or None without messages."""
     if not messages:
         return None
     folder.mkdir(mode=0o700)
@@ -119,19 +119,19 @@ def _outcome_before(
 def _follow_read(
     context: click.Context,
     folder: Path,
-    made: trial.Synthetic,
+    synthetic: trial.Synthetic,
     broker_port: int,
     messages: list[ReaderMessage],
     expected: Outcome | None,
 ) -> float:
-    """The seconds until the service answered."""
+    """Run the service and follow a read through it. Returns the seconds until the service answered."""
     listen = f"127.0.0.1:{trial.free_port()}"
     broker = Broker(f"mqtt://127.0.0.1:{broker_port}", "")
     payload = json.dumps({"reads": [{"tag": TAG}]}).encode()
     base = f"http://{listen}"
     with trial.service(_command(context, folder, listen, broker.url), folder, base) as started:
-        trial.follow_read(base, made, lambda: broker_probe.publish(broker, TOPIC, payload))
-        trial.open_pages(base, made)
+        trial.follow_read(base, synthetic, lambda: broker_probe.publish(broker, TOPIC, payload))
+        trial.open_pages(base, synthetic)
         if expected:
             _, fault = trial.replay(folder / FILE_NAME, messages, partial(broker_probe.publish, broker), expected)
             if fault:
@@ -142,7 +142,7 @@ def _follow_read(
 def _command(
     context: click.Context, folder: Path, listen: str, broker_url: str, python: str = sys.executable
 ) -> list[str]:
-    """The settings of the site, except for those that would affect the site itself."""
+    """Return the command line of a service with the site's settings, except those that would affect the site."""
     changed = {
         "data_dir": folder,
         "http.listen": listen,
@@ -169,5 +169,5 @@ def _command(
 
 
 def _topics(of_site: tuple[str, ...]) -> tuple[str, ...]:
-    """What the site subscribes to, and the topic of the trial; nothing twice, since it would be delivered twice."""
+    """Return the site's topic filters and that of the trial, without overlap: it would duplicate deliveries."""
     return of_site if "#" in of_site else (*of_site, f"{TOPICS}/#")

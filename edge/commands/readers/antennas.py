@@ -1,4 +1,4 @@
-"""`edge reader antenna`, `edge reader kind`: which locations antennas read, and what their reads mean."""
+"""`edge reader antenna`, `kind`, `offset`, `correct`: locations, kinds and RSSI offsets of antennas."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def antenna(
 
 
 def print_offers(organization_id: int, reader_id: int, port: int | None, was_id: int | None) -> None:
-    """After a location was changed: the command that corrects what is recorded at the earlier one."""
+    """Print the commands that correct history recorded at the previous location `was_id`."""
     for offer in correction_offers.offers(organization_id, reader_id, port, was_id):
         click.echo(f"Its earlier reads are recorded at {offer.was.name}. If that was wrong, preview a correction:")
         correction = Correction(reader_id, offer.port, offer.was.id, offer.right.id, offer.since, clock.now())
@@ -96,7 +96,7 @@ def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {meaning}")
 
 
-@click.command("offset", context_settings={"ignore_unknown_options": True})  # -10 is no option
+@click.command("offset", context_settings={"ignore_unknown_options": True})  # accepts -10 as an argument
 @click.argument("name")
 @click.argument("decibels", metavar="DB")
 @click.option("--antenna", "number", help="Of this antenna only.")
@@ -149,19 +149,19 @@ def correct(
         None if number is None else port_from(row.id, number),
         location_of(organization_id, was).id,
         location_of(organization_id, right).id,
-        _moment("since", since),
-        clock.now() if until is None else _moment("until", until),
+        _parse_time("since", since),
+        clock.now() if until is None else _parse_time("until", until),
     )
-    found = location_corrections.preview(organization_id, correction)
-    told = f"{found.rows} rows of history of {found.assets} assets, {found.current} of them current locations"
+    preview = location_corrections.preview(organization_id, correction)
+    extent = f"{preview.rows} rows of history of {preview.assets} assets, {preview.current} of them current locations"
     if not yes:
-        click.echo(f"Would change {told}. To do it: the same command with --yes")
+        click.echo(f"Would change {extent}. To do it: the same command with --yes")
         return
     location_corrections.correct(actor, correction, setup.config.sighting_gap_seconds * clock.SECOND)
-    click.echo(f"Changed {told}")
+    click.echo(f"Changed {extent}")
 
 
-def _moment(field: str, text: str) -> int:
+def _parse_time(field: str, text: str) -> int:
     moment = times.parse(text)
     if moment is None:
         raise Invalid.one(field, "invalid_value", f"--{field} is a time such as 2026-11-01T06:00:00Z")

@@ -1,4 +1,4 @@
-"""`edge account`, `edge accounts`: what readers sign in to the broker with."""
+"""`edge account`, `edge accounts`: broker accounts of readers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def leave_session(setup: Setup, socket: str) -> None:
 
 
 def make_account(config: Config, actor: Actor, reader_id: int) -> None:
-    """Prints user and password, the only time the password is seen."""
+    """Create an account and print user and password; the password is not shown again."""
     made, password = broker_files.give_account(actor, reader_id, config.mqtt_broker)
     write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")

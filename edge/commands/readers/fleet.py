@@ -1,4 +1,4 @@
-"""`edge reader import`, `edge renew-passwords`: many readers at once; their passwords go into a new file."""
+"""`edge reader import`, `edge renew-passwords`: many readers at once, with their passwords in a new file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> No
     lines = csv_text.lines(text, COLUMNS, ("name", "topic", "format"))
     if not 1 <= len(lines) <= MOST:
         raise SetupError(f"{file} has {len(lines)} readers; 1 to {MOST} are taken at once")
-    described = [_described(actor.organization_id, line) for line in lines]
+    described = [_parse_line(actor.organization_id, line) for line in lines]
     with _new_file(accounts) as descriptor:
         made = fleet.add_readers(actor, described, setup.config.mqtt_broker)
         _write(descriptor, made)
@@ -61,7 +61,7 @@ def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> No
     click.echo(f"{len(made)} accounts have new passwords, in {accounts}; delete it once they are entered.")
 
 
-def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
+def _parse_line(organization_id: int, line: csv_text.Line) -> fleet.Described:
     cells = line.cells
     key, weakest = cells.get("location", ""), cells.get("min_rssi", "")
     if line.fault:
@@ -77,7 +77,7 @@ def _described(organization_id: int, line: csv_text.Line) -> fleet.Described:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[int]:
-    """A new file, readable by this user only; removed again when the block fails."""
+    """Create a file that only this user can read. It is removed again if the block fails."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

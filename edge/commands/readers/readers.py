@@ -1,4 +1,4 @@
-"""`edge reader`: connect a reader, see whether it is heard, and try out its messages."""
+"""`edge reader`: add, list, change and try out readers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def list_readers(organization_id: int) -> None:
     print_table(
         ["NAME", "TOPIC", "FORMAT", "LAST HEARD"],
         [
-            (row.name, row.topic, row.format, _heard(states.get(row.id)))
+            (row.name, row.topic, row.format, _last_message_text(states.get(row.id)))
             for row in readers.list_readers(organization_id)
         ],
     )
@@ -120,7 +120,7 @@ def show_reader(organization_id: int, name: str) -> None:
     state = status.statuses(organization_id).get(row.id)
     where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
-    click.echo(f"Last heard: {_heard(state)}")
+    click.echo(f"Last heard: {_last_message_text(state)}")
     measured = (state.clock_offset, state.clock_stands_at) if state else (None, None)
     click.echo(f"Its clock: {in_words(row.clock_setting, *measured)}")
     if state and state.note:
@@ -237,10 +237,10 @@ def _message_to_try(organization_id: int, row: ReaderRow | None, options: dict[s
     if row:
         for ignored in ignored_messages.list_messages(organization_id, row.id):
             return ignored.topic, ignored.payload
-    heard = unassigned_topics.find_topic(organization_id, topic) if topic else None
-    if heard is None:
+    unassigned = unassigned_topics.find_topic(organization_id, topic) if topic else None
+    if unassigned is None:
         raise click.UsageError("Give a message: --file FILE or --message TEXT")
-    return heard.topic, heard.sample
+    return unassigned.topic, unassigned.sample
 
 
 @reader.command("mappings")
@@ -273,7 +273,7 @@ def _print_ignored(organization_id: int, row: ReaderRow) -> None:
         note = f" ({message.note})" if message.note else ""
         click.echo(
             f"The last message that {row.format} does not know, {clock.rfc3339(message.received_at)} on "
-            f"{message.topic}{note}{looks}:\n  {_start_of(message.payload)}"
+            f"{message.topic}{note}{looks}:\n  {_preview(message.payload)}"
         )
 
 
@@ -281,12 +281,12 @@ def _print_unreadable(organization_id: int, row: ReaderRow) -> None:
     for letter in dead_letters.list_letters(organization_id, SHOWN_BYTES, 1, row.id):
         click.echo(
             f"The last message that could not be read, {clock.rfc3339(letter.received_at)} on {letter.topic}: "
-            f"{letter.reason}\n  {_start_of(letter.payload)}"
+            f"{letter.reason}\n  {_preview(letter.payload)}"
         )
 
 
 def _another_format(present: str, guess: Guess) -> str:
-    """What else could read a message in which the present format finds no tag; empty if nothing is known."""
+    """Suggest another format or mapping for a message without readable tags; empty if none is known."""
     if guess.name:
         return f"it looks like {guess.name}" if guess.name != present else ""
     return f"it could be read by {_mapping_of(guess)}" if guess.mapping else ""
@@ -296,7 +296,7 @@ def _mapping_of(guess: Guess) -> str:
     return f'the mapping "{guess.mapping}"; see: edge reader mappings' if guess.mapping else "a mapping"
 
 
-def _start_of(payload: bytes) -> str:
+def _preview(payload: bytes) -> str:
     start = payload[:SHOWN_BYTES].decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else " " for letter in start)
 
@@ -310,7 +310,7 @@ def _mapping_text(file: Path | None) -> str | None:
         raise Invalid.one("mapping", "invalid_value", f"{file} cannot be read: {error}") from error
 
 
-def _heard(state: status.ReaderStatus | None) -> str:
+def _last_message_text(state: status.ReaderStatus | None) -> str:
     if state is None:
         return "never since it was set up"
     return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
