@@ -1,1 +1,1 @@
-"""A whole site with nothing installed: made-up assets and simulated readers, and for the rest the real thing."""
+"""Demo site: invented assets and simulated readers on the real service, without any installation."""

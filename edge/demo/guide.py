@@ -1,4 +1,4 @@
-"""What the demo prints: where it is, the way in, and commands to copy as they are."""
+"""Text that the demo prints: addresses, sign-in, and commands to copy."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from edge.demo.run import HOST, USUAL_HTTP_PORT, USUAL_MQTT_PORT, Demo
 from edge.records import assets
 from edge.records.assets import AssetFilter, AssetRow
 
-MOVES = "FORK-001"  # a forklift gets about most
-STANDS_STILL = "MESH-001"  # so that a message by hand is not contradicted a moment later
+MOVES = "FORK-001"  # a forklift moves most
+STANDS_STILL = "MESH-001"  # the simulation does not move it, so a message published by hand has a lasting effect
 BY_HAND = "demo/by-hand/reads"
 
 
 def guide(demo: Demo) -> str:
-    """To be printed while the demo runs."""
+    """Return the text to print while the demo runs."""
     moving, still = _find(demo, MOVES), _find(demo, STANDS_STILL)
     return "\n\n".join(part for part in (_welcome(demo), _api(demo, moving), _by_hand(demo, still), _end(demo)) if part)
 
 
 def token_command(demo: Demo) -> str:
-    """Sets TOKEN in the shell."""
+    """Return a shell command that sets TOKEN."""
     body = {
         "grant_type": "client_credentials",
         "client_id": demo.access.client_id,
@@ -40,7 +40,7 @@ def get_command(demo: Demo, path: str) -> str:
 
 
 def publish_command(demo: Demo, message: str) -> str:
-    """With mosquitto_pub where it is installed, else with the Python that runs the demo."""
+    """Return a command that publishes a message, with mosquitto_pub if installed, else with this Python."""
     if shutil.which("mosquitto_pub"):
         return f"mosquitto_pub -h {HOST} -p {demo.mqtt_port} -q 1 -t {BY_HAND} -m {quote(message)}"
     steps = (
@@ -96,6 +96,6 @@ def _end(demo: Demo) -> str:
 
 
 def _find(demo: Demo, key: str) -> AssetRow | None:
-    """None where somebody has removed it from a site that was kept."""
+    """Return the asset, or None if somebody has removed it from a kept site."""
     found = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=[key]), limit=1).rows
     return found[0] if found else None

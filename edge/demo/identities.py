@@ -1,4 +1,4 @@
-"""Tag values as GS1 keys and beacons really have them, counted up from a serial number."""
+"""Tag values in real GS1, MAC and iBeacon formats, numbered by serial."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def giai_epc(prefix: str, reference: int, filter_value: int = 0) -> str:
 
 
 def chip_epc(serial: int) -> str:
-    """What a tag holds that nobody has written: the default of the chip's maker."""
+    """Return the EPC of an unwritten tag: the chip maker's default."""
     return f"E2801160600002{serial:010X}"
 
 
 def grai_barcode(prefix: str, asset_type: int, serial: int) -> str:
-    """The element string of a GS1-128 label, without the symbology prefix a scanner may add."""
+    """Return the element string of a GS1-128 label, without the symbology prefix that a scanner may add."""
     digits = f"{prefix}{asset_type:05d}"
     return f"80030{digits}{_check_digit(digits)}{serial}"
 
@@ -45,12 +45,12 @@ def giai_barcode(prefix: str, reference: int) -> str:
 
 
 def static_mac(serial: int) -> str:
-    """A random address that stays: its top bits are 11."""
+    """Return a static random address: its top bits are 11."""
     return f"C3:0A:11:4E:{serial >> 8:02X}:{serial & 0xFF:02X}"
 
 
 def private_mac(serial: int) -> str:
-    """What a telephone shows: top bits 01."""
+    """Return a resolvable private address, as phones use: its top bits are 01."""
     return f"4D:71:E8:0C:{serial >> 8:02X}:{serial & 0xFF:02X}"
 
 
@@ -62,5 +62,5 @@ def _epc96(header: int, filter_value: int, *fields: tuple[int, int]) -> str:
 
 
 def _check_digit(digits: str) -> int:
-    """GS1: the last digit counts three times, the one before it once, and so on."""
+    """Return the GS1 check digit: weights 3 and 1 alternate from the last digit."""
     return -sum(int(digit) * (3, 1)[position % 2] for position, digit in enumerate(reversed(digits))) % 10

@@ -1,4 +1,4 @@
-"""What each make of reader publishes: its messages for what it heard, and its sign of life."""
+"""Messages of each make of reader, for reads and for heartbeats."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Fields = dict[str, Any]
 
 
 class Make(NamedTuple):
-    """`messages(reader, heard, number)` counts its events from `number`; `sign_of_life(reader, at)`."""
+    """`messages(reader, sightings, number)` numbers its events from `number`; `heartbeat(reader, at)`."""
 
     messages: Callable[[Reader, Sequence[Sighting], int], list[bytes]]
     sign_of_life: Callable[[Reader, int], bytes]
 
 
 def _csl(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[bytes]:
-    """All tags of the moment in one message, shape A: UTC in microseconds whatever the zone says, RSSI as text."""
+    """All tags in one message, shape A: UTC in microseconds despite `timeZone`, RSSI as text."""
     tags = [
         {
             "epc": sighting.thing.epc,
@@ -44,7 +44,7 @@ def _csl_heartbeat(reader: Reader, at: int) -> bytes:
 
 
 def _zebra(_reader: Reader, heard: Sequence[Sighting], number: int) -> list[bytes]:
-    """Mode INVENTORY with batching: one event as it is, several as an array; BLE among the tags."""
+    """Mode INVENTORY with batching: one event as an object, several as an array, BLE events included."""
     events = [
         _zebra_tag(sighting, number + count) if sighting.ear.antenna else _zebra_beacon(sighting, number + count)
         for count, sighting in enumerate(heard)
@@ -95,7 +95,7 @@ def _zebra_heartbeat(reader: Reader, at: int) -> bytes:
 
 
 def _impinj(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[bytes]:
-    """One message for each read, with the fields that come by default: the EPC in base64url, 1/100 dBm."""
+    """One message for each read, with the default fields: EPC in base64url, RSSI in 1/100 dBm."""
     return [
         orjson.dumps(
             {
@@ -121,7 +121,7 @@ def _impinj_status(reader: Reader, at: int) -> bytes:
 
 
 def _gl_s10(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[bytes]:
-    """A window of raw advertisements."""
+    """One window of raw advertisements."""
     return [_gl_s10_window(reader, heard[-1].at, [_gl_s10_entry(sighting) for sighting in heard])]
 
 
@@ -133,7 +133,7 @@ def _gl_s10_entry(sighting: Sighting) -> Fields:
 
 
 def _advertisement(sighting: Sighting) -> str:
-    """Flags, and the iBeacon as manufacturer data of Apple's, with its power at 1 m."""
+    """Flags, and an iBeacon as Apple's manufacturer data with its power at 1 m."""
     beacon = sighting.thing.beacon
     if beacon is None:
         return "020106"

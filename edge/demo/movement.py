@@ -1,4 +1,4 @@
-"""Who is where, and who hears it: one endless stream of sightings in the order of time. No clock, no network."""
+"""Simulated movement of assets: an endless stream of sightings in order of time. Uses no clock and no network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.demo.plan import Plan, Reader, Stop, Thing
 
-BETWEEN_STOPS = (5.0, 20.0)  # seconds on the way, where no antenna hears
+BETWEEN_STOPS = (5.0, 20.0)  # seconds in transit, out of range of all antennas
 NOTICED_AFTER = (0.2, 1.5)
 UNEVEN = (0.9, 1.1)
 STRENGTH, SPREAD = -58.0, 6.0  # dBm
@@ -25,7 +25,7 @@ class Stay(NamedTuple):
 
 
 class Ear(NamedTuple):
-    """What hears at a location: an antenna for RFID tags, or (None) the radio of a reader for BLE."""
+    """Receiver at a location: an RFID antenna, or (None) the BLE radio of the reader."""
 
     reader: Reader
     antenna: int | None
@@ -42,7 +42,7 @@ class Sighting(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What was heard until `end`; perhaps nothing."""
+    """Sightings before `end`, possibly none."""
 
     end: int
     sightings: Sequence[Sighting]
@@ -55,9 +55,9 @@ def sightings(
     pause: Callable[[int, Reader], float],
     random: Random,
 ) -> Iterator[Sighting]:
-    """From `since` on. `whereabouts` says where things (by key) were then, as far as that is known.
+    """Yield all sightings from `since` (µs) on. `known_locations` has the location keys of assets at that time.
 
-    `pause(at, reader)` are the seconds after which a reader tells of a tag again that stays.
+    `pause(at, reader)` returns the seconds until the reader reports a resting tag again.
     """
     ears = _ears(plan)
     days = [_heard(thing, since, whereabouts.get(thing.key or ""), ears, pause, random) for thing in plan.things]
@@ -65,7 +65,7 @@ def sightings(
 
 
 def windows(stream: Iterator[Sighting], since: int, width: Callable[[int], int]) -> Iterator[Window]:
-    """The stream cut into pieces, each as long as `width` says of its beginning."""
+    """Split the stream into consecutive windows. `width` returns the length (µs) of a window from its start."""
     end, seen = since + width(since), list[Sighting]()
     for sighting in stream:
         while sighting.at >= end:
@@ -75,7 +75,7 @@ def windows(stream: Iterator[Sighting], since: int, width: Callable[[int], int])
 
 
 def walk(route: Sequence[Stop], since: int, location: str | None, random: Random) -> Iterator[Stay]:
-    """Round and round, from `location` on where that is on the route, else from somewhere in the middle of the day."""
+    """Yield stays along a circular route, from `location` on if the route has it, else from a random progress."""
     known = [number for number, stop in enumerate(route) if location in stop.at]
     if known:
         first, at = known[0], since

@@ -1,4 +1,4 @@
-"""The demo site as `data/demo` describes it: locations, readers, kinds of assets, and the things themselves."""
+"""Plan of the demo site, read from `data/demo`: locations, readers, and the simulated items."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edge.demo.identities import Beacon
 
 
 class Spot(NamedTuple):
-    """A location to be made."""
+    """A location to create."""
 
     key: str
     name: str
@@ -21,9 +21,9 @@ class Spot(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """`antennas` hear RFID, each at its location; `location` is where the reader's BLE radio hears.
+    """`antennas` read RFID, each at its location. `location` is where the reader's BLE radio reads.
 
-    Without a `device` nobody simulates it.
+    A reader without a `device` is not simulated.
     """
 
     name: str
@@ -37,14 +37,14 @@ class Reader(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """A step of a route: at one of these locations, for a time between these two; no location is out of the site."""
+    """A step of a route: at one of these locations, or off site if empty, for a time in this range."""
 
     at: Sequence[str]
     seconds: tuple[float, float]
 
 
 class Thing(NamedTuple):
-    """Something that moves and is heard. Without a key nobody has registered it."""
+    """A simulated item with tags. An item without a key is not registered as an asset."""
 
     key: str | None
     name: str
@@ -67,7 +67,7 @@ class Plan(NamedTuple):
 
 
 def demo_folder() -> Path:
-    """Inside the package when it was installed, `data/demo` beside it in a checkout."""
+    """Return the data folder: in the package if installed, next to it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "data" / "demo"
     return installed if installed.is_dir() else package.parent / "data" / "demo"

@@ -1,4 +1,4 @@
-"""The simulated readers at the broker: each with a connection of its own, publishing with QoS 1."""
+"""MQTT connections of the simulated readers: one for each, publishing with QoS 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DELIVERY_SECONDS = 2.0
 
 
 class Connections:
-    """Publishes for each reader over its own connection. For one thread at a time."""
+    """Publishes for each reader on its own connection. Not thread-safe."""
 
     def __init__(self, clients: dict[str, mqtt.Client]) -> None:
         self._clients = clients
@@ -24,9 +24,9 @@ class Connections:
         self._on_the_way.append(self._clients[reader.name].publish(reader.topic, payload, qos=1))
 
     def settle(self) -> None:
-        """Wait until the broker has it all, so that no reader gets ahead of the others.
+        """Wait until the broker has all messages, which keeps the readers in step.
 
-        What cannot be sent now is left to paho, which sends it when the broker is back.
+        Messages that cannot be sent now stay with paho, which sends them when the broker is back.
         """
         for info in self._on_the_way:
             if info.rc == mqtt.MQTT_ERR_SUCCESS:

@@ -1,4 +1,4 @@
-"""`edge demo`: the real service on a made-up site, with simulated readers, started and stopped in order."""
+"""`edge demo`: runs the real service on a demo site, with simulated readers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MARK = "demo-site"
 
 
 class Demo(NamedTuple):
-    """A demo that runs. `taken` are usual ports that others use, `kept_in` is None where nothing will be left."""
+    """A running demo. `taken` are default ports in use by other programs; `kept_in` is None for a temporary site."""
 
     plan: Plan
     access: Access
@@ -46,9 +46,9 @@ class Demo(NamedTuple):
 
 @contextmanager
 def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int | None = None) -> Iterator[Demo]:
-    """The whole demo while the block runs. A port that is not given is the usual one, or else one that is free.
+    """Run the demo during the block. Ports that are not given are the default ones, or free ones if those are in use.
 
-    Raises SetupError when `keep` holds another site, or a given port is taken.
+    Raises SetupError if `keep` holds another site or a given port is in use.
     """
     plan = read_plan(demo_folder())
     with ExitStack() as parts:
@@ -69,7 +69,7 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
         _wait_until_heard(plan, connections, access.organization_id)
         since = max(past, report.newest_scan() + 1)
         whereabouts = _whereabouts(access.organization_id)
-        random = Random()  # noqa: S311 - it moves pallets
+        random = Random()  # noqa: S311  simulated movement only
         parts.enter_context(simulating(plan, connections, since, whereabouts, random))
         found = ((http_port, USUAL_HTTP_PORT, pages), (mqtt_port, USUAL_MQTT_PORT, broker))
         taken = {usual for given, usual, port in found if given is None and port != usual}
@@ -77,7 +77,7 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
 
 
 def _own(folder: Path) -> Path:
-    """A folder that holds nothing yet, or a demo site: the site of a real warehouse is not to be demonstrated on."""
+    """Prepare an empty folder or an earlier demo site. Raises SetupError for the site of a real warehouse."""
     if (folder / FILE_NAME).exists() and not (folder / MARK).exists():
         raise SetupError(f"{folder} holds a site that is not a demo. Give --keep a new folder.")
     try:
@@ -98,7 +98,7 @@ def _port(given: int | None, usual: int) -> int:
 
 
 def free_port(usual: int) -> int:
-    """The usual port, or else one that nobody uses."""
+    """Return the usual port, or any free one. Raises SetupError."""
     for port in (usual, 0):
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -112,7 +112,7 @@ def free_port(usual: int) -> int:
 
 
 def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int) -> None:
-    """Until the service has subscribed: what is published before that is lost."""
+    """Publish heartbeats until the service has received one of each reader: earlier messages would be lost."""
     begun, deadline = clock.now(), time.monotonic() + HEARD_SECONDS
     while True:
         signs_of_life(plan, connections, clock.now())
@@ -127,6 +127,6 @@ def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int
 
 
 def _whereabouts(organization_id: int) -> dict[str, str]:
-    """Asset key to location key, as an earlier run left them."""
+    """Return location keys by asset key, as an earlier run left them."""
     known = report.list_asset_locations(organization_id, AssetLocationFilter(), limit=-1)
     return {row.asset_external_key: row.location_external_key for row in known.rows if row.location_external_key}

@@ -1,6 +1,6 @@
-"""The simulated readers at work: first the recent past, quickly, as after an outage, then the present.
+"""Simulation of the readers: first the recent past at high speed, like after an outage, then in real time.
 
-The same happens again when the machine was asleep for a while.
+It also catches up at high speed after the machine was asleep.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edge.demo.movement import Sighting, sightings, windows
 from edge.demo.plan import Plan, Reader
 from edge.demo.publishing import Connections
 
-PAST_PAUSE_SECONDS = 100.0  # between two reads of a tag that stays; short enough for one row of history
+PAST_PAUSE_SECONDS = 100.0  # between two reads of a resting tag; short enough for a single history row
 PAST_WINDOW = 5 * SECOND
 WINDOW = SECOND // 2
 SIGN_OF_LIFE_EVERY = 30 * SECOND
@@ -28,7 +28,7 @@ SIGN_OF_LIFE_EVERY = 30 * SECOND
 def simulating(
     plan: Plan, connections: Connections, since: int, whereabouts: Mapping[str, str], random: Random
 ) -> Iterator[None]:
-    """The readers tell what they heard since then, and go on in a thread of their own while the block runs."""
+    """Publish the sightings from `since` (µs) on, in a separate thread while the block runs."""
     stop = threading.Event()
     thread = threading.Thread(
         target=_simulate, args=(plan, connections, since, whereabouts, random, stop), name="readers"
@@ -69,7 +69,7 @@ def _simulate(
 
 
 def _pause(at: int, reader: Reader) -> float:
-    """Seconds until a tag that stays is told again: the reader's own, and more for what is long past."""
+    """Return the seconds until a resting tag is reported again: longer in the past than the reader's own interval."""
     return max(reader.repeat_seconds, min(PAST_PAUSE_SECONDS, (clock.now() - at) / SECOND))
 
 

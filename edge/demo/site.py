@@ -1,4 +1,4 @@
-"""The demo site in the store, made through the functions that everything uses, and the way into it."""
+"""Records of the demo site, and the credentials for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY_NAME = "Commands of the demo"
 
 
 class Access(NamedTuple):
-    """The ways into the site, made anew for each run: nothing of them is kept but hashes."""
+    """Credentials for the site, new for each run: only their hashes are stored."""
 
     organization_id: int
     email: str
@@ -38,7 +38,7 @@ class Access(NamedTuple):
 
 
 def make_or_continue(plan: Plan, valid_from: int) -> Access:
-    """The site with a new password and API key; those of an earlier run end. Assets count from `valid_from` on."""
+    """Create or open the site with a new password and API key, and revoke earlier ones. `valid_from` is for assets."""
     password = "-".join(secrets.token_hex(2) for _ in range(4))
     with writing():
         found = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
@@ -98,7 +98,7 @@ def _add_reader(actor: Actor, reader: Reader, ids: dict[str, int]) -> None:
 
 
 def tags(thing: Thing) -> list[NewTag]:
-    """A beacon is known by its triple alone: its address may change."""
+    """Return the tags of an item. A beacon is identified by its triple only, because its address may change."""
     ble = thing.beacon.triple if thing.beacon else thing.mac
     values = (("rfid", thing.epc), ("ble", ble), ("barcode", thing.barcode))
     return [NewTag(tag_type, value) for tag_type, value in values if value]

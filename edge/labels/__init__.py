@@ -1,1 +1,1 @@
-"""Labels: what is on one, on which paper, as PDF and for label printers. Knows no database and no web page."""
+"""Label printing: content, papers, PDF and ZPL output, and the label printer of an organization."""

@@ -1,4 +1,4 @@
-"""What is on one label."""
+"""Content of a label, and whether its code is large enough to be scanned."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from edge.errors import Invalid
 from edge.labels.papers import Paper
 
-NARROWEST_BAR = 0.19  # mm, of a Code 128: what is finer, office printers blur and scanners cannot tell
-MARGIN = 2.5  # mm, inside the label: printers are off by as much
+NARROWEST_BAR = 0.19  # mm, Code 128: office printers blur finer bars
+MARGIN = 2.5  # mm inside the label, for the tolerance of printers
 
 
 class Code(StrEnum):
-    """QR carries the link, which any phone opens. The others are for scanners that type, and carry the key."""
+    """QR holds the link, which any phone opens. The others hold the key, for keyboard scanners."""
 
     QR = "qr"
     DATA_MATRIX = "datamatrix"
@@ -31,12 +31,12 @@ class Label(NamedTuple):
 
 
 def code_128_modules(content: str) -> int:
-    """How many narrowest bars it is wide: eleven for each character, start, check and stop besides, and quiet zones."""
+    """Return the width in modules: 11 per character, 33 for start, check and stop, 22 for the quiet zones."""
     return 11 * (len(content) + 3) + 22
 
 
 def check_fit(labels: Sequence[Label], paper: Paper, code: Code, dots_per_mm: int | None = None) -> None:
-    """Raises Invalid when a code would be too fine to be read. A label printer's bars are whole dots wide."""
+    """Raise Invalid if a code would be too fine to scan. Bars of a label printer are whole dots wide."""
     if code is not Code.CODE_128:
         return
     for label in labels:
@@ -51,7 +51,7 @@ def check_fit(labels: Sequence[Label], paper: Paper, code: Code, dots_per_mm: in
 
 
 def wrap(text: str, width: float, measure: Callable[[str], float]) -> list[str]:
-    """Break a text into lines of at most `width`: at blanks if possible, inside a word that is longer than a line."""
+    """Break a text into lines of at most `width`, at spaces if possible, and inside words longer than a line."""
     lines: list[str] = []
     line = ""
     for word in text.split():

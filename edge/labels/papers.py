@@ -1,6 +1,6 @@
-"""The papers that labels are printed on: sheets by the makers' numbers, and rolls with one label a page.
+"""Label papers: sheets by the makers' numbers, and rolls with one label a page.
 
-All lengths in millimetres. The sizes are those the makers print on their boxes.
+All lengths in millimetres, as the makers print them on their boxes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ LETTER = (215.9, 279.4)
 
 
 class Paper(NamedTuple):
-    """Labels of `width` and `height`, `columns` by `rows` on a page; the first begins at `left` and `top`, the next
-    ones `across` and `down` from there."""
+    """Layout of one page: `columns` by `rows` labels of `width` by `height`.
+
+    The first label begins at `left`, `top`; the next ones are `across` and `down` from it.
+    """
 
     title: str
     page: tuple[float, float]

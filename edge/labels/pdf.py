@@ -1,5 +1,7 @@
-"""Labels as a PDF for an office printer or for a label printer's driver: the code at the left, or above when it is a
-long one, the name and the key beside it, in the largest letters that fit."""
+"""Labels as PDF, for office printers and for drivers of label printers.
+
+A square code is at the left of the text, a bar code above it. Name and key use the largest font size that fits.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ from reportlab.pdfgen.canvas import Canvas
 from edge.labels.label import MARGIN, Code, Label, wrap
 from edge.labels.papers import Paper
 
-NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, from the largest that is tried
+NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, tried in this order
 KEY_SIZES = (11, 10, 9, 8, 7, 6, 5, 4)
 LEADING = 1.15
-MATRIX_QUIET_ZONE = 2  # modules; the margin of the label, and the gap to the text, add two more at least
-GAP = 1.5  # mm between code and text, where modules are small
+MATRIX_QUIET_ZONE = 2  # modules; the margin of the label and the gap to the text add at least two
+GAP = 1.5  # mm between code and text, at least
 
-# Debian's fonts know more letters than the ones that come with the library.
+# Debian's fonts cover more characters than those of reportlab.
 _FONTS = {
     "Label": ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "Vera.ttf"),
     "Label-Bold": ("/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf", "VeraBd.ttf"),
@@ -35,7 +37,7 @@ _FONTS = {
 
 
 def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int = 0) -> bytes:
-    """`skip` labels of the first sheet are left out, because they were used before."""
+    """Return the PDF. `skip` leaves out labels already used on the first sheet."""
     _fonts()
     out = io.BytesIO()
     canvas = Canvas(out, pagesize=(paper.page[0] * mm, paper.page[1] * mm), pageCompression=1)
@@ -78,7 +80,7 @@ def _matrix(content: str, code: Code) -> Sequence[Sequence[int]]:
 
 
 def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, bottom: float, module: float) -> None:
-    """All dark modules as one path, those beside each other as one rectangle: quick to make and to print."""
+    """Draw all dark modules as one path, with one rectangle for each run: fast to create and to print."""
     left, top = left + MATRIX_QUIET_ZONE * module, bottom + (len(matrix) + MATRIX_QUIET_ZONE) * module
     path = canvas.beginPath()
     for row, modules in enumerate(matrix, 1):
@@ -92,9 +94,9 @@ def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, b
 
 
 def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: float, height: float) -> None:
-    """Name above key, as large as both fit; a name that fits in no size is cut."""
+    """Write the name above the key in the largest sizes that fit. A name too long for every size is cut."""
     key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES, width, height * 0.4)
-    if "".join(key_lines) != label.external_key:  # cut: a key is printed whole, and the name gets the room that is left
+    if "".join(key_lines) != label.external_key:  # a key is never cut; the name gets the remaining space
         least = NAME_SIZES[-1] * LEADING
         key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES[-1:], width, height - least)
     room = height - len(key_lines) * key_size * LEADING

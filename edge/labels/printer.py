@@ -8,7 +8,7 @@ from edge.outbound import Network, NotAllowed
 
 PORT = 9100
 SECONDS = 5
-NETWORK = Network.PRIVATE  # never this box itself
+NETWORK = Network.PRIVATE  # never this box
 
 
 def send(address: str, data: bytes) -> None:
@@ -20,5 +20,5 @@ def send(address: str, data: bytes) -> None:
             connection.sendall(data)
     except NotAllowed as error:
         raise Unavailable(f"Labels cannot be sent to {address}: {error}. Enter the printer's own address") from error
-    except (OSError, UnicodeError) as error:  # the latter for a name that cannot exist in the DNS
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that the DNS cannot hold
         raise Unavailable(f"The label printer at {address} does not answer ({error}). Is it on, with paper?") from error

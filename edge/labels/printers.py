@@ -25,7 +25,7 @@ def find_printer(organization_id: int) -> LabelPrinter | None:
 
 
 def set_printer(actor: Actor, printer: LabelPrinter) -> None:
-    """The values come validated."""
+    """Store the label printer. Its values must be validated."""
     with acting(actor) as act:
         execute(
             "INSERT INTO label_printer (organization_id, address, paper, dots_per_mm, updated_at) "

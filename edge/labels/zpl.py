@@ -1,4 +1,4 @@
-"""Labels in ZPL II, the language of Zebra's label printers that most others speak, too."""
+"""Labels in ZPL II, the language of Zebra's label printers that most other makes also support."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from edge.labels.papers import Paper
 
 DOTS_PER_MM = (8, 12, 24)  # 203, 300 and 600 dpi
 MARGIN = 2  # mm
-SMALLEST_LETTER = 1.25  # mm; people can just read it
+SMALLEST_LETTER = 1.25  # mm, barely readable
 LEADING = 1.15
 KEY_SHARE = 0.4  # of the height for text, as long as the key fits in it
 
-# Widths in heights of a letter, of the printers' scalable font. Rounded up: a line that is too long would run over the
-# edge of the label, and a printer that breaks lines itself prints the ones beyond the last over each other.
+# Letter widths relative to the letter height, for the printers' scalable font. Rounded up: a line that is too long
+# would run over the edge of the label, and printers that break lines print the surplus lines on top of each other.
 _NARROW, _NORMAL, _CAPITAL, _WIDE, _FULL = 0.36, 0.58, 0.72, 0.92, 1.0
 _NARROW_LETTERS = frozenset(" !'()*,-./:;I[]`fijlrt|")
 _WIDE_LETTERS = frozenset("%@MWmw&—…")
@@ -34,7 +34,7 @@ class _Box(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """Text as it is printed: the height of its letters, and its lines."""
+    """Wrapped text: letter height in dots, and lines."""
 
     size: int
     lines: Sequence[str]
@@ -45,7 +45,7 @@ class _Lines(NamedTuple):
 
 
 def labels_zpl(labels: Iterable[Label], paper: Paper, code: Code, dots_per_mm: int = 8) -> bytes:
-    """One format for each label. Texts are sent as hexadecimal UTF-8, so that no letter is taken for a command."""
+    """Return one ZPL format for each label. Texts are hexadecimal UTF-8, so none of them can contain a command."""
     return "".join(_format(label, paper, code, dots_per_mm) for label in labels).encode("ascii")
 
 
@@ -56,7 +56,7 @@ def _format(label: Label, paper: Paper, code: Code, dots: int) -> str:
 
 
 def _symbol(content: str, code: Code, width: int, height: int, dots: int) -> tuple[str, _Box]:
-    """The code, and the room that it leaves for text: below bars, to the right of a square."""
+    """Return the code, and the space it leaves for text: below a bar code, to the right of a square code."""
     margin, data = MARGIN * dots, _hexadecimal(content)
     if code is Code.CODE_128:
         bars = height * 2 // 5
@@ -77,7 +77,7 @@ def _symbol(content: str, code: Code, width: int, height: int, dots: int) -> tup
 
 
 def _texts(label: Label, box: _Box, dots: int) -> str:
-    """The name at the top, the key at the bottom; each in the largest letters in which all of it fits."""
+    """Place the name at the top and the key at the bottom, each in the largest size that fits."""
     largest, smallest = max(min(box.height // 6, 5 * dots), 2 * dots), round(SMALLEST_LETTER * dots)
     line = round(smallest * LEADING)
     key = _fitted(label.external_key, largest * 4 // 5, smallest, box.width, round(box.height * KEY_SHARE))
@@ -89,7 +89,7 @@ def _texts(label: Label, box: _Box, dots: int) -> str:
 
 
 def _printed(text: _Lines, left: int, top: int) -> str:
-    """Line by line, each in its own field: nothing depends on how the printer would break the text."""
+    """Print each line in its own field, because printers break lines differently."""
     tops = (top + round(number * text.size * LEADING) for number in range(len(text.lines)))
     return "".join(
         f"^FO{left},{line_top}^A0N,{text.size},{text.size}^FH^FD{_hexadecimal(line)}^FS"
@@ -98,12 +98,12 @@ def _printed(text: _Lines, left: int, top: int) -> str:
 
 
 def _fitted(text: str, largest: int, smallest: int, width: int, height: int) -> _Lines:
-    """In the largest letters in which it fits, or in the smallest."""
+    """Wrap a text in the largest size that fits, else in the smallest."""
 
     def lines(size: int) -> _Lines:
         return _Lines(size, wrap(text, width, partial(text_width, size=size)))
 
-    fits, too_large = smallest, largest + 1  # a name of 255 letters at each of 100 sizes would take 0.15 s
+    fits, too_large = smallest, largest + 1  # bisection: trying all 100 sizes would take 0.15 s for 255 letters
     while too_large - fits > 1:
         size = (fits + too_large) // 2
         if lines(size).height <= height:
@@ -114,7 +114,7 @@ def _fitted(text: str, largest: int, smallest: int, width: int, height: int) -> 
 
 
 def _cut(text: _Lines, height: int) -> _Lines:
-    """Without the lines that have no room; the last one then ends with an ellipsis."""
+    """Drop the lines that do not fit, and end the last one with an ellipsis."""
     most = max(int(height / (text.size * LEADING)), 1)
     if len(text.lines) <= most:
         return text
@@ -122,7 +122,7 @@ def _cut(text: _Lines, height: int) -> _Lines:
 
 
 def text_width(text: str, size: int) -> float:
-    """The most dots that a line takes in letters of that height."""
+    """Return the largest width in dots that a line can take at this letter height."""
     return sum(map(_letter_width, text)) * size
 
 
@@ -140,20 +140,20 @@ def _hexadecimal(text: str) -> str:
     return "".join(f"_{octet:02X}" for octet in text.encode("utf-8"))
 
 
-# Bytes that each version of a QR code holds with error correction M, from version 1 on.
+# Bytes that each version of a QR code holds with error correction M, starting with version 1.
 _QR_BYTES = (14, 26, 42, 62, 84, 106, 122, 152, 180, 213, 251, 287, 331, 362, 412, 450, 504, 560, 624, 666)
-# Side and codewords of square Data Matrix symbols; a character takes one codeword at most.
+# Side and codewords of square Data Matrix symbols; a character takes at most one codeword.
 _MATRIX_SIDES = (10, 12, 14, 16, 18, 20, 22, 24, 26, 32, 36, 40, 44, 48, 52, 64, 72)
 _MATRIX_CODEWORDS = (3, 5, 8, 12, 18, 22, 30, 36, 44, 62, 86, 114, 144, 174, 204, 280, 368)
 
 
 def _qr_modules(content: str) -> int:
-    """Of the smallest version that holds the content, with its quiet zone."""
+    """Return the side of the smallest version that holds the content, with its quiet zone."""
     version = 1 + min(bisect_left(_QR_BYTES, len(content.encode())), len(_QR_BYTES) - 1)
     return 17 + 4 * version + 8
 
 
 def _matrix_modules(content: str) -> int:
-    """Of the smallest square symbol that holds the content, with its quiet zone."""
+    """Return the side of the smallest square symbol that holds the content, with its quiet zone."""
     number = min(bisect_left(_MATRIX_CODEWORDS, len(content)), len(_MATRIX_SIDES) - 1)
     return _MATRIX_SIDES[number] + 2

@@ -1,1 +1,1 @@
-"""Rules of request bodies, queries and single values: plain values out, or Invalid with a FieldError for each fault."""
+"""Validation of request bodies, queries and single values. Returns plain values or raises Invalid with FieldErrors."""

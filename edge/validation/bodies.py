@@ -1,4 +1,4 @@
-"""The body of every write, field by field (spec: Resources and their fields; contract: Fields and bounds)."""
+"""Request bodies of all writes, field by field (spec: Resources and their fields; contract: Fields and bounds)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _as_is(_: str, value: Any) -> Any:
 
 
 def _key_read_back(field: str, value: str) -> str:
-    """It is compared with the record; only an empty key is a fault in itself."""
+    """Reject an empty key; `read_back` compares any other one with the record."""
     if not value.strip():
         raise Invalid.one(field, "too_short", f"{field} must have at least 1 character", min_length=1)
     return value
@@ -70,7 +70,7 @@ def _valid_from(advice: str, words: Mapping[str, str] = MappingProxyType({})) ->
 
 
 def _with_default(field: Field, value: Any) -> Field:
-    """A field of a create body that has this value if it is absent."""
+    """Declare the value of a field that is absent in a create body."""
     return field._replace(schema={**field.schema, "default": value})
 
 
@@ -86,7 +86,7 @@ RENAME = body("Rename", KEY._replace(required=True))
 def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
     tags = Field("tags", "array", values.tag_list, {"maxItems": values.MAX_TAGS}, nullable=True, items=TAG)
     is_active = _with_default(IS_ACTIVE, True)
-    # A text default on a date-time breaks client generators, so this one is in words.
+    # A text default on a date-time breaks client generators, so the default is in the description.
     begins = _valid_from("omit the field", {"description": "The time of the request if absent"})
     common = (KEY, NAME._replace(required=True), DESCRIPTION, is_active, begins, VALID_TO, tags)
     return body(name, *common, *own, refused=(*SERVER_MANAGED, *refused))

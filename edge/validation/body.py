@@ -1,8 +1,8 @@
-"""Checks request bodies against their declaration (contract: Fields and bounds, precedence on a body).
+"""Validation of request bodies against their declaration (contract: Fields and bounds, precedence on a body).
 
-Faults are searched for in rounds, and the first round that finds any is the last: undeclared and read-only keys, then
-wrong JSON types, then missing keys and wrong values. What a PATCH sends back of a record belongs to these rounds, so
-its body is checked against the record.
+Checks run in rounds, and only the faults of the first failing round are reported: undeclared and read-only keys, then
+wrong JSON types, then missing keys and wrong values. Read-back fields of a PATCH take part in these rounds, so its body
+is checked together with the record.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from edge.errors import FieldError, Invalid, Unreadable
 from edge.validation import strict_json
 from edge.validation.suggestions import did_you_mean
 
-MAX_FAULTS = 1000  # reported at most; a body of 1 MiB can have half a million
+MAX_FAULTS = 1000  # reported at most; a 1 MiB body can have half a million
 
 
 class Field(NamedTuple):
-    """One key of a body. `check` turns a value of the right type into a plain one; `items` declares array entries.
+    """One key of a body. `check` converts a value of the right type; `items` declares the entries of an array.
 
-    `type` None takes any JSON type. `schema` is what the OpenAPI document says beyond type and nullability.
-    A read-back field is not written: its `compare` finds what differs from the record; among the wrong values, or among
-    the read-only keys if the field takes any type (spec: PATCH rule 3).
+    `type` None accepts any JSON type. `schema` adds to type and nullability in the OpenAPI document.
+    A read-back field is never written: its `compare` yields the differences from the record, in the round of read-only
+    keys if the field accepts any type, else in the round of wrong values (spec: PATCH rule 3).
     """
 
     name: str
@@ -37,9 +37,9 @@ class Field(NamedTuple):
 
 
 class Body(NamedTuple):
-    """`refused` keys are known but set by the server: their presence is a fault, whatever the value.
+    """`refused` keys are set by the server: sending one is a fault, whatever its value.
 
-    `variants` says which other fields each value of the `selector` field needs.
+    `variants` lists the additional fields required for each value of the `selector` field.
     """
 
     name: str
@@ -58,9 +58,9 @@ def body(name: str, *fields: Field, refused: Sequence[str] = ()) -> Body:
 
 
 def decode(declared: Body, raw: bytes) -> dict[str, Any]:
-    """Plain values by key, in the order of the body. Raises Unreadable or Invalid.
+    """Parse and validate a body; returns plain values by key in the order sent. Raises Unreadable or Invalid.
 
-    A body with read-back fields is returned as it was sent, to be checked against the record.
+    A body with read-back fields is returned unchecked, for `judge` with the record.
     """
     sent = strict_json.parse(raw)
     if not isinstance(sent, dict):
@@ -69,7 +69,7 @@ def decode(declared: Body, raw: bytes) -> dict[str, Any]:
 
 
 def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[str, Any]:
-    """Plain values by key, in the order of the body. Raises Invalid. Without a record nothing is compared."""
+    """Return plain values by key in the order sent. Raises Invalid. Without `current` nothing is compared."""
     for found in (_misplaced(declared, sent, current), _mistyped(declared, sent, "")):
         faults = list(islice(found, MAX_FAULTS))
         if faults:
@@ -82,7 +82,7 @@ def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[
 
 
 def _misplaced(declared: Body, value: Mapping[str, Any], current: Any, prefix: str = "") -> Iterator[FieldError]:
-    """Undeclared keys, and those set by the server that must not be sent, or not with this value."""
+    """Yield faults for undeclared keys, and for server-set keys that are forbidden or differ from the record."""
     for key, inner in value.items():
         name = prefix + key.encode("utf-8", "backslashreplace").decode()
         field = declared.fields.get(key)
@@ -120,7 +120,7 @@ def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator
 
 
 def _wrong_type(name: str, expected: str, received: str) -> FieldError:
-    """The names are those of JSON, where a fraction is of the same type as an integer."""
+    """Return the error with JSON type names. JSON has one type for integers and fractions."""
     params = {"expected_type": expected, "received_type": received}
     wanted = "an integer" if expected == received else f"of type {expected}, not {received}"
     return FieldError(name, "invalid_value", f"{name} must be {wanted}", params)
@@ -129,7 +129,7 @@ def _wrong_type(name: str, expected: str, received: str) -> FieldError:
 def _values(
     declared: Body, value: Mapping[str, Any], prefix: str, faults: list[FieldError], current: Any = None
 ) -> dict[str, Any]:
-    """Adds what is wrong to `faults`, and returns what is right."""
+    """Return the valid values; append the others to `faults`."""
     for field in declared.fields.values():
         if field.required and field.name not in value:
             name = prefix + field.name

@@ -1,4 +1,4 @@
-"""CSV as spreadsheets write it: any usual separator and encoding is read, one form is written."""
+"""CSV files of spreadsheets: reads the usual separators and encodings, writes one form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.validation.encodings import detected
 MOST_ROWS = 50_000
 MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
-MOST_NAMES, LONGEST_NAME = 5, 40  # in a message
+MOST_NAMES, LONGEST_NAME = 5, 40  # of unknown columns in an error message
 _SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?\r?\n""", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -23,7 +23,7 @@ MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 
 
 class Line(NamedTuple):
-    """One row of a file; `number` is its line as editors count them: the heading is usually line 1.
+    """One row of a file. `number` is its line number in an editor; the heading is usually line 1.
 
     `fault` says why its cells cannot be assigned to columns.
     """
@@ -34,12 +34,12 @@ class Line(NamedTuple):
 
 
 def decoded(data: bytes) -> str:
-    """The text in the encoding that is most likely."""
+    """Return the text in its most likely encoding."""
     return detected(data).text
 
 
 def separator_of(text: str) -> str:
-    """As its first line names it (`sep=;`, which Excel writes and reads), or the most frequent one in the heading."""
+    """Return the separator declared in the first line (`sep=;`, from Excel), else the most frequent in the heading."""
     if named := _named_separator(text):
         return named
     heading = text.partition("\n")[0]
@@ -52,7 +52,7 @@ def _named_separator(text: str) -> str:
 
 
 class _Source:
-    """The lines of a text, one after another, and how long the present row is: in quotes it may have many lines."""
+    """Iterator of lines that bounds the length of a row: a quoted cell may span many lines."""
 
     def __init__(self, text: str) -> None:
         self._lines = _LINE.finditer(text)
@@ -74,9 +74,9 @@ class _Source:
 
 
 def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
-    """The rows below the heading, without blank ones.
+    """Return the rows below the heading, without blank ones.
 
-    Raises Invalid for a heading that does not fit, and as soon as there are more than `most` rows.
+    Raises Invalid for a wrong heading, and as soon as there are more than `most` rows.
     """
     if "\0" in text:
         raise _unusable("The file is not text. Save the table as CSV")
@@ -134,7 +134,7 @@ def _check_heading(names: Sequence[str], columns: Sequence[str], required: Seque
 
 
 def written(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:
-    """The file in parts, to be sent while it is written. No spreadsheet takes any of its cells for a formula."""
+    """Yield the CSV file in chunks. Cells that a spreadsheet would evaluate as formulas are escaped."""
     part = io.StringIO(newline="")
     writer = csv.writer(part, delimiter=separator)
     part.write(MARK)
@@ -153,7 +153,7 @@ def _harmless(cell: Any) -> Any:
 
 
 def _plain(cell: str) -> str:
-    """Removes again what `_harmless` put before a cell."""
+    """Undo `_harmless`."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 
 

@@ -1,4 +1,4 @@
-"""The encoding of a text file that does not say it: found by what its letters would be."""
+"""Detection of the encoding of a text file, by the letters that each candidate gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edge.errors import Invalid
 
-# Programs of offices write these; the titles are for people who choose.
+# Encodings that office programs write, with titles for people to choose from.
 ENCODINGS = {
     "utf-8": "Unicode (UTF-8)",
     "utf-16": "Unicode (UTF-16)",
@@ -20,15 +20,15 @@ ENCODINGS = {
 _OF_ONE_BYTE = ("cp1252", "cp1250", "mac-roman", "cp850")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _MOST_JUDGED = 20_000  # letters
-_CLEARLY = 1  # points by which the best must be ahead
+_CLEARLY = 1  # points by which the best encoding must lead
 
-_USUAL = frozenset("äöüßàâæçéèêëîïôœùûüÿáéíñóúąćęłńśźżåøæ")  # of the languages of the pages and their neighbors
+_USUAL = frozenset("äöüßàâæçéèêëîïôœùûüÿáéíñóúąćęłńśźżåøæ")  # in the languages of the pages and their neighbors
 _SIGNS = frozenset("–—„“”‘’‚«»…°§€²³µ×½¼·•¿¡®™")
 _VOWELS = frozenset("aeiouyáéíóúąęäöü")
 
 
 class Decoded(NamedTuple):
-    """`is_certain` is false where another encoding reads the text just as well."""
+    """`is_certain` is False if another encoding is equally plausible."""
 
     text: str
     encoding: str
@@ -36,7 +36,7 @@ class Decoded(NamedTuple):
 
 
 def decoded_as(data: bytes, encoding: str) -> Decoded:
-    """The text in the encoding that somebody chose. Raises Invalid when it cannot be in it."""
+    """Decode with a chosen encoding. Raises Invalid if the file is not in it."""
     try:
         text = data.decode({"utf-8": "utf-8-sig"}.get(encoding, encoding))
     except UnicodeError as error:
@@ -46,7 +46,7 @@ def decoded_as(data: bytes, encoding: str) -> Decoded:
 
 
 def detected(data: bytes) -> Decoded:
-    """By the mark at its beginning, as Unicode if valid, or else the encoding that gives the most usual letters."""
+    """Decode by the byte order mark, else as valid Unicode, else in the encoding with the most usual letters."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return decoded_as(data, encoding)
@@ -59,7 +59,7 @@ def detected(data: bytes) -> Decoded:
 
 
 def _half_of_utf_16(data: bytes) -> str | None:
-    """Which UTF-16 without a mark it is: every second byte of Latin text is zero."""
+    """Return the byte order of UTF-16 without a mark, in which every second byte of Latin text is zero."""
     sample = data[:1000]
     if len(data) % 2 or len(sample) < 4:
         return None
@@ -88,7 +88,7 @@ def _points(text: str) -> float:
 
 
 def _foreign(text: str) -> Iterator[tuple[str, str, str]]:
-    """The letters that are not ASCII, each with its neighbors."""
+    """Yield each non-ASCII letter with its neighbors, at most _MOST_JUDGED letters."""
     count = 0
     for number, letter in enumerate(text):
         if letter > "\x7f":

@@ -1,4 +1,4 @@
-"""What the optional paths of a mapping led to, and what to correct in it."""
+"""Counts of mapped fields that matched nothing or were unreadable, and advice on the mapping."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 CONDITION = "condition"
-MOSTLY = 0.9  # of the reads: a path that leads to nothing so often is wrong, or the device does not send the field
+MOSTLY = 0.9  # share of reads from which a path that matches nothing is reported
 SELDOM = 0.01
 
 
 class FieldCount(NamedTuple):
-    """How often a field was looked for, absent, and unreadable; `example` says why it was unreadable."""
+    """Counts of one optional field: reads, missing and unreadable values, with an example of the latter."""
 
     reads: int
     missing: int = 0
@@ -34,7 +34,7 @@ def added(counts: dict[str, FieldCount], more: Mapping[str, FieldCount]) -> dict
 
 
 def remarks(counts: Mapping[str, FieldCount], enough: int = 1) -> Iterator[str]:
-    """What to correct in a mapping, such as `antenna_path matched nothing in 30 of 30 reads`."""
+    """Yield advice such as `antenna_path matched nothing in 30 of 30 reads`, from `enough` reads on."""
     for field, count in counts.items():
         if count.reads < enough:
             continue

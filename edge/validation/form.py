@@ -1,4 +1,4 @@
-"""Reads form-encoded bodies: strictly, as the JSON ones (RFC 6749, 3.2 and appendix B)."""
+"""Form-encoded bodies, parsed as strictly as JSON (RFC 6749, 3.2 and appendix B)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_FIELDS = 100
 
 
 def parse(body: bytes, known: Collection[str]) -> dict[str, str]:
-    """The known fields that have a value; unknown ones are ignored. Raises Unreadable."""
+    """Return the known fields that have a value; unknown fields are ignored. Raises Unreadable."""
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Query and path parameters against their declaration (spec: Conventions; contract: Lists)."""
+"""Declaration and validation of query and path parameters (spec: Conventions; contract: Lists)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Parameter(NamedTuple):
-    """`check` turns the text into a plain value or raises Invalid. If it is not repeatable, the first one counts."""
+    """`check` converts the text or raises Invalid. If not repeatable, the first value is used and the rest ignored."""
 
     name: str
     check: Callable[[str, str], Any]
@@ -31,7 +31,7 @@ class Parameter(NamedTuple):
 
 
 class Query(NamedTuple):
-    """The parameters of one endpoint. `home` is the path of a list; detail and write endpoints have none."""
+    """Parameters of one endpoint. `home` is the path of a list endpoint, empty for all others."""
 
     parameters: Mapping[str, Parameter]
     home: str = ""
@@ -47,7 +47,7 @@ def integer(field: str, text: str, low: int, high: int) -> int:
 
 
 def record_id(field: str, text: str) -> int:
-    """An id in a path or a filter: any int64 from 1 is valid, though beyond 2^53 none resolves."""
+    """Parse an id in a path or a filter. Any int64 from 1 is valid; none above 2^53 exists."""
     number = _number(field, text)
     if not -values.MAX_INT64 - 1 <= number <= values.MAX_INT64:
         raise Invalid.one(field, "invalid_value", f"{field} must be an int64", min=1, max=values.MAX_INT64)
@@ -55,11 +55,11 @@ def record_id(field: str, text: str) -> int:
 
 
 def _number(field: str, text: str) -> int:
-    """A number may have any number of digits; far beyond int64 its exact value no longer matters."""
+    """Parse an integer with any number of digits. Far beyond int64 its exact value is irrelevant."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise Invalid.one(field, "invalid_value", f"{field} must be an integer")
-    digits = digits.lstrip("0")[:20] or "0"  # twenty digits are beyond int64, whatever follows them
+    digits = digits.lstrip("0")[:20] or "0"  # twenty digits are already beyond int64
     return -int(digits) if text.startswith("-") else int(digits)
 
 
@@ -70,7 +70,7 @@ def _boolean(field: str, text: str) -> bool:
 
 
 def _words(field: str, text: str) -> str:
-    """Taken verbatim, including spaces."""
+    """Return the text verbatim, including spaces. Raises Invalid for control characters."""
     if _CONTROL.search(text):
         raise Invalid.one(field, "invalid_value", f"{field} must not contain control characters")
     return text
@@ -97,7 +97,7 @@ def _sort_by(allowed: Sequence[str]) -> Callable[[str, str], list[tuple[str, boo
 
 
 def _first_of_each(terms: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """A field that is sorted by a second time changes nothing, and SQLite takes 2,000 terms at most."""
+    """Drop repeated sort fields: they have no effect, and SQLite accepts at most 2,000 terms."""
     first: dict[str, bool] = {}
     for name, descending in terms:
         first.setdefault(name, descending)
@@ -114,7 +114,7 @@ def _ids(name: str) -> Parameter:
 
 
 def _instant(field: str, text: str) -> int:
-    """A + in a query stands for a blank, so that of an offset arrives as one."""
+    """Parse a timestamp. A raw + in a query arrives as a space, which gets its own message."""
     if _LOST_PLUS.search(text) and times.parse(text.replace(" ", "+")) is not None:
         message = f"{field} must be an RFC 3339 timestamp: in a query, write the + of its offset as %2B"
         raise Invalid.one(field, "invalid_value", message)
@@ -122,7 +122,7 @@ def _instant(field: str, text: str) -> int:
 
 
 def _until(field: str, text: str) -> int:
-    """The last microsecond that the wire shows as this instant, so that a time read from it is within the range."""
+    """Return the last microsecond of the given millisecond, so that a time read from the API is within the range."""
     micros = _instant(field, text)
     return micros - micros % 1000 + 999
 
@@ -188,7 +188,7 @@ PAIRS = tuple((f"{name}_id", f"{name}_external_key") for name in ("parent", "loc
 
 
 def decode(declared: Query, query_string: bytes) -> dict[str, Any]:
-    """Plain values by name, of those that were given. Raises Invalid."""
+    """Return plain values of the given parameters by name. Raises Invalid."""
     given = _parse(query_string)
     faults = [_undeclared(declared, name) for name in given if name not in declared.parameters]
     if not faults:
@@ -209,7 +209,7 @@ def decode(declared: Query, query_string: bytes) -> dict[str, Any]:
 
 
 def _parse(query_string: bytes) -> dict[str, list[str]]:
-    """Bytes that are not UTF-8 become lone surrogates, which valid text never contains."""
+    """Parse the query string. Bytes that are not UTF-8 become lone surrogates, which valid text never contains."""
     given: dict[str, list[str]] = {}
     readable = query_string.decode("utf-8", "surrogateescape")
     for name, text in parse_qsl(readable, keep_blank_values=True, errors="surrogateescape"):

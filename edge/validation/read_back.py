@@ -1,4 +1,4 @@
-"""PATCH rule 3: what is sent back as it was read is ignored; what differs is refused, each field in its own way."""
+"""PATCH rule 3: values sent back unchanged are ignored, different ones refused with an error for each field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INSTANTS = ("created_at", "updated_at", "deleted_at")
 
 
 def server_managed(field: str, sent: Any, current: Any) -> Iterator[FieldError]:
-    """`current` is the row of an asset or a location, here and in the functions below."""
+    """Yield an error if the value differs. `current` is the row of an asset or a location, also in the others here."""
     if not _same(field, sent, getattr(current, field)):
         advice = "; read the record again" if field == "updated_at" else ""
         yield FieldError(field, "read_only", f"{field} is set by the server and differs from the record{advice}")
@@ -29,14 +29,14 @@ def tags(field: str, sent: list[Any], current: Any) -> Iterator[FieldError]:
 
 
 def _same(field: str, sent: Any, stored: int | None) -> bool:
-    """By instant, not by wire bytes (spec: Timestamps 6)."""
+    """Compare times by instant, not by their text (spec: Timestamps 6)."""
     if field in _INSTANTS and isinstance(sent, str):
         return stored is not None and times.parse(sent) == stored
     return type(sent) is type(stored) and sent == stored and (field == "id" or sent is None)
 
 
 def _same_tags(sent: list[Any], stored: Any) -> bool:
-    """As a set, by id and full content."""
+    """Compare tags as a set, by id and full content."""
     wanted = {tag.id: {"id": tag.id, "tag_type": tag.tag_type, "value": tag.value} for tag in stored}
     if not all(isinstance(tag, dict) and type(tag.get("id")) is int for tag in sent):
         return False

@@ -1,4 +1,4 @@
-"""Reads strict JSON and writes exact JSON (contract: JSON is strict; metadata survives a round trip unchanged)."""
+"""Strict JSON parser and exact writer (contract: JSON is strict; metadata survives a round trip unchanged)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_INTEGER_LENGTH = 40
 
 
 class Number:
-    """A number kept as it was written: a float would not restore it, and a huge integer would be slow."""
+    """A number in its original text: a float would change it, and a huge integer would be slow."""
 
     __slots__ = ("text",)
 
@@ -26,17 +26,17 @@ class Number:
 
     @property
     def is_integer(self) -> bool:
-        """By its text: 1.0 is not an integer."""
+        """True if the text has no fraction and no exponent: 1.0 is not an integer."""
         return self.text.removeprefix("-").isdecimal()
 
     @property
     def is_finite(self) -> bool:
-        """An integer is exact at any size; a fraction must fit a double."""
+        """True for integers of any size, and for fractions that fit a double."""
         return self.is_integer or math.isfinite(float(self.text))
 
 
 def parse(body: bytes) -> Any:
-    """Plain values; numbers other than integers of ordinary size are `Number`. Raises Unreadable."""
+    """Return plain values; numbers other than integers of ordinary size are `Number`. Raises Unreadable."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -55,7 +55,7 @@ def parse(body: bytes) -> Any:
 
 
 def depth(value: Any, enough: int) -> int:
-    """How deep objects and arrays nest; counting stops beyond `enough`."""
+    """Return the nesting depth of objects and arrays; counting stops beyond `enough`."""
     level, level_values = 0, [value]
     while level_values and level <= enough:
         containers = [item for item in level_values if isinstance(item, dict | list)]
@@ -67,7 +67,7 @@ def depth(value: Any, enough: int) -> int:
 
 
 def compact(value: Any) -> str:
-    """The shortest JSON text of a parsed value, every number as it was written."""
+    """Return the shortest JSON text of a parsed value, with each number as it was written."""
     if isinstance(value, str):
         return encode_basestring(value)
     if value is None or isinstance(value, bool):
@@ -80,7 +80,7 @@ def compact(value: Any) -> str:
 
 
 def has_lone_surrogate(value: Any) -> bool:
-    """In any string or key of a parsed value: half of a character, which cannot be encoded as UTF-8."""
+    """True if any string or key has half of a surrogate pair, which cannot be encoded as UTF-8."""
     if isinstance(value, str):
         return not value.isascii() and _SURROGATE.search(value) is not None
     if isinstance(value, dict):
@@ -97,7 +97,7 @@ def has_infinite_number(value: Any) -> bool:
 
 
 def type_name(value: Any) -> str:
-    """The JSON name of a parsed value's type."""
+    """Return the JSON name of a parsed value's type."""
     for types, name in _TYPE_NAMES:
         if isinstance(value, types):
             return name
@@ -122,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int | Number:
-    """Far beyond int64 only the text is useful, and converting it would be slow; -0 would lose its sign."""
+    """Keep numbers far beyond int64 as text, because converting them is slow, and -0 because of its sign."""
     return int(text) if len(text) <= _MAX_INTEGER_LENGTH and text != "-0" else Number(text)
 
 

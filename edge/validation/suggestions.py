@@ -1,4 +1,4 @@
-"""The name that a misspelt one was probably meant to be."""
+"""Suggestions for misspelled names in error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LIKE = 0.75
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question to put behind an error message; empty without a likely name."""
+    """Return a question to append to an error message, or an empty string if no name is similar."""
     if len(name) > _LONGEST:
         return ""
     names = {_bare(one): one for one in known}
@@ -19,5 +19,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _bare(name: str) -> str:
-    """Without what differs between spellings such as externalKey, external-key and external_key."""
+    """Normalize spellings such as externalKey, external-key and external_key."""
     return name.lower().replace("_", "").replace("-", "")

@@ -10,17 +10,17 @@ from edge import clock
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
-_LONGEST = 255  # characters that are looked at: no clock measures as finely
-_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # after which the calendar repeats itself
+_LONGEST = 255  # characters; longer texts are rejected
+_CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats after this time
 FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
 LAST = clock.to_micros(datetime.max.replace(tzinfo=UTC))
-_SENTINELS = (FIRST // 1000, 0)  # 0001-01-01 and 1970-01-01, in milliseconds, as the wire would show them
+_SENTINELS = (FIRST // 1000, 0)  # 0001-01-01 and 1970-01-01, in milliseconds as the API shows them
 
 
 def parse(text: str) -> int | None:
-    """None if it is not a timestamp, or outside the years 0001 to 9999 in UTC.
+    """Return microseconds, or None if it is not a timestamp or is outside the years 0001 to 9999 in UTC.
 
-    Digits beyond the microsecond are cut off. A leap second is clamped to the last microsecond before it.
+    Digits beyond the microsecond are cut off. A leap second becomes the last microsecond before it.
     """
     match = _RFC3339.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
@@ -29,7 +29,7 @@ def parse(text: str) -> int | None:
     fraction = int((match[7] or "")[:6].ljust(6, "0"))
     if second == 60:
         second, fraction = 59, 999_999
-    shift = _CYCLE_YEARS if year < _CYCLE_YEARS else 0  # datetime has no year 0, but a local time may be in it
+    shift = _CYCLE_YEARS if year < _CYCLE_YEARS else 0  # datetime lacks year 0, which local times may reach
     try:
         zone = _zone(match[8], int(match[9] or 0), int(match[10] or 0))
         moment = datetime(year + shift, month, day, hour, minute, second, fraction, zone)
@@ -40,19 +40,19 @@ def parse(text: str) -> int | None:
 
 
 def is_representable(micros: int) -> bool:
-    """True for the years 0001 to 9999, which a calendar, and so every response, can show."""
+    """True for the years 0001 to 9999, the range of a response."""
     return FIRST <= micros <= LAST
 
 
 def problem(text: str) -> str:
-    """Why a text in the form of a timestamp is not one; empty for text in another form."""
+    """Return why a well-formed timestamp is invalid, or an empty string for text in another form."""
     if len(text) > _LONGEST or not _RFC3339.fullmatch(text):
         return ""
     return ": this day or time does not exist, or is outside the years 0001 to 9999 in UTC"
 
 
 def is_sentinel(micros: int) -> bool:
-    """Whether it is a zero time, by which some program meant "none"."""
+    """True for a zero time, which some programs send for "none"."""
     return micros // 1000 in _SENTINELS
 
 

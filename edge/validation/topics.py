@@ -1,4 +1,4 @@
-"""MQTT topic filters: whether they are well-formed, what they match, and whether two of them overlap."""
+"""MQTT topic filters: validation, matching and overlap."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import zip_longest
 from edge.errors import Invalid
 
 MAX_BYTES = 65_535
-MAX_LEVELS = 200  # with more in its ACL, mosquitto does not start
+MAX_LEVELS = 200  # mosquitto does not start with more in its ACL
 
 DOCTOR_TOPIC = "edge/doctor"  # retained: the result of `edge doctor --publish`
 
 
 def check_filter(text: str) -> str:
-    """A filter that a reader may have. Raises Invalid on field `topic` with what to write instead."""
+    """Validate the filter of a reader. Raises Invalid on field `topic` with advice."""
     fault = _fault(text)
     if fault:
         raise Invalid.one("topic", "invalid_value", f"topic is not an MQTT topic filter: {fault}")
@@ -21,7 +21,7 @@ def check_filter(text: str) -> str:
 
 
 def _fault(text: str) -> str:
-    """What is wrong with a filter and what to write instead; empty for a good one."""
+    """Return the fault of a filter with advice, or an empty string."""
     levels = text.split("/")
     if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
         return "write the topic the reader publishes to, for example site/dock1/reads"
@@ -37,7 +37,7 @@ def _fault(text: str) -> str:
 
 
 def check_prefix(text: str) -> str:
-    """Raises Invalid on field `topic_prefix` with what to write instead."""
+    """Validate a topic prefix. Raises Invalid on field `topic_prefix` with advice."""
     is_plain = not has_wildcard(text) and "" not in text.split("/")
     fault = _fault(below(text)) if is_plain else "it has no + or #, and no empty level; write for example acme"
     if fault:
@@ -46,12 +46,12 @@ def check_prefix(text: str) -> str:
 
 
 def below(prefix: str) -> str:
-    """The filter of all topics below a prefix."""
+    """Return the filter of all topics below a prefix."""
     return f"{prefix}/#"
 
 
 def is_below(prefix: str, topic_filter: str) -> bool:
-    """Whether everything that the filter matches is below the prefix."""
+    """True if everything the filter matches is below the prefix."""
     levels = prefix.split("/")
     return topic_filter.split("/")[: len(levels)] == levels
 
@@ -61,14 +61,14 @@ def has_wildcard(text: str) -> bool:
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """A leading slash is an empty first level; wildcards do not reach topics that begin with $."""
+    """True if the filter matches the topic. Wildcards do not match topics that begin with $ (MQTT 3.1.1, 4.7.2)."""
     return not (topic.startswith("$") and topic_filter[:1] in "+#") and overlap(topic_filter, topic)
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether both filters match some topic; a plain topic also is a filter."""
+    """True if some topic matches both filters; a plain topic is also a filter."""
     for left, right in zip_longest(one.split("/"), other.split("/")):
-        if "#" in (left, right):  # also matches the level above it, so the other one may have ended
+        if "#" in (left, right):  # also matches its parent level, so the other filter may have ended
             return True
         if left is None or right is None:
             return False

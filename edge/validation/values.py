@@ -1,4 +1,4 @@
-"""The rules of single values: each function returns the plain value, or raises Invalid for the named field."""
+"""Validation of single values: each function returns the plain value, or raises Invalid for the given field."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from edge.errors import Invalid
 from edge.validation import strict_json, times
 
-MAX_TEXT = 255  # characters of whatever somebody types into one line, or a device sends as one value
+MAX_TEXT = 255  # characters of one line of input, or of one value from a device
 MAX_NAME = MAX_TEXT
 MAX_DESCRIPTION = 1024
 MAX_KEY = MAX_TEXT
 MAX_TAG_VALUE = MAX_TEXT
-MAX_TAGS = 500  # of one record: lists contain all tags of each record, and an asset with 100,000 would break every list
-MAX_TAG_BYTES = 64 * 1024  # of their values
+MAX_TAGS = 500  # per record: lists contain all tags of each record, and one with 100,000 would break every list
+MAX_TAG_BYTES = 64 * 1024  # total size of the tag values of a record
 MAX_METADATA_BYTES = 64 * 1024
 MAX_METADATA_DEPTH = 32
 MAX_INT64 = 2**63 - 1
-TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # and their names for people
+TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # with display names
 TAG_TYPES = tuple(TAG_TYPE_NAMES)
 
 KEY_PATTERN = "^[A-Za-z0-9-]+$"
@@ -43,7 +43,7 @@ def name(field: str, value: str) -> str:
 
 
 def description(field: str, value: str) -> str:
-    """It may have several lines."""
+    """Validate a text of one or more lines."""
     return _text(field, value, MAX_DESCRIPTION)
 
 
@@ -58,7 +58,7 @@ def tag_list(field: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def number_of_tags(field: str, number: int, size: int) -> None:
-    """Check all tags of one record, by their number and the bytes of their values."""
+    """Check the number of tags of one record, and the size of their values in bytes."""
     if number > MAX_TAGS:
         message = f"a record has at most {MAX_TAGS} tags, and this would be {number}"
         raise Invalid.one(field, "too_long", message, max_length=MAX_TAGS)
@@ -75,7 +75,7 @@ def tag_type(field: str, value: str) -> str:
 
 
 def external_key(field: str, value: str) -> str:
-    """A key of whitespace only counts as empty."""
+    """Validate a key. Whitespace only counts as empty."""
     _length(field, value.strip() and value, MAX_KEY)
     if not _KEY.fullmatch(value):
         message = f"{field} may contain letters, digits and hyphens only"
@@ -92,8 +92,8 @@ def timestamp(field: str, value: str) -> int:
 
 
 def reference(field: str, value: int | strict_json.Number) -> int:
-    """An id of another record in a body."""
-    if isinstance(value, strict_json.Number):  # the only integers that are kept as text
+    """Validate the id of another record in a body."""
+    if isinstance(value, strict_json.Number):  # an integer that the parser kept as text
         value = 0 if value.text == "-0" else MAX_INT64 + 1
     if not -MAX_INT64 - 1 <= value <= MAX_INT64:
         raise Invalid.one(field, "invalid_value", f"{field} is not an id", max=MAX_INT64)
@@ -103,7 +103,7 @@ def reference(field: str, value: int | strict_json.Number) -> int:
 
 
 def metadata(field: str, value: dict[str, Any]) -> str:
-    """As compact JSON text, which is how it is stored."""
+    """Return the object as compact JSON text, the form in which it is stored."""
     if strict_json.depth(value, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
         message = f"{field} must not be nested deeper than {MAX_METADATA_DEPTH} levels"
         raise Invalid.one(field, "invalid_value", message, max_depth=MAX_METADATA_DEPTH)
@@ -133,7 +133,7 @@ def _length(field: str, value: str, max_length: int) -> None:
 
 
 def decibels(field: str, text: str) -> float | None:
-    """An RSSI offset in dB, as a person writes it; None for an empty text."""
+    """Parse a typed RSSI offset in dB; None for an empty text."""
     written = text.strip().replace(",", ".").replace("−", "-").removesuffix("dB").strip()
     if not written:
         return None
@@ -147,7 +147,7 @@ def decibels(field: str, text: str) -> float | None:
 
 
 def signal_strength(field: str, text: str) -> float | None:
-    """In dBm, as a person writes it; None for an empty text."""
+    """Parse a typed signal strength in dBm; None for an empty text."""
     written = text.strip().replace(",", ".").replace("−", "-")
     if not written:
         return None
